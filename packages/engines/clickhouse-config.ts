@@ -60,8 +60,8 @@ function renderBackupDisk(folder: string): string {
  * HTTP is refused (tried: a quota is not enough, \`SELECT\` without a table isn't counted).
  *
  * \`sluice\` owns all databases but can't reach files or web addresses, stop the listener, or shut down: SYSTEM SHUTDOWN
- * signals the whole process group. \`sluice_reader\` reads the databases sluice, sluice_* and test_*; readonly = 2 permits
- * it to set limits, and external tables and table functions like numbers() need the right to create temporary tables.
+ * signals the whole process group. \`sluice_reader\` reads the databases sluice, sluice_* and test_*, and how much memory the
+ * server has; readonly = 2 permits it to set limits, and external tables and table functions like numbers() need the right to create temporary tables.
  */
 export function renderUsers(
   passwords: Record<ClickHouseUser, string>,
@@ -100,6 +100,7 @@ ${renderAccess('reader', [
   'GRANT SHOW, SELECT ON sluice.*',
   'GRANT SHOW, SELECT ON sluice_*.*',
   'GRANT SHOW, SELECT ON test_*.*',
+  'GRANT SELECT ON system.server_settings',
   'GRANT CREATE TEMPORARY TABLE ON *.*',
   'GRANT TABLE ENGINE ON Memory',
 ])}

@@ -2,6 +2,7 @@ import { openClickHouseAt, parseClickHouseUrl } from './client.ts'
 import { readingAddress } from './cluster.ts'
 import { checkClickHouseSchema } from './migrate.ts'
 import { type QueryRunnerOptions, type QueryRunners, queryRunners } from './query-runner.ts'
+import { statementMemory } from './statement-memory.ts'
 import { checkReadPlaces } from './store-identity.ts'
 
 /** The event store for services that read: its URL may name a user with read access only. */
@@ -28,7 +29,7 @@ export function openEventReader(url: string, options: QueryRunnerOptions = {}): 
   const client = openClickHouseAt(address, { requestTimeoutMs })
   const isSharded = address.cluster !== undefined
   return {
-    ...queryRunners(client, { ...options, isSharded }),
+    ...queryRunners(client, { memoryMax: statementMemory(client), ...options, isSharded }),
     check: async () => {
       if (!isSharded) return client.check()
       await client.query('SELECT count() FROM store', {}, { signal: AbortSignal.timeout(checkTimeoutMs) })

@@ -3,6 +3,7 @@ import { createFairQueue, type FairQueueLimits } from '@sluice/runtime/fair-queu
 import { Counter, type Metrics } from '@sluice/runtime/metrics'
 import type { ClickHouse, QueryParams, QueryResult } from './client.ts'
 import { clickHouseCode, ClickHouseError, exceedsLimit, QueryTooLargeError } from './errors.ts'
+import { statementBytesMax } from './statement-memory.ts'
 
 /** A SELECT with the values of its placeholders. */
 export interface Statement {
@@ -49,6 +50,8 @@ export interface QueryRunnerOptions {
   executionSecondsMax?: number
   /** Where the gauge of running and waiting statements and the counter of time-outs are registered. */
   metrics?: Metrics
+  /** The bytes that ClickHouse may hold for a statement (`statementMemory`); 4 GB by default. */
+  memoryMax?: () => Promise<number>
   /** See `QueryRunner`. */
   isSharded?: boolean
 }
@@ -71,7 +74,7 @@ const settings = {
   // Otherwise ClickHouse has sent megabytes of a result when it fails, and the result is cut off without a reason.
   wait_end_of_query: 1,
   max_execution_time: 30,
-  max_memory_usage: '4000000000',
+  max_memory_usage: String(statementBytesMax),
   max_rows_to_read: '20000000000',
   // This process holds the rows and the answer that is made of them.
   max_result_bytes: '64000000',
@@ -92,6 +95,7 @@ export function queryRunners(
   {
     limits = queryLimits,
     executionSecondsMax = settings.max_execution_time,
+    memoryMax,
     metrics,
     isSharded = false,
   }: QueryRunnerOptions = {},
@@ -123,12 +127,13 @@ export function queryRunners(
             result_overflow_mode: 'throw' as const,
           }
           try {
-            return await queue.run(key, signal, (position) =>
+            return await queue.run(key, signal, async (position) =>
               client.query(sql, params, {
                 signal,
                 settings: {
                   ...settings,
                   max_execution_time: executionSecondsMax,
+                  ...(memoryMax && { max_memory_usage: String(await memoryMax()) }),
                   ...resultLimits,
                   priority: String(offset + position),
                 },

@@ -9,6 +9,7 @@ import {
 import { readingAddress } from '../cluster.ts'
 import { externalTableClient } from '../external-table.ts'
 import { type QueryRunner, queryRunners, type Statement } from '../query-runner.ts'
+import { statementMemory } from '../statement-memory.ts'
 import { type ExportRows, formatStatement, type RowsFormat } from './row-formats.ts'
 
 /** The event store for services that export. */
@@ -33,7 +34,6 @@ const settings: ClickHouseSettings = {
   readonly: '2',
   cancel_http_readonly_queries_on_client_close: 1,
   max_execution_time: executionSecondsMax,
-  max_memory_usage: '4000000000',
   max_bytes_before_external_group_by: '1000000000',
   max_bytes_before_external_sort: '1000000000',
   max_threads: 2,
@@ -51,7 +51,8 @@ export function openExportReader(url: string): ExportReader {
 export function openExportReaderAt(storeAddress: ClickHouseAddress): ExportReader {
   const address = readingAddress(storeAddress)
   const client = openClickHouseAt(address, { requestTimeoutMs })
-  const runners = queryRunners(client, { isSharded: address.cluster !== undefined, executionSecondsMax })
+  const memoryMax = statementMemory(client)
+  const runners = queryRunners(client, { isSharded: address.cluster !== undefined, executionSecondsMax, memoryMax })
   const externalTables = externalTableClient(address)
 
   /** The rows of analyses, which are few. */
@@ -74,9 +75,9 @@ export function openExportReaderAt(storeAddress: ClickHouseAddress): ExportReade
 
   return {
     runner: (signal) => runners.as({ key: 'exports', signal, priority: 'background' }),
-    read: (rows, format, signal) => {
+    read: async (rows, format, signal) => {
       const { sql, params, settings: formatSettings } = formatStatement(rows, format)
-      const statementSettings = { ...settings, ...formatSettings }
+      const statementSettings = { ...settings, max_memory_usage: String(await memoryMax()), ...formatSettings }
       return rows.posted
         ? post({ sql, params }, rows.posted, statementSettings)
         : client.read(sql, params, { signal, settings: statementSettings })

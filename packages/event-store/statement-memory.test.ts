@@ -1,0 +1,86 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { openStatsDatabase, type StatsDatabase } from '../../tests/support/stats-database.ts'
+import type { ClickHouse } from './client.ts'
+import { ClickHouseError } from './errors.ts'
+import { openExportReaderAt } from './exports/export-reader.ts'
+import { queryRunners } from './query-runner.ts'
+import { statementMemory } from './statement-memory.ts'
+
+let database: StatsDatabase
+
+beforeAll(async () => {
+  database = await openStatsDatabase()
+})
+
+afterAll(async () => {
+  await database.drop()
+})
+
+/** A server that gives these answers, the last one again and again, and counts how often it was asked. */
+function serverOf(...answers: (number | Error)[]): Pick<ClickHouse, 'query'> & { asked: number } {
+  const server = {
+    asked: 0,
+    query: <Row>() => {
+      const answer = answers[Math.min(server.asked++, answers.length - 1)]
+      return answer instanceof Error
+        ? Promise.reject(answer)
+        : Promise.resolve({ rows: [{ bytes: answer }] as Row[], totals: undefined })
+    },
+  }
+  return server
+}
+
+describe('the memory of a statement', () => {
+  test.each([
+    ['4 GB on a server with more than 5', 64e9, 4e9],
+    ['4 GB on a server without a limit', 0, 4e9],
+    ['four fifths of the memory of a smaller server', 3e9, 2.4e9],
+  ])('is %s', async (_, server, expected) => {
+    expect(await statementMemory(serverOf(server))()).toBe(expected)
+  })
+
+  test('is read once, when the server answers', async () => {
+    const server = serverOf(new ClickHouseError(undefined, 'connect ECONNREFUSED'), 2e9, 8e9)
+    const memory = statementMemory(server)
+    expect([await memory(), await memory(), await memory()]).toStrictEqual([4e9, 1.6e9, 1.6e9])
+    expect(server.asked).toBe(2)
+  })
+
+  test('is 4 GB, and not asked for again, where the user may not know the limit of the server', async () => {
+    const server = serverOf(new ClickHouseError(497, 'Not enough privileges'), 2e9)
+    const memory = statementMemory(server)
+    expect([await memory(), await memory()]).toStrictEqual([4e9, 4e9])
+    expect(server.asked).toBe(1)
+  })
+
+  test('is known to the user that only reads', async () => {
+    const sql = `SELECT toUInt64(value) AS bytes FROM system.server_settings WHERE name = 'max_server_memory_usage'`
+    const { rows } = await database.owner.query<{ bytes: number }>(sql)
+    const bytes = rows[0]?.bytes ?? 0
+    expect(bytes).toBeGreaterThan(0)
+    expect(await statementMemory(database.reader)()).toBe(Math.min(4e9, Math.floor(0.8 * bytes)))
+  })
+})
+
+describe('a statement that needs more memory than the server has', () => {
+  const sql = 'SELECT length(groupArray(number)) AS length FROM numbers(1000000)'
+
+  test('fails as too large when it is an analysis', async () => {
+    const caller = { key: 'key_test', signal: new AbortController().signal, priority: 'interactive' } as const
+    const memoryMax = statementMemory(serverOf(1_000_000))
+    const runner = queryRunners(database.reader, { memoryMax }).as(caller)
+    await expect(runner.query({ sql, params: {} })).rejects.toMatchObject({ code: 'query_too_large', limit: 'work' })
+  })
+
+  test('of an export runs with the limit that the server allows', async () => {
+    const reader = openExportReaderAt(database.owner.address)
+    const { signal } = new AbortController()
+    try {
+      const setting = `SELECT toUInt64(getSetting('max_memory_usage')) AS bytes`
+      const { rows } = await reader.runner(signal).query<{ bytes: number }>({ sql: setting, params: {} })
+      expect(rows).toStrictEqual([{ bytes: await statementMemory(database.owner)() }])
+    } finally {
+      await reader.close()
+    }
+  })
+})

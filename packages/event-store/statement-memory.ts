@@ -1,0 +1,41 @@
+import type { ClickHouse } from './client.ts'
+import { ClickHouseError } from './errors.ts'
+
+/** Bytes that one statement may hold on a server with memory enough. */
+export const statementBytesMax = 4_000_000_000
+/** The share of the server's memory that one statement may hold. The rest is for caches, inserts and merges. */
+const serverShare = 0.8
+/** As long as a check of the server. */
+const timeoutMs = 2_000
+
+/**
+ * The memory limit of one statement, in bytes: 4 GB, or less on a server whose own limit is lower. With a limit above the server's,
+ * a statement that needs too much would fail as if other statements had used the memory up, and be repeated in vain. The server is
+ * asked until it has answered; a user who may not know its limit has 4 GB.
+ */
+export function statementMemory(client: Pick<ClickHouse, 'query'>): () => Promise<number> {
+  let limit: number | undefined
+  return async () => {
+    try {
+      limit ??= limitFor(await readServerMemory(client))
+    } catch (error) {
+      // Whether ClickHouse is away, the statement itself finds out.
+      if (error instanceof ClickHouseError && !error.retryable) limit = statementBytesMax
+    }
+    return limit ?? statementBytesMax
+  }
+}
+
+/** Bytes that the server may hold; 0: it has no limit. */
+async function readServerMemory(client: Pick<ClickHouse, 'query'>): Promise<number> {
+  const { rows } = await client.query<{ bytes: number }>(
+    `SELECT toUInt64(value) AS bytes FROM system.server_settings WHERE name = 'max_server_memory_usage'`,
+    {},
+    { signal: AbortSignal.timeout(timeoutMs), settings: { readonly: '2' } },
+  )
+  return rows[0]?.bytes ?? 0
+}
+
+function limitFor(serverBytes: number): number {
+  return serverBytes === 0 ? statementBytesMax : Math.min(statementBytesMax, Math.floor(serverBytes * serverShare))
+}
