@@ -120,6 +120,17 @@ describe('a view', () => {
     }
   })
 
+  test('names a time zone as written, except where Temporal does not know the alias', () => {
+    for (const [written, zone] of [
+      ['Asia/Calcutta', 'Asia/Calcutta'],
+      ['US/Pacific', 'US/Pacific'],
+      ['PST', 'America/Los_Angeles'],
+    ] as const) {
+      const { view, problems } = parseView(new URLSearchParams({ zone: written }))
+      expect({ zone: view.zone, problems }).toStrictEqual({ zone, problems: [] })
+    }
+  })
+
   test('keeps the parameters of a page', () => {
     const search = formatView({ ...defaultView, range: '7d' }, new URLSearchParams('open=wh_1&range=28d'))
     expect(search.toString()).toBe('range=7d&open=wh_1')

@@ -4,6 +4,7 @@ import { canonicalTimeZone } from '@sluice/contracts/sites'
 import { type Metric, type TimeUnit, timeUnits } from '@sluice/contracts/stats'
 import { formatCondition, parseCondition } from './conditions.ts'
 import { type Compare, type CustomRange, isValidCustom, presets, type Range } from './range.ts'
+import { isTemporalZone } from './temporal.ts'
 
 /** The metrics of the headline numbers, in their order. */
 export const headlineMetrics = [
@@ -55,6 +56,16 @@ const shownEnvironments = ['prod', 'dev', 'all'] as const
 const parameters = ['range', 'compare', 'zone', 'env', 'metric', 'by', 'f', 'exact'] as const
 
 const formatCustom = ({ from, to }: CustomRange) => `${from}..${to}`
+
+/**
+ * The name stays as written, as browsers differ in which alias of a zone they call the main one; but Temporal does not know every
+ * alias that Intl knows, such as `PST`.
+ */
+function parseZone(text: string): string | undefined {
+  const canonical = canonicalTimeZone(text)
+  if (canonical === undefined) return undefined
+  return isTemporalZone(text) ? text : canonical
+}
 
 function parseCustom(text: string): CustomRange | undefined {
   const [from, to, ...rest] = text.split('..')
@@ -114,12 +125,7 @@ export function parseView(search: URLSearchParams): { view: View; problems: View
     (text) => oneOf(comparisons)(text) ?? parseCustom(text),
     (compare) => (view.compare = compare),
   )
-  // The name stays as written: browsers differ in which alias of a zone they call the main one.
-  read(
-    'zone',
-    (text) => (canonicalTimeZone(text) === undefined ? undefined : text),
-    (zone) => (view.zone = zone),
-  )
+  read('zone', parseZone, (zone) => (view.zone = zone))
   read('env', oneOf(shownEnvironments), (env) => (view.env = env))
   read('metric', oneOf(headlineMetrics), (metric) => (view.metric = metric))
   read('by', oneOf(timeUnits), (by) => (view.by = by))
