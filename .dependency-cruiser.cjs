@@ -1,10 +1,11 @@
-// The layout of docs/architecture.md ("Where everything lives"), as rules. Everything that is not listed here is forbidden.
+// The layout of docs/architecture.md ("Where everything lives"), as rules. Everything that is not listed here is
+// forbidden.
 
 /** What each folder may import from the workspace besides itself, and the npm packages that it alone may import. */
 const folders = {
   'packages/contracts': { workspace: [], npm: [] },
   'packages/runtime': {
-    workspace: ['packages/contracts'],
+    workspace: [],
     npm: ['@opentelemetry', 'joi', 'pino', 'prom-client', 'p-retry', 'p-limit', 'ulid'],
   },
   'packages/events': { workspace: ['packages/contracts', 'packages/runtime'], npm: ['joi'] },
@@ -16,7 +17,7 @@ const folders = {
     npm: ['@clickhouse/client', 'temporal-polyfill'],
   },
   'packages/event-log': { workspace: ['packages/runtime'], npm: ['kafkajs'] },
-  'packages/leases': { workspace: ['packages/contracts', 'packages/runtime'], npm: [] },
+  'packages/leases': { workspace: ['packages/runtime'], npm: [] },
   'packages/outbound': { workspace: ['packages/runtime'], npm: ['undici', 'nodemailer', 'ipaddr.js'] },
   'packages/blobs': { workspace: ['packages/runtime'], npm: ['@aws-sdk/client-s3'] },
   'packages/postgres': {

@@ -21,9 +21,11 @@ const config: Config = {
   testTimeout: 600_000,
   // Tests wait for engines that restart and for processes that end: three files at a time keep two cores busy.
   maxWorkers: 3,
-  // The modules of each file stay in the process that ran it: with gigabytes of them, each collection of garbage takes a second.
+  // The modules of each file stay in the process that ran it: with gigabytes of them, each collection of garbage takes
+  // a second.
   workerIdleMemoryLimit: '1GB',
-  // npm run coverage. V8 counts what runs in the processes of jest; services that tests start as processes are not in it.
+  // npm run coverage. V8 counts what runs in the processes of jest; services that tests start as processes are not in
+  // it.
   coverageProvider: 'v8',
   collectCoverageFrom: ['{packages,services}/**/*.ts', '!**/*.test.ts', '!**/conformance/**'],
   coverageReporters: ['text', 'html'],

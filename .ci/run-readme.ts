@@ -1,6 +1,6 @@
-// Runs the README's shell blocks, in order, against a running Sluice, with SLUICE_KEY from the environment. A JSON block
-// is the answer of the command before it: its data.value and data.breakdown must come within 5 s. Standard input is the key,
-// which "sluice login" reads, and what it saves goes to a folder that is removed.
+// Runs the README's shell blocks, in order, against a running Sluice, with SLUICE_KEY from the environment. A JSON
+// block is the answer of the command before it: its data.value and data.breakdown must come within 5 s. Standard input
+// is the key, which "sluice login" reads, and what it saves goes to a folder that is removed.
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,5 +1,5 @@
-// A gateway without checks: node:http, JSON.parse, one Kafka record for each event by kafkajs with acks -1. Requests that
-// arrive within 1 ms share a publish.
+// A gateway without checks: node:http, JSON.parse, one Kafka record for each event by kafkajs with acks -1. Requests
+// that arrive within 1 ms share a publish.
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Kafka, logLevel, type Message, Partitioners } from 'kafkajs'

@@ -59,11 +59,11 @@ interface Step {
 }
 
 /**
- * The capacity of one core: each process is pinned to a core, and the load rises by a quarter from step to step until the p99
- * of the answers, the lag of the writer or the share of refusals exceeds its limit. The CPU time of a process, without the time
- * that it uses when idle, is divided by the events of the last step within the limits, or of the first one if there is none;
- * the inverse is the capacity of one core. With fewer cores than processes, the machine limits the rate, but the CPU time for
- * each event is still that of the process.
+ * The capacity of one core: each process is pinned to a core, and the load rises by a quarter from step to step until
+ * the p99 of the answers, the lag of the writer or the share of refusals exceeds its limit. The CPU time of a process,
+ * without the time that it uses when idle, is divided by the events of the last step within the limits, or of the first
+ * one if there is none; the inverse is the capacity of one core. With fewer cores than processes, the machine limits
+ * the rate, but the CPU time for each event is still that of the process.
  */
 export async function capacity(): Promise<object> {
   const results: object[] = []

@@ -7,8 +7,8 @@ const rounds = 21
 const ids = 100_000
 
 /**
- * CPU time that parsing, validating and encoding an event takes, compared with JSON.parse and JSON.stringify of the same
- * lines in turns; both as text and as the bytes that the log gets.
+ * CPU time that parsing, validating and encoding an event takes, compared with JSON.parse and JSON.stringify of the
+ * same lines in turns; both as text and as the bytes that the log gets.
  */
 export function encode(): Promise<object> {
   const results = Object.entries(shapes).map(([events, lines]) => {

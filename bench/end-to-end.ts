@@ -11,8 +11,8 @@ const seconds = Number(process.env.BENCH_SECONDS ?? 60)
 const rate = Number(process.env.BENCH_RATE ?? 45_000)
 
 /**
- * S4: all processes on this machine, with the load generator. Batches arrive at a fixed rate, for one site and for 1,000
- * sites; the lag is the age of the oldest row that the writer has not stored, measured once a second.
+ * S4: all processes on this machine, with the load generator. Batches arrive at a fixed rate, for one site and for
+ * 1,000 sites; the lag is the age of the oldest row that the writer has not stored, measured once a second.
  */
 export async function endToEnd(): Promise<object> {
   const sites = process.env.BENCH_SITES === undefined ? [1, 1_000] : [Number(process.env.BENCH_SITES)]

@@ -21,8 +21,8 @@ const batchRows = 50_000
 const deadlineMs = 600_000
 
 /**
- * S12: an export of a site's events as CSV, from its creation to `completed`, compared with curl, which writes the answer to the
- * same SELECT to a file. Each goes first in one of two rounds.
+ * S12: an export of a site's events as CSV, from its creation to `completed`, compared with curl, which writes the
+ * answer to the same SELECT to a file. Each goes first in one of two rounds.
  */
 export async function exportEvents(): Promise<object> {
   const rig = await startJobs()

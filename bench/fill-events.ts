@@ -19,9 +19,9 @@ const sessionsPerUser = 6
 const chunkSessions = 500_000
 
 /**
- * Fills `events` with realistic events: sessions with pauses between 5 and 120 s, a daily rhythm, a few frequent pages and
- * countries among many rare ones (Zipf), a purchase in one of 40 sessions, anonymous visitors in half of them. The inserts
- * have no look-back like the writer's and store some 200,000 rows a second.
+ * Fills `events` with realistic events: sessions with pauses between 5 and 120 s, a daily rhythm, a few frequent pages
+ * and countries among many rare ones (Zipf), a purchase in one of 40 sessions, anonymous visitors in half of them. The
+ * inserts have no look-back like the writer's and store some 200,000 rows a second.
  */
 export async function fillEvents(clickHouse: ClickHouse, filling: Filling): Promise<void> {
   const { site, sites = 1, events, end, days } = filling

@@ -12,8 +12,8 @@ const events = Number(process.env.BENCH_EVENTS ?? 1_000_000)
 const deadlineMs = 3_600_000
 
 /**
- * One import of a CSV file from queued to completed, with no live events beside it: events in the shapes of real producers,
- * scattered over a year, and a bad record after each thousandth.
+ * One import of a CSV file from queued to completed, with no live events beside it: events in the shapes of real
+ * producers, scattered over a year, and a bad record after each thousandth.
  */
 export async function importEvents(): Promise<object> {
   const rig = await startJobs()

@@ -11,8 +11,9 @@ const rounds = 3
 const referenceSeconds = 5
 
 /**
- * S2: batches of 500 events that one gateway process accepts and stores durably, compared with a loop in one thread that
- * parses the same bodies and serialises them again, without a server, and on Kafka also with a bare gateway by kafkajs.
+ * S2: batches of 500 events that one gateway process accepts and stores durably, compared with a loop in one thread
+ * that parses the same bodies and serialises them again, without a server, and on Kafka also with a bare gateway by
+ * kafkajs.
  */
 export async function ingestBatch(): Promise<object> {
   const rig = await startRig()

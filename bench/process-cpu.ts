@@ -5,8 +5,8 @@ import { readdirSync, readFileSync } from 'node:fs'
 const ticksPerSecond = 100
 
 /**
- * CPU seconds of a process since its start, including its threads and its running and ended children. The children of this
- * process are not included, because they are measured themselves.
+ * CPU seconds of a process since its start, including its threads and its running and ended children. The children of
+ * this process are not included, because they are measured themselves.
  */
 export function cpuSecondsOf(pid: number): number {
   if (pid === process.pid) {

@@ -3,8 +3,8 @@ import { gunzipSync } from 'node:zlib'
 
 /**
  * Events in the shapes that producers send, as JSON, 440 bytes on average: a web tag with empty and null fields, server
- * and mobile SDKs with nested objects, lists and unknown fields, backends and sensors without ids, a tag manager. A third
- * is written with `\u` escapes. They were made by a seeded generator.
+ * and mobile SDKs with nested objects, lists and unknown fields, backends and sensors without ids, a tag manager. A
+ * third is written with `\u` escapes. They were made by a seeded generator.
  */
 export const producerLines: readonly string[] = gunzipSync(
   readFileSync(new URL('producers.ndjson.gz', import.meta.url)),
@@ -21,8 +21,8 @@ function timestampOf(line: string): number | undefined {
 }
 
 /**
- * The same events as they are stored: their times end now, and each `event_id` has the suffix `pass`, because a repeated
- * event is not stored again. The texts stay as they were written.
+ * The same events as they are stored: their times end now, and each `event_id` has the suffix `pass`, because a
+ * repeated event is not stored again. The texts stay as they were written.
  */
 export function freshProducerLines(pass: string): string[] {
   const shiftMs = Date.now() - 1_000 - latest

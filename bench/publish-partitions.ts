@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ensureTopics } from '@sluice/event-log/kafka/ensure-topics'
 import { openEventLog } from '@sluice/event-log/open-event-log'
-import { createPublisher, publishAccount, type Publisher } from '@sluice/gateway/publish/publisher'
+import { createPublisher, createPublishState, type Publisher } from '@sluice/gateway/publish/publisher'
 import { createMetrics } from '@sluice/runtime/metrics'
 import { retry } from '@sluice/runtime/retry'
 import { exactClock } from '../tests/support/clock.ts'
@@ -39,8 +39,8 @@ function prepareBatches(): EncodedEvent[][] {
 }
 
 /**
- * What many partitions cost the gateway: events per second that a publisher makes durable in Kafka from batches of 500, with
- * 8, 32 and 100 partitions in turns. The broker and the publisher share the machine.
+ * What many partitions cost the gateway: events per second that a publisher makes durable in Kafka from batches of 500,
+ * with 8, 32 and 100 partitions in turns. The broker and the publisher share the machine.
  */
 export async function publishPartitions(): Promise<object> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
@@ -61,7 +61,7 @@ export async function publishPartitions(): Promise<object> {
         const log = await openEventLog(url, { logger })
         // A publish waits for two seconds only, and a busy broker may need more to know a new topic.
         await retry(() => log.partitions(), { timeoutMs: 30_000 })
-        rates.push(await publishFor(createPublisher(log, publishAccount(createMetrics()), exactClock), batches))
+        rates.push(await publishFor(createPublisher(log, createPublishState(createMetrics()), exactClock), batches))
         await log.close()
       }
     }

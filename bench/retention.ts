@@ -120,8 +120,8 @@ function pairsOf({ cohorts }: RetentionMatrix): Pair[] {
 const onlyTheseWeeks = `AND timestamp >= fromUnixTimestamp64Milli({from:Int64}, 'UTC')`
 
 /**
- * Joins each user's first week to the weeks of their events: of all events, or of those that meet the condition `joined`.
- * The smaller side of the join is held in memory.
+ * Joins each user's first week to the weeks of their events: of all events, or of those that meet the condition
+ * `joined`. The smaller side of the join is held in memory.
  */
 async function selfJoin(
   reader: ClickHouse,

@@ -24,8 +24,8 @@ const grouped = [
 const panels = ['path', 'referrer_host', 'country', 'device_type', 'event_type', 'properties.plan']
 
 /**
- * Distinct counts and metrics of sessions of 50 M events over HTTP, whole, by day and by country, and the first view of a
- * dashboard as one batch: milliseconds, CPU seconds of ClickHouse and rows read.
+ * Distinct counts and metrics of sessions of 50 M events over HTTP, whole, by day and by country, and the first view of
+ * a dashboard as one batch: milliseconds, CPU seconds of ClickHouse and rows read.
  */
 export async function statsGrouped(): Promise<object> {
   const dir = await mkdtemp(join(tmpdir(), 'sluice-bench-'))

@@ -21,8 +21,9 @@ type RunQuery = (query: Readonly<Record<string, string>>, signal?: AbortSignal) 
 
 /**
  * S6, S7, S9 and neighbours, on a table of 100 M events in 180 days with a site of 50 M events and one of 5 M. Measures
- * every metric over HTTP compared with the best known SQL, the small site before and after the table grew tenfold, the big
- * site compared with the small one, the time that the service adds to the SQL, and a small query beside ten large ones.
+ * every metric over HTTP compared with the best known SQL, the small site before and after the table grew tenfold, the
+ * big site compared with the small one, the time that the service adds to the SQL, and a small query beside ten large
+ * ones.
  */
 export async function stats(): Promise<object> {
   const dir = await mkdtemp(join(tmpdir(), 'sluice-bench-'))

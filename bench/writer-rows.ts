@@ -6,7 +6,7 @@ import { freshLines } from './shapes.ts'
 /** The site, time and id of event number n. */
 export type Shape = (n: number) => Pick<EventRow, 'site_id' | 'timestamp' | 'event_id'>
 
-export const startedAt = Date.UTC(2026, 0, 15, 12)
+const startedAt = Date.UTC(2026, 0, 15, 12)
 const id = (n: number): string => `bench-${n.toString(36).padStart(8, '0')}`
 const fiveYearsMs = 5 * 365 * 86_400_000
 
@@ -42,8 +42,8 @@ export function benchRow(n: number, shape: Shape): EventRow {
 }
 
 /**
- * Rows number `from` to `from + count` of events in the shapes of real producers, as the gateway writes them: each of the
- * events again and again, with new ids.
+ * Rows number `from` to `from + count` of events in the shapes of real producers, as the gateway writes them: each of
+ * the events again and again, with new ids.
  */
 export function producerRows(from: number, count: number): Buffer {
   let text = ''

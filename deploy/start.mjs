@@ -1,6 +1,6 @@
-// The first program of a container or a unit of systemd: replaces itself by a service or a command of package.json, with
-// the flags of Node that its script names there. So the flags stand in one place, no shell is needed, and the service
-// keeps the process id: as PID 1 it receives the SIGTERM itself.
+// The first program of a container or a unit of systemd: replaces itself by a service or a command of package.json,
+// with the flags of Node that its script names there. So the flags stand in one place, no shell is needed, and the
+// service keeps the process id: as PID 1 it receives the SIGTERM itself.
 //
 //   node deploy/start.mjs gateway
 import { existsSync, readFileSync } from 'node:fs'

@@ -13,8 +13,8 @@ export function dashboardOperations(): string {
   return `// Written by npm run docs.
 
 /**
- * Every operation by its operationId. \`path\` holds its parameters as \`{name}\`; any one of \`scopes\` is sufficient, and without
- * scopes any credential is.
+ * Every operation by its operationId. \`path\` holds its parameters as \`{name}\`; any one of \`scopes\` is sufficient,
+ * and without scopes any credential is.
  */
 export const operations = {
 ${rows.join('\n')}

@@ -8,8 +8,8 @@ import { variables as writer } from '@sluice/writer/config'
 const processes: Readonly<Record<string, Variables>> = { gateway, writer, query, worker, migrate }
 
 /**
- * The text of deploy/helm/sluice/files/variables.json, by which the chart knows what each process reads and what belongs
- * into the Secret: a new variable is written in one place only.
+ * The text of deploy/helm/sluice/files/variables.json, by which the chart knows what each process reads and what
+ * belongs into the Secret: a new variable is written in one place only.
  */
 export function helmVariables(): string {
   const byProcess = Object.fromEntries(

@@ -24,8 +24,8 @@ export function withPackagesDrawing(page: string): string {
 }
 
 /**
- * The imports between packages and services, tests apart: their `dependencies` in package.json, which knip and
- * dependency-cruiser compare with the code.
+ * The imports between packages and services, tests apart: their `dependencies` in package.json, which knip compares
+ * with the code.
  */
 function readImports(): ImportGraph {
   const folders = groups.flatMap((group) =>

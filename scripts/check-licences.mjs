@@ -1,4 +1,5 @@
-// npm run check:licences: each package that is installed has a licence that this project may ship, or use for its checks.
+// npm run check:licences: each package that is installed has a licence that this project may ship, or use for its
+// checks.
 import { execFileSync } from 'node:child_process'
 import process from 'node:process'
 

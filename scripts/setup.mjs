@@ -1,6 +1,6 @@
-// Installs the dependencies and builds the dashboard and the browser SDK when they are missing or have changed, and does nothing otherwise.
-// Every script of package.json runs this file first, through scripts/prepare.sh, when nothing may be installed yet: plain
-// JavaScript for Node 18 with the modules of Node alone.
+// Installs the dependencies and builds the dashboard and the browser SDK when they are missing or have changed, and
+// does nothing otherwise. Every script of package.json runs this file first, through scripts/prepare.sh, when nothing
+// may be installed yet: plain JavaScript for Node 18 with the modules of Node alone.
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,6 +1,6 @@
-// Runs every query of deploy/grafana on a Prometheus that scrapes a Sluice under a small load, and fails on one without a
-// result. Prints the scrape for `promtool check metrics` to the file that the second parameter names.
-// Usage: node deploy/check/panels.mjs <path of prometheus> <file for the scrape>
+// Runs every query of deploy/grafana on a Prometheus that scrapes a Sluice under a small load, and fails on one without
+// a result. Prints the scrape for `promtool check metrics` to the file that the second parameter names. Usage: node
+// deploy/check/panels.mjs <path of prometheus> <file for the scrape>
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,5 +1,5 @@
-// A receiver of Sluice's webhooks for any Node from 18 on, without dependencies. It checks each signature, and prints each
-// delivery once, however often it comes:
+// A receiver of Sluice's webhooks for any Node from 18 on, without dependencies. It checks each signature, and prints
+// each delivery once, however often it comes:
 //   SLUICE_WEBHOOK_SECRET=… node docs/example/receive-webhooks.mjs
 // It listens on 127.0.0.1:9000, or on PORT.
 import { Buffer } from 'node:buffer'

@@ -5,8 +5,8 @@ import type { Limiter } from './limiter.ts'
 import type { Sessions } from './sessions.ts'
 
 /**
- * Dependencies of the checks before a handler: key-cache.ts implements `keys`, the adapters of packages/redis implement the
- * rest.
+ * Dependencies of the checks before a handler: key-cache.ts implements `keys`, the adapters of packages/redis implement
+ * the rest.
  */
 export interface Access {
   keys: Pick<KeyCache, 'authenticate' | 'authenticateHash'>

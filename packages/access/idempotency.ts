@@ -15,8 +15,8 @@ export interface IdempotencyStore {
 }
 
 /**
- * The outcome of a claim. `new`: the id was not claimed before; `running`: its request has no result yet; `other`: it was
- * used with another body; `answered`: its result is stored.
+ * The outcome of a claim. `new`: the id was not claimed before; `running`: its request has no result yet; `other`: it
+ * was used with another body; `answered`: its result is stored.
  */
 export type ClaimResult = { state: 'new' | 'running' | 'other' } | { state: 'answered'; answer: StoredResult }
 

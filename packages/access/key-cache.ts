@@ -13,8 +13,8 @@ import { polledCache } from './polled-cache.ts'
 /** The credentials of keys, from the store or from memory. As a component it polls the store for changes. */
 export interface KeyCache extends Component {
   /**
-   * Returns the credential of a key. For a cached key it returns without a promise, so that the hot path awaits nothing.
-   * Throws (or rejects with) 401 for an unusable key, 503 when Postgres is needed and away.
+   * Returns the credential of a key. For a cached key it returns without a promise, so that the hot path awaits
+   * nothing. Throws (or rejects with) 401 for an unusable key, 503 when Postgres is needed and away.
    */
   authenticate(key: string): Credential | Promise<Credential>
   /** Does the same for the SHA-256 of a key, which is what a session holds. */
@@ -37,8 +37,8 @@ const defaultTimes: KeyCacheTimes = { pollIntervalMs: 1_000, markUsedEveryPolls:
 /** Each cached key is read again within a minute, whatever the polls say. */
 const recheckAfterMs = 30_000
 /**
- * Cached keys work for this long without a successful poll, so that events are accepted while Postgres is away. A process
- * that alone is cut off from Postgres accepts a key that is revoked meanwhile for as long.
+ * Cached keys work for this long without a successful poll, so that events are accepted while Postgres is away. A
+ * process that alone is cut off from Postgres accepts a key that is revoked meanwhile for as long.
  */
 const serveUncheckedMs = 3_600_000
 const unknownKeyTtlMs = 5_000
@@ -50,8 +50,8 @@ const lookupsMax = 1_000
 
 /**
  * Caches the records of keys by the SHA-256 of the key; the keys themselves are not kept. As a component it polls the
- * store for changes and writes `last_used_at`. `clock` decides when keys expire: all processes share its time, in which the
- * ends of keys were set.
+ * store for changes and writes `last_used_at`. `clock` decides when keys expire: all processes share its time, in which
+ * the ends of keys were set.
  */
 export function keyCache(
   store: Pick<KeyStore, 'findByHash' | 'findByHashes' | 'changedSince' | 'markUsed'>,

@@ -43,7 +43,7 @@ export interface Rotation {
 }
 
 /** The key of the request: it registers the new sites, and keys of other sites than its own are absent for it. */
-export interface Actor {
+export interface ActingKey {
   keyId: string
   /** Null: the key is not bound to sites. */
   siteIds: readonly string[] | null
@@ -64,24 +64,28 @@ export interface KeyStore {
   /** Returns the stored ones among the keys, in any order. */
   findByHashes(hashes: readonly string[]): Promise<readonly KeyRecord[]>
   /** Undefined for an unknown id, and for a key that is not bound to a part of `siteIds` (null: every key is found). */
-  find(keyId: string, siteIds: Actor['siteIds']): Promise<KeyRecord | undefined>
+  find(keyId: string, siteIds: ActingKey['siteIds']): Promise<KeyRecord | undefined>
   /** Lists the keys that `find` finds, newest first; `total` counts all of them. */
   list(
     page: { limit: number; offset: number },
-    siteIds: Actor['siteIds'],
+    siteIds: ActingKey['siteIds'],
   ): Promise<{ keys: KeyRecord[]; total: number }>
   /**
    * Changes a key. `change` gets the stored key, which is locked meanwhile, and returns the changes; when it throws,
    * nothing is changed and the error is passed on. Undefined where `find` returns undefined.
    */
-  update(keyId: string, actor: Actor, change: (key: KeyRecord) => KeyChanges): Promise<KeyRecord | undefined>
+  update(keyId: string, actor: ActingKey, change: (key: KeyRecord) => KeyChanges): Promise<KeyRecord | undefined>
   /**
    * Creates a key with the same rights and sets the expiry of the old one, in one transaction; returns the new key.
    * `rotate` is called as `change` of `update` is.
    */
-  rotate(keyId: string, siteIds: Actor['siteIds'], rotate: (key: KeyRecord) => Rotation): Promise<KeyRecord | undefined>
+  rotate(
+    keyId: string,
+    siteIds: ActingKey['siteIds'],
+    rotate: (key: KeyRecord) => Rotation,
+  ): Promise<KeyRecord | undefined>
   /** Revokes a key; returns it with the time of its first revocation. Undefined where `find` returns undefined. */
-  revoke(keyId: string, siteIds: Actor['siteIds']): Promise<KeyRecord | undefined>
+  revoke(keyId: string, siteIds: ActingKey['siteIds']): Promise<KeyRecord | undefined>
   /** Revokes every other key that a start or `npm run admin-key` made; returns their number. */
   revokeBootstrapKeysExcept(keyId: string): Promise<number>
   /** Returns the keys whose rights have changed since the poll that returned `since`; none for undefined. */

@@ -1,8 +1,9 @@
 import { type AppError, rateLimited } from '@sluice/runtime/errors'
 
 /**
- * Counts costs against limits per minute (docs/http-interface.md#rate-limits; contracts/rate-limits.ts: limitWindowSeconds). A
- * window opens with the first cost that it counts. Costs and limits are whole numbers; a cost of 0 always fits.
+ * Counts costs against limits per minute (docs/http-interface.md#rate-limits; contracts/rate-limits.ts:
+ * limitWindowSeconds). A window opens with the first cost that it counts. Costs and limits are whole numbers; a cost of
+ * 0 always fits.
  */
 export interface Limiter {
   /**
@@ -14,8 +15,8 @@ export interface Limiter {
   refund(counter: string, cost: number, limit: number): Promise<void>
   /**
    * Returns the state of a counter as this process knows it, without a call to Redis; a full limit for an unknown
-   * counter. `remaining` is too high by what other processes have counted since this one last asked Redis, and too low only by their
-   * refunds.
+   * counter. `remaining` is too high by what other processes have counted since this one last asked Redis, and too low
+   * only by their refunds.
    */
   peek(counter: string, limit: number): LimitState
 }

@@ -11,8 +11,8 @@ export interface PolledCacheOptions<Value> {
   /** Each cached row is read again after this many ms, whatever the polls say: a row may have been changed by hand or restored. */
   recheckAfterMs: number
   /**
-   * Returns the rows that have changed since the poll that returned `cursor`, and the ids of rows that were deleted since; none
-   * for undefined.
+   * Returns the rows that have changed since the poll that returned `cursor`, and the ids of rows that were deleted
+   * since; none for undefined.
    */
   readChanges: (cursor: ChangeCursor | undefined) => Promise<{
     changed: Iterable<readonly [id: string, value: Value]>
@@ -108,8 +108,8 @@ export function polledCache<Value>({
     beginLookup: () => {
       const pollsBefore = pollCount
       return (id, value) => {
-        // A change during the look-up is missed when the row was read before it and the poll that returned it ended before
-        // the row was cached. What changed before the first poll is returned by none.
+        // A change during the look-up is missed when the row was read before it and the poll that returned it ended
+        // before the row was cached. What changed before the first poll is returned by none.
         const isOvertaken = pollCount !== pollsBefore
         if (value !== undefined) {
           rows.set(id, { value })

@@ -40,7 +40,7 @@ export class RequestRateLimit {
     this.resetAt = resetAt
   }
 
-  /** Throws 429 when not even a cost of 1 fits; `remaining` is never too low. */
+  /** Throws 429 when not even a cost of 1 fits, as far as this process knows: refunds of other processes are seen with the next call. */
   rejectIfExhausted(): void {
     if (this.remaining < 1) throw rateLimitedUntil(this.resetAt)
     if (!this.#address) return

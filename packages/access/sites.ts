@@ -33,9 +33,9 @@ export interface SiteStore {
   /** Returns the registered ones among the sites, with the days that their events are kept (null: for ever). */
   findKnown(siteIds: readonly string[]): Promise<ReadonlyMap<string, number | null>>
   /**
-   * Returns the sites that an administrator has named or changed since the poll that returned `since`; none for undefined.
-   * Sites that events registered have no settings and are left out. `deleted` names the sites whose deletion was requested
-   * since then; they may have been registered anew.
+   * Returns the sites that an administrator has named or changed since the poll that returned `since`; none for
+   * undefined. Sites that events registered have no settings and are left out. `deleted` names the sites whose deletion
+   * was requested since then; they may have been registered anew.
    */
   changedSince(since: ChangeCursor | undefined): Promise<Changes<ChangedSite> & { deleted: readonly string[] }>
 }
@@ -66,13 +66,13 @@ export interface SiteRequest {
 /** Finds the site that a request names. */
 export interface SiteLookup {
   /**
-   * Returns the record of a registered site and, unless only administrators register sites, of a site with stored events;
-   * undefined for any other site. Throws AppError 503 while an engine that it needs is away.
+   * Returns the record of a registered site and, unless only administrators register sites, of a site with stored
+   * events; undefined for any other site. Throws AppError 503 while an engine that it needs is away.
    */
   find(siteId: string, request: SiteRequest): Promise<SiteRecord | undefined>
   /**
-   * Does the same for a record that is created for a site: an unknown site is registered by the key if it is not bound to
-   * sites, unless only administrators register sites. Throws 429 beyond the key's limit of new sites a day.
+   * Does the same for a record that is created for a site: an unknown site is registered by the key if it is not bound
+   * to sites, unless only administrators register sites. Throws 429 beyond the key's limit of new sites a day.
    */
   findOrRegister(siteId: string, request: SiteRequest): Promise<SiteRecord | undefined>
 }

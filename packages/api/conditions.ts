@@ -82,8 +82,8 @@ function filterOf(read: (value: unknown, reader: Reader) => unknown): joi.Schema
 }
 
 /**
- * Schema of a list of conditions and criteria that must all be met: the `filter` of an export, the `conditions` of a step
- * of a funnel. The value is a `Filter`; the list is the first level of depth.
+ * Schema of a list of conditions and criteria that must all be met: the `filter` of an export, the `conditions` of a
+ * step of a funnel. The value is a `Filter`; the list is the first level of depth.
  */
 export const filterSchema = filterOf((value) => value)
 

@@ -64,13 +64,14 @@ export interface Operation {
   /** Pages of any origin may read the response, without cookies (docs/http-interface.md#cross-origin). */
   anyOrigin?: true
   /**
-   * The operation is for clients of another product, and follows its conventions: the key is sent by Basic authentication or as
-   * `writeKey` in the body, never in a cookie, and `X-RateLimit-Reset` is in seconds from now (docs/http-interface.md#segment).
+   * The operation is for clients of another product, and follows its conventions: the key is sent by Basic
+   * authentication or as `writeKey` in the body, never in a cookie, and `X-RateLimit-Reset` is in seconds from now
+   * (docs/http-interface.md#segment).
    */
   dialect?: 'segment'
   /**
-   * Successful requests are logged at `debug` only, because they are frequent; metrics count them. A request of which a part is
-   * refused is logged at `info`.
+   * Successful requests are logged at `debug` only, because they are frequent; metrics count them. A request of which a
+   * part is refused is logged at `info`.
    */
   quiet?: true
 }
@@ -154,8 +155,8 @@ export function optionalJsonBody<T>(schema: joi.ObjectSchema<T>): JsonBodyRule<j
 export const noFields = optionalJsonBody(joi.object<Record<string, never>>({}))
 
 /**
- * The rule of a JSON body with criteria or the sites of a key: JSON may escape each of the 50,000 bytes of values as six bytes,
- * and each of the 64,000 characters of sites as twelve.
+ * The rule of a JSON body with criteria or the sites of a key: JSON may escape each of the 50,000 bytes of values as
+ * six bytes, and each of the 64,000 characters of sites as twelve.
  */
 export function largeJsonBody<T>(schema: joi.ObjectSchema<T>): JsonBodyRule<joi.ObjectSchema<T>> {
   return { ...jsonBody(schema), maxBytes: 1024 * 1024 }

@@ -75,8 +75,8 @@ function patternSize(pattern: string): number {
 }
 
 /**
- * The greatest number of code points that re2js looks up for a class in brackets which ignores case: as if each hyphen made a
- * range of the characters beside it. Which hyphens do depends on what stands before them in the class.
+ * The greatest number of code points that re2js looks up for a class in brackets which ignores case: as if each hyphen
+ * made a range of the characters beside it. Which hyphens do depends on what stands before them in the class.
  */
 function lookupsOf(token: string): number {
   const points = Array.from(token.matchAll(classCharacter), ([character]) => codePointOf(character))

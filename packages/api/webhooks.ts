@@ -164,7 +164,7 @@ const deliveryFields = {
   attempts: joi.array().items(attempt).required().description('The last 100, ascending.'),
 }
 
-export const deliveryResource = joi.object<DeliveryResource>(deliveryFields).id('Delivery')
+const deliveryResource = joi.object<DeliveryResource>(deliveryFields).id('Delivery')
 
 export const deliveryWithPayload = joi
   .object<DeliveryWithPayload>({

@@ -5,8 +5,8 @@ export const probeName = 'check'
 
 /**
  * The store of the files of imports and exports. A blob is a sequence of bytes under a name; it is there as a whole or
- * not at all, also after a crash. Adapters: file/file-store.ts (a folder) and s3/s3-store.ts (a bucket of S3); both pass
- * conformance/conformance.ts.
+ * not at all, also after a crash. Adapters: file/file-store.ts (a folder) and s3/s3-store.ts (a bucket of S3); both
+ * pass conformance/conformance.ts.
  *
  * Names are made by Sluice from ids: rules.ts has the rule. A name must not be a folder of another one: beside `a/b`
  * there is no `a`. Every function rejects with a TypeError for a name, a range or a list of parts against the rules.
@@ -21,13 +21,14 @@ export interface BlobStore {
    * name: one of them wins as a whole. Memory does not depend on the length of the content.
    *
    * Rejects with the content's own error when reading it fails, and with the signal's reason when that is aborted; then
-   * nothing is stored. After `unavailable`, the blob may be stored nevertheless, as a whole: write it again or remove it.
+   * nothing is stored. After `unavailable`, the blob may be stored nevertheless, as a whole: write it again or remove
+   * it.
    */
   write(name: string, content: BlobContent, options?: { signal?: AbortSignal }): Promise<{ bytes: number }>
   /**
    * Opens a blob, or the bytes of a range of it. A range that ends after the blob gives what is there, one that begins
-   * after it rejects with `range_not_satisfiable`. The stream fails with an AppError, never ends early, and must be read
-   * to its end or destroyed.
+   * after it rejects with `range_not_satisfiable`. The stream fails with an AppError, never ends early, and must be
+   * read to its end or destroyed.
    */
   read(name: string, range?: ByteRange): Promise<Readable>
   /** The blob's bytes; undefined when there is no such blob. */
@@ -40,9 +41,9 @@ export interface BlobStore {
   /** Begins a blob that is written in parts, which another process can continue. Nothing is visible until completeParts. */
   beginParts(name: string): Promise<Upload>
   /**
-   * Stores part `n`, from 1 to 10,000; each but the last has 5 MiB at least. The caller keeps the `etag`. When a part is
-   * written again, its last etag counts: the store may have forgotten what belongs to an earlier one.
-   * Rejects with `conflict` when the upload was completed or aborted.
+   * Stores part `n`, from 1 to 10,000; each but the last has 5 MiB at least. The caller keeps the `etag`. When a part
+   * is written again, its last etag counts: the store may have forgotten what belongs to an earlier one. Rejects with
+   * `conflict` when the upload was completed or aborted.
    */
   writePart(upload: Upload, n: number, content: Uint8Array): Promise<{ etag: string }>
   /**

@@ -7,8 +7,8 @@ const partsMax = 10_000
 const partBytesMin = 5 * 1024 * 1024
 
 /**
- * Throws a TypeError unless `name` can be a blob's: segments of `A-Z a-z 0-9 . _ -` between slashes, of which none begins
- * with a dot, at most 200 characters. So no name leaves its folder or is one of a store's own files.
+ * Throws a TypeError unless `name` can be a blob's: segments of `A-Z a-z 0-9 . _ -` between slashes, of which none
+ * begins with a dot, at most 200 characters. So no name leaves its folder or is one of a store's own files.
  */
 export function checkName(name: string): void {
   if (!isName(name)) throw new TypeError(`${JSON.stringify(name)} is no name of a blob`)

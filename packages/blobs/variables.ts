@@ -22,8 +22,8 @@ export const blobsUrlOrEmbedded = {
 
 /**
  * Credentials for an `s3:` store. They have variables of their own, because secret keys of S3 hold "/" and "+", which a
- * URL would need percent-encoded, and because most installations on a cloud need none: without both, the SDK of AWS takes
- * the machine's own (AWS_… variables, ~/.aws, roles of EKS, ECS and EC2), which it renews by itself.
+ * URL would need percent-encoded, and because most installations on a cloud need none: without both, the SDK of AWS
+ * takes the machine's own (AWS_… variables, ~/.aws, roles of EKS, ECS and EC2), which it renews by itself.
  */
 export const s3Credentials = {
   SLUICE_S3_ACCESS_KEY_ID: optionalSecretVariable(

@@ -41,8 +41,8 @@ export class Refusal extends Failure {
 }
 
 /**
- * How long a request is sent again: `none` never; `some` a few times, while an answer is likely; `long` for ten minutes,
- * also while nothing listens.
+ * How long a request is sent again: `none` never; `some` a few times, while an answer is likely; `long` for ten
+ * minutes, also while nothing listens.
  */
 export type RetryPolicy = 'none' | 'some' | 'long'
 

@@ -44,8 +44,8 @@ export function clientFor(
 }
 
 /**
- * The gateway: named by the settings, or by the query service, or the same address when that serves events alone. Throws a Failure
- * when a service with TLS names an address without: the key would be sent in clear.
+ * The gateway: named by the settings, or by the query service, or the same address when that serves events alone.
+ * Throws a Failure when a service with TLS names an address without: the key would be sent in clear.
  */
 export async function collectUrlOf({ settings, client }: Connection): Promise<string> {
   if (settings.collectUrl !== undefined) return settings.collectUrl

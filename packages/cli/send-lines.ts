@@ -35,10 +35,11 @@ export interface SendLinesOptions {
 }
 
 /**
- * Sends the events of standard input, one a line, at the latest a second after they were read or after the batch before them, and
- * waits while the key's limit is reached. Each gets its id and timestamp before it is sent first, so that a repetition stores nothing twice.
- * Lines that can't be stored are named on standard error; at the end they are a Failure. After the context's signal, the
- * input is read for a second at most, and what was read is sent; `client` must outlive the signal for that.
+ * Sends the events of standard input, one a line, at the latest a second after they were read or after the batch before
+ * them, and waits while the key's limit is reached. Each gets its id and timestamp before it is sent first, so that a
+ * repetition stores nothing twice. Lines that can't be stored are named on standard error; at the end they are a
+ * Failure. After the context's signal, the input is read for a second at most, and what was read is sent; `client` must
+ * outlive the signal for that.
  */
 export async function sendLines({ context, client, siteId, onStored }: SendLinesOptions): Promise<void> {
   const { terminal, input, signal } = context

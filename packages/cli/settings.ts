@@ -27,7 +27,7 @@ export interface Settings {
 }
 
 /** Where `npm start` serves Sluice. */
-export const defaultUrl = 'http://localhost:8080'
+const defaultUrl = 'http://localhost:8080'
 
 /** Adds the options that say where Sluice is and with which key requests are made. */
 export function addConnectionOptions(command: Command): Command {
@@ -42,9 +42,9 @@ export function addSiteOption(command: Command): Command {
 }
 
 /**
- * Reads the settings. Throws a usage Failure for a URL that is none, and a Failure for a file of `sluice login` that can't be
- * read, unless the URL and the key are given otherwise. `isReplaced`: the file is about to be written anew, and is as good as
- * none if it can't be read.
+ * Reads the settings. Throws a usage Failure for a URL that is none, and a Failure for a file of `sluice login` that
+ * can't be read, unless the URL and the key are given otherwise. `isReplaced`: the file is about to be written anew,
+ * and is as good as none if it can't be read.
  */
 export async function readSettings(
   { env, input }: Pick<Context, 'env' | 'input'>,

@@ -10,7 +10,7 @@ const rule: NotifiedRule = {
 const at = { siteId: 'shop', timestamp: Date.UTC(2026, 0, 2, 3, 4) }
 const firing = alertNotice(rule, at, { state: 'firing', value: 12, firingId: 'fir_1' })
 
-test('a webhook gets the delivery of the contract, with firing_id and channel', () => {
+test('a webhook gets the documented delivery, with firing_id and channel', () => {
   expect(webhookBody(firing)).toStrictEqual({
     event_type: 'alert',
     timestamp: at.timestamp,

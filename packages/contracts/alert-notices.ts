@@ -48,8 +48,8 @@ export function webhookBody({ siteId, timestamp, data }: AlertNotice) {
 }
 
 /**
- * The body of a Slack incoming webhook. Names that users chose are escaped, so that they are no mentions or links. Servers
- * that let a webhook choose its channel take `#channel` and `@user`.
+ * The body of a Slack incoming webhook. Names that users chose are escaped, so that they are no mentions or links.
+ * Servers that let a webhook choose its channel take `#channel` and `@user`.
  */
 export function slackBody(notice: AlertNotice): { text: string; channel?: string } {
   const { channel } = notice.data
@@ -101,8 +101,8 @@ function sentenceOf({ data }: AlertNotice): string {
 }
 
 /**
- * A text that can stand between two `*`, which mean bold: Slack has no escape for a `*` and ends what is bold with the line. The
- * sign that takes its place looks like it.
+ * A text that can stand between two `*`, which mean bold: Slack has no escape for a `*` and ends what is bold with the
+ * line. The sign that takes its place looks like it.
  */
 function withinBold(text: string): string {
   return oneLine(text).replaceAll('*', '\u2217')

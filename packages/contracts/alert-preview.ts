@@ -4,7 +4,7 @@ import {
   isConditionTrue,
   type Measured,
   newAlertState,
-  step,
+  nextAlertState,
 } from './alert-state.ts'
 import { alertLimits, type AlertPreview } from './alerts.ts'
 
@@ -24,7 +24,7 @@ export function previewOf(
   const stepped = { ...trigger, gapMsMax: Math.max(defaultGapMsMax, stepMs) }
   let state = newAlertState
   for (const { timestamp, measured } of points) {
-    const result = step(stepped, state, timestamp, measured)
+    const result = nextAlertState(stepped, state, timestamp, measured)
     state = result.state
     if (result.transition?.to === 'firing') firings.push({ from: timestamp, to: null, value: result.transition.value })
     const last = firings.at(-1)
@@ -39,8 +39,8 @@ export function previewOf(
 }
 
 /**
- * Reduces a series to the points that a preview may have: of each group of neighbours it keeps one for which the condition
- * is true, if there is one, and of several the highest, or the lowest where low values fire.
+ * Reduces a series to the points that a preview may have: of each group of neighbours it keeps one for which the
+ * condition is true, if there is one, and of several the highest, or the lowest where low values fire.
  */
 function thinned(trigger: AlertTrigger, points: PreviewedSeries['points']): AlertPreview['series'] {
   const series = points.map(({ timestamp, measured }) => ({

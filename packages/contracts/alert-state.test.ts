@@ -9,8 +9,8 @@ import {
   isMet,
   type Measured,
   newAlertState,
+  nextAlertState,
   noDataRules,
-  step,
 } from './alert-state.ts'
 
 const minuteMs = 60_000
@@ -46,7 +46,7 @@ function run(
   let state = newAlertState
   const transitions: (AlertTransition & { minute: number })[] = []
   for (const { minute, measured } of history) {
-    const result = step(rule, state, minute, measured)
+    const result = nextAlertState(rule, state, minute, measured)
     state = result.state
     if (result.transition) transitions.push({ ...result.transition, minute })
   }

@@ -74,10 +74,10 @@ export const defaultGapMsMax = 5 * 60_000
  * (docs/alerts.md). A failed measurement changes nothing, nor does a window without events under `keep`.
  *
  * A condition that is true makes the rule pending; it fires as soon as the condition has been true for `forMs` and the
- * cooldown since the last firing is over, and it resolves as soon as the condition is false. Pending starts anew after a
- * gap longer than `gapMsMax`.
+ * cooldown since the last firing is over, and it resolves as soon as the condition is false. Pending starts anew after
+ * a gap longer than `gapMsMax`.
  */
-export function step(
+export function nextAlertState(
   trigger: AlertTrigger,
   state: AlertState,
   minute: number,

@@ -69,6 +69,9 @@ export interface AlertSettings {
   enabled: boolean
 }
 
+/** The settings of a rule, and of its preview, whose body leaves them out (docs/http-interface.md#alert-record). */
+export const alertDefaults = { for: '0s', cooldown: '1h', no_data: 'zero' } as const satisfies Partial<AlertSettings>
+
 /** POST /api/v1/alerts. */
 export interface CreateAlertBody extends Partial<Omit<AlertSettings, 'description'>> {
   site_id: string

@@ -4,9 +4,9 @@ const quotedFormula = /^'+[=+\-@\t\r]/
 const plainNumber = /^[+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?$/
 
 /**
- * A cell as exports write it to CSV: `'` goes before a cell that a spreadsheet would run as a formula. Plain numbers stay
- * as they are. A cell that starts with `'`s followed by such a character gets one more, so that `unguardCell` restores
- * every cell.
+ * A cell as exports write it to CSV: `'` goes before a cell that a spreadsheet would run as a formula. Plain numbers
+ * stay as they are. A cell that starts with `'`s followed by such a character gets one more, so that `unguardCell`
+ * restores every cell.
  */
 export function guardCell(cell: string): string {
   const isGuarded = formula.test(cell) ? !plainNumber.test(cell) : quotedFormula.test(cell)

@@ -19,10 +19,11 @@ export interface EventColumn {
  * (packages/event-store/insert) and the lengths of texts that are accepted (packages/events) follow from this list.
  *
  * A new column needs besides: a migration that adds it to the table (packages/event-store/migrations), its key in
- * `EventRow`, and, if clients send it, its key in `EventInput`, its schema in packages/events/event-schema.ts (the order
- * there is the order in which problems are reported) and, unless it is a plain text, an encoder in
- * packages/events/encode-event.ts. Responses and files hold what their lists name: packages/event-store/stored-event.ts,
- * packages/event-store/live, and packages/event-store/exports/events.ts for exports.
+ * `EventRow`, and, if clients send it, its key in `EventInput`, its schema in packages/events/event-schema.ts (the
+ * order there is the order in which problems are reported) and, unless it is a plain text, an encoder in
+ * packages/events/encode-event.ts. Responses and files hold what their lists name:
+ * packages/event-store/stored-event.ts, packages/event-store/live, and packages/event-store/exports/events.ts for
+ * exports.
  */
 export const eventColumns = [
   { name: 'site_id', externalType: 'String', lengthMax: eventLimits.siteIdLengthMax },

@@ -88,8 +88,8 @@ export interface ListExportsQuery extends Page {
 }
 
 /**
- * Record of an export (docs/http-interface.md#export-record); times are in Unix ms. That of a schedule has the status, the
- * counts and the error of its latest run, and is `queued` before the first.
+ * Record of an export (docs/http-interface.md#export-record); times are in Unix ms. That of a schedule has the status,
+ * the counts and the error of its latest run, and is `queued` before the first.
  */
 export interface ExportResource extends Required<Pick<ExportSpec, 'type' | 'format' | 'environment' | 'csv_safe'>> {
   export_id: string

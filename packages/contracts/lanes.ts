@@ -1,18 +1,18 @@
 /** The logs on which events travel to the event store: `live`, and `backfill` for old ones and imports. */
-export const lanes = ['live', 'backfill'] as const
-
-export type Lane = (typeof lanes)[number]
+export type Lane = 'live' | 'backfill'
 
 /**
- * Events that are older than this at their receipt, in ms, travel on the backfill lane: 62 days, so that an insert of the
- * live lane covers three or four months, which are partitions of the table. Copies of an event may travel on both lanes.
+ * Events that are older than this at their receipt, in ms, travel on the backfill lane: 62 days, so that an insert of
+ * the live lane covers three or four months, which are partitions of the table. Copies of an event may travel on both
+ * lanes.
  */
 export const backfillAgeMs = 62 * 24 * 3_600_000
 
 /**
- * The time up to which an answer that reads no events before `readsFrom` has every accepted event. `live` and `all` are the times up
- * to which those of the live lane, and of both lanes, can be read (all Unix ms). An event of the backfill lane that was received until
- * `live` has a timestamp before `live - backfillAgeMs`, so that an answer which reads nothing earlier does not wait for that lane.
+ * The time up to which an answer that reads no events before `readsFrom` has every accepted event. `live` and `all` are
+ * the times up to which those of the live lane, and of both lanes, can be read (all Unix ms). An event of the backfill
+ * lane that was received until `live` has a timestamp before `live - backfillAgeMs`, so that an answer which reads
+ * nothing earlier does not wait for that lane.
  */
 export function completeUntilFrom({ live, all }: { live: number; all: number }, readsFrom: number): number {
   return readsFrom >= live - backfillAgeMs ? live : all

@@ -17,7 +17,7 @@ export interface ObservedProperty {
   values: { value: string; count: number }[]
 }
 
-/** `data` of GET /api/v1/properties (docs/http-interface.md#seen-properties). */
+/** `data` of GET /api/v1/properties (docs/http-interface.md#observed-properties). */
 export interface ObservedPropertiesResult {
   properties: ObservedProperty[]
 }

@@ -89,8 +89,8 @@ export interface StatsParameters extends Partial<Record<FilterField, string>> {
 export const latestMs = Date.UTC(2200, 0, 1)
 
 /**
- * One entry of `data.breakdown` (docs/http-interface.md#stats-breakdown). Entries of groups by value have another field,
- * whose name is their dimension.
+ * One entry of `data.breakdown` (docs/http-interface.md#stats-breakdown). Entries of groups by value have another
+ * field, whose name is their dimension.
  */
 export interface BreakdownEntry extends Partial<Record<Dimension, string>> {
   /** Unix ms: start of the bucket; start of the range for groups by value. */

@@ -5,8 +5,7 @@ export const deliveryKinds = ['alert', 'event_summary', 'import.completed', 'exp
 export type DeliveryKind = (typeof deliveryKinds)[number]
 
 /** How a delivery reaches its target. A webhook's is always `webhook`; the others are of alert rules. */
-export const channels = ['webhook', 'slack', 'email'] as const
-export type Channel = (typeof channels)[number]
+export type Channel = 'webhook' | 'slack' | 'email'
 
 /** How often a webhook gets an `event_summary`: each hour or each day, in the site's time zone. */
 export const summaryIntervals = ['1h', '1d'] as const

@@ -1,6 +1,7 @@
 // Builds the dashboard: bundles src/ into dist/, which load.ts reads. scripts/setup.mjs runs this file when the sources
-// have changed; `npm run dashboard [-- <url of a running Sluice>]` runs it with --watch, which builds again at each change of a
-// file and serves the newest build. With --pseudo, the texts are in a pseudo-language and the build is in dist-pseudo/.
+// have changed; `npm run dashboard [-- <url of a running Sluice>]` runs it with --watch, which builds again at each
+// change of a file and serves the newest build. With --pseudo, the texts are in a pseudo-language and the build is in
+// dist-pseudo/.
 import { createHash } from 'node:crypto'
 import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join, relative } from 'node:path'
@@ -58,8 +59,8 @@ const start: BuildOptions = { ...common, entryPoints: [join(source, 'start.ts')]
 type Outputs = ReadonlyMap<string, { path: string; metafile: Metafile }>
 
 /**
- * Makes `import house from 'lucide-static/icons/house.svg'` the elements of the drawing, `[['path', { d: '…' }], …]`: no
- * script of the page ever parses markup.
+ * Makes `import house from 'lucide-static/icons/house.svg'` the elements of the drawing, `[['path', { d: '…' }], …]`:
+ * no script of the page ever parses markup.
  */
 function icons(): Plugin {
   return {

@@ -23,8 +23,8 @@ export const contentTypes: Readonly<Record<string, string>> = {
 }
 
 /**
- * Reads what build.ts has written. Throws when nothing is built. The images install none of this package's dependencies, so
- * that Node's modules must do.
+ * Reads what build.ts has written. Throws when nothing is built. The images install none of this package's
+ * dependencies, so that Node's modules must do.
  */
 export function loadDashboard(folder = fileURLToPath(new URL('dist', import.meta.url))): DashboardFiles {
   if (!existsSync(join(folder, 'index.html')))

@@ -6,9 +6,9 @@ import { contentTypes } from './load.ts'
 const port = 8090
 
 /**
- * For work on the dashboard: serves the newest build of `dist` at http://localhost:8090, and passes everything else on to a
- * running Sluice at `target`, which had read the build of its start. The page has the headers of Sluice, so that its
- * content security policy holds here too.
+ * For work on the dashboard: serves the newest build of `dist` at http://localhost:8090, and passes everything else on
+ * to a running Sluice at `target`, which had read the build of its start. The page has the headers of Sluice, so that
+ * its content security policy holds here too.
  */
 export function serveNewest(dist: string, target: URL): void {
   const server = createServer((incoming, response) => {

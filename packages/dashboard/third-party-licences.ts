@@ -18,8 +18,8 @@ function packageOf(path: string): string | undefined {
 
 /**
  * The licences and notices of all packages whose code or data is in builds of esbuild, as one text, sorted by name: the
- * licences require that copies include them. Paths in the metafiles are relative to `root`. Throws for a package without the
- * text of its licence.
+ * licences require that copies include them. Paths in the metafiles are relative to `root`. Throws for a package
+ * without the text of its licence.
  */
 export async function thirdPartyLicences(root: string, metafiles: readonly Metafile[]): Promise<string> {
   const inputs = metafiles.flatMap(({ outputs }) => Object.values(outputs).flatMap((each) => Object.keys(each.inputs)))

@@ -10,8 +10,8 @@ import { exitWithParent } from './exit-with-parent.ts'
 exitWithParent(() => process.kill(process.pid, 'SIGKILL'))
 
 const [dir = ''] = process.argv.slice(2)
-// Without a terminal the library ends the process at an exception of any connection's thread, such as a client's reset of the
-// connection (ClickHouse issue 115666). With a terminal it logs the exception, as a server does.
+// Without a terminal the library ends the process at an exception of any connection's thread, such as a client's reset
+// of the connection (ClickHouse issue 115666). With a terminal it logs the exception, as a server does.
 const interactive = isatty(0) ? ['--interactive'] : []
 const argv = ['clickhouse', `--config-file=${join(dir, 'config.xml')}`, ...interactive, '-q', serveForever]
 

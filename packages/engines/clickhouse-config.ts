@@ -56,12 +56,13 @@ function renderBackupDisk(folder: string): string {
 
 /**
  * users.xml. Any web page can make a browser post to our port as \`default\`, which has no password. This user may
- * therefore only start the server and have one session: that of serveForever, which never ends, so that every log-in over
- * HTTP is refused (tried: a quota is not enough, \`SELECT\` without a table isn't counted).
+ * therefore only start the server and have one session: that of serveForever, which never ends, so that every log-in
+ * over HTTP is refused (tried: a quota is not enough, \`SELECT\` without a table isn't counted).
  *
- * \`sluice\` owns all databases but can't reach files or web addresses, stop the listener, or shut down: SYSTEM SHUTDOWN
- * signals the whole process group. \`sluice_reader\` reads the databases sluice, sluice_* and test_*, and how much memory the
- * server has; readonly = 2 permits it to set limits, and external tables and table functions like numbers() need the right to create temporary tables.
+ * \`sluice\` owns all databases but can't reach files or web addresses, stop the listener, or shut down: SYSTEM
+ * SHUTDOWN signals the whole process group. \`sluice_reader\` reads the databases sluice, sluice_* and test_*, and how
+ * much memory the server has; readonly = 2 permits it to set limits, and external tables and table functions like
+ * numbers() need the right to create temporary tables.
  */
 export function renderUsers(
   passwords: Record<ClickHouseUser, string>,

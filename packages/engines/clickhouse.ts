@@ -35,8 +35,8 @@ const startTimeoutMs = 60_000
 const stopFlushMs = 2_000
 
 /**
- * Starts a real ClickHouse server from the npm package `chdb` in a child process, on a free port of 127.0.0.1, and starts
- * it again on the same port whenever it ends. Locks `dir`. Resolves when the server answers queries.
+ * Starts a real ClickHouse server from the npm package `chdb` in a child process, on a free port of 127.0.0.1, and
+ * starts it again on the same port whenever it ends. Locks `dir`. Resolves when the server answers queries.
  *
  * Throws when the folder is in use, when the platform has no such library (Linux with glibc and macOS do), or with
  * ClickHouse's own message when the server could not start.

@@ -17,8 +17,9 @@ const ownerFile = '.lock-pid'
  * The lock is SQLite's exclusive lock on `<dir>/.lock` – the one file lock that comes with Node – so it ends with the
  * process even at `kill -9`, and a left-over file means nothing.
  *
- * `what` names the folder's engine in messages, e.g. `ClickHouse`. Throws an Error that names the process that has locked
- * the folder, be it another one or this one, and an Error for a folder of another user or with other files in it.
+ * `what` names the folder's engine in messages, e.g. `ClickHouse`. Throws an Error that names the process that has
+ * locked the folder, be it another one or this one, and an Error for a folder of another user or with other files in
+ * it.
  */
 export function lockDataFolder(dir: string, what: string): DataFolderLock {
   const folder = resolve(dir)
@@ -60,8 +61,8 @@ export function lockDataFolder(dir: string, what: string): DataFolderLock {
 }
 
 /**
- * Runs `start` with `dir` locked, and gives it the absolute path. A start that fails releases the lock; the engine's own
- * stop must call `release`. Throws as `lockDataFolder` and `start` do.
+ * Runs `start` with `dir` locked, and gives it the absolute path. A start that fails releases the lock; the engine's
+ * own stop must call `release`. Throws as `lockDataFolder` and `start` do.
  */
 export async function startInLockedFolder<Engine>(
   dir: string,

@@ -16,8 +16,8 @@ const userName = 'postgres'
 const addUser = 'useradd'
 
 /**
- * For an ordinary user: the same user. For root: the system user `postgres`, created if missing. If that user can't enter
- * the folders above `paths` (below /root, for example), `setpriv` gives it the right to pass through any folder.
+ * For an ordinary user: the same user. For root: the system user `postgres`, created if missing. If that user can't
+ * enter the folders above `paths` (below /root, for example), `setpriv` gives it the right to pass through any folder.
  * Throws when none of these work.
  */
 export function unprivilegedRunner(paths: readonly string[]): Runner {

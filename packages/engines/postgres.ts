@@ -40,8 +40,8 @@ const stopTimeoutMs = 5_000
  * cluster (1 s). Resolves when the server answers queries.
  *
  * For root it runs as the system user `postgres`, which is created if missing, because Postgres refuses root; that user
- * then owns `dir`. Throws when the folder is in use, when there is no Postgres for the platform, or with the server's log
- * when it could not start.
+ * then owns `dir`. Throws when the folder is in use, when there is no Postgres for the platform, or with the server's
+ * log when it could not start.
  */
 export function startPostgres({ dir, log, durable = true, programs }: PostgresOptions): Promise<EmbeddedPostgres> {
   return startInLockedFolder(dir, 'Postgres', async (folder, release) => {
@@ -221,8 +221,8 @@ function readPidFile(folder: string): { pid: number; port: number } | undefined 
 }
 
 /**
- * True when the server accepts queries; the first time, creates the database `sluice`. False while the server is starting
- * or can't be reached. Throws its other errors, such as a wrong password.
+ * True when the server accepts queries; the first time, creates the database `sluice`. False while the server is
+ * starting or can't be reached. Throws its other errors, such as a wrong password.
  */
 async function acceptsQueries(password: string, port: number): Promise<boolean> {
   const client = new Client({ connectionString: urlFor(password, port, 'postgres'), connectionTimeoutMillis: 30_000 })

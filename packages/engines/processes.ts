@@ -6,8 +6,8 @@ import { errorCode } from '@sluice/runtime/errors'
 import { waitUntil } from '@sluice/runtime/wait-until'
 
 /**
- * Ports below those of outgoing connections (from 32,768 on Linux, 49,152 on macOS), of which one of our own connections
- * might take one between `findFreePort` and the engine's start.
+ * Ports below those of outgoing connections (from 32,768 on Linux, 49,152 on macOS), of which one of our own
+ * connections might take one between `findFreePort` and the engine's start.
  */
 const ports = { first: 15_000, end: 32_000 } as const
 
@@ -54,8 +54,8 @@ export function hasCommandLine(pid: number, marker: string): boolean {
 
 /**
  * Ends a process that a killed predecessor left behind: sends `signal`, then SIGKILL after 3 s, and resolves when the
- * process has ended. Does nothing when `pid` is another program (see hasCommandLine) or no process. Throws when the process does
- * not end.
+ * process has ended. Does nothing when `pid` is another program (see hasCommandLine) or no process. Throws when the
+ * process does not end.
  */
 export async function endOrphan(pid: number, marker: string, signal: NodeJS.Signals): Promise<boolean> {
   if (!hasCommandLine(pid, marker)) return false

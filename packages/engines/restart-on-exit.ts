@@ -26,9 +26,9 @@ const longestDelayMs = 5_000
 const healthyAfterMs = 60_000
 
 /**
- * Starts an engine by `start` and restarts it whenever its process ends without `stop`: at once the first time, then after
- * 100 ms, doubling to 5 s, without a limit, because the obstacle may disappear. `start` resolves when the engine accepts
- * queries; the rejection of its first call is thrown.
+ * Starts an engine by `start` and restarts it whenever its process ends without `stop`: at once the first time, then
+ * after 100 ms, doubling to 5 s, without a limit, because the obstacle may disappear. `start` resolves when the engine
+ * accepts queries; the rejection of its first call is thrown.
  */
 export async function restartOnExit(
   name: string,

@@ -6,8 +6,8 @@ export const acceptance = {
   /** From the receipt of a request to the log's acknowledgement; later ones are answered 503, as an overload is by then. */
   msMax: 2_500,
   /**
-   * Errors that the bounds of `SynchronizedClock` do not cover: clocks of Postgres servers that differ when one takes over from
-   * another, and a machine's clock that is adjusted quickly between two comparisons.
+   * Errors that the bounds of `SynchronizedClock` do not cover: clocks of Postgres servers that differ when one takes
+   * over from another, and a machine's clock that is adjusted quickly between two comparisons.
    */
   clockMarginMs: 300,
 } as const

@@ -9,9 +9,9 @@ const level = { params: { [constants.ZSTD_c_compressionLevel]: 1 } }
 const compressedBytesMax = 64 * 1024 * 1024
 
 /**
- * Blocks as a log stores them: payloads that shrink are compressed with zstd, and `headers.encoding` says so. That takes
- * less time than kafkajs's checksum of the bytes that it saves. It runs on the event loop, because handing the work to
- * another thread and back would take as long again.
+ * Blocks as a log stores them: payloads that shrink are compressed with zstd, and `headers.encoding` says so. That
+ * takes less time than kafkajs's checksum of the bytes that it saves. It runs on the event loop, because handing the
+ * work to another thread and back would take as long again.
  */
 export function compressBlocks(blocks: readonly Block[]): readonly Block[] {
   return blocks.map((block) => {

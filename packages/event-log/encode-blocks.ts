@@ -12,8 +12,8 @@ export interface LogRow {
 /** Encodes the events of many requests as few blocks: each block has one partition and one kind, dated or undated. */
 export interface BlockEncoder {
   /**
-   * Appends a request's events. They are encoded at once, because strings that wait for the log would survive many garbage
-   * collections.
+   * Appends a request's events. They are encoded at once, because strings that wait for the log would survive many
+   * garbage collections.
    */
   add(events: readonly LogRow[]): AddedEvents
   /** Blocks of all appended events, which keep their order within partition and kind. */
@@ -33,8 +33,9 @@ const blockBytesMax = 512 * 1024
 const bytesPerUnitMax = 3
 
 /**
- * The bytes of a piece while it grows; the event loop runs nothing else meanwhile. Each line is written by itself: of the
- * lines as one text, a single character beyond Latin-1 would double the memory, and encoding it takes twice as long.
+ * The bytes of a piece while it grows; the event loop runs nothing else meanwhile. Each line is written by itself: of
+ * the lines as one text, a single character beyond Latin-1 would double the memory, and encoding it takes twice as
+ * long.
  */
 const scratch = Buffer.allocUnsafeSlow(256 * 1024)
 

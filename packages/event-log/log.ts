@@ -9,8 +9,9 @@ export interface EventLog {
   /** Number of partitions, constant while the log is open. Rejects while the log can't be reached. */
   partitions(): Promise<number>
   /**
-   * Names this log among all that write into one ClickHouse: Kafka's cluster id and the topic, or the id that a
-   * file log got when it was made. Part of the `query_id` by which ClickHouse runs one insert per lock at a time. `[A-Za-z0-9._-]+`.
+   * Names this log among all that write into one ClickHouse: Kafka's cluster id and the topic, or the id that a file
+   * log got when it was made. Part of the `query_id` by which ClickHouse runs one insert per lock at a time.
+   * `[A-Za-z0-9._-]+`.
    */
   id(): Promise<string>
   /**
@@ -23,14 +24,14 @@ export interface EventLog {
   /** A member of a consumer group. Nothing is read before `run`. */
   consumer(options: ConsumerOptions): LogConsumer
   /**
-   * The group's position in every partition, whether it has members or not. The call creates the group, as joining does.
-   * Throws AppError `unavailable` while the log is unavailable.
+   * The group's position in every partition, whether it has members or not. The call creates the group, as joining
+   * does. Throws AppError `unavailable` while the log is unavailable.
    */
   positions(group: string): Promise<readonly GroupPosition[]>
   /**
-   * Replaces the group `from` by `to`: where `to` has no position in any partition, it gets those of `from`. Neither may
-   * have members. Changes nothing when `from` is unknown or `to` is known, so that it can be repeated. Throws AppError
-   * `unavailable` while the log is unavailable.
+   * Replaces the group `from` by `to`: where `to` has no position in any partition, it gets those of `from`. Neither
+   * may have members. Changes nothing when `from` is unknown or `to` is known, so that it can be repeated. Throws
+   * AppError `unavailable` while the log is unavailable.
    */
   replaceGroup(from: string, to: string): Promise<void>
   /**
@@ -39,8 +40,8 @@ export interface EventLog {
    */
   ends(): Promise<readonly bigint[]>
   /**
-   * The offset of the oldest block that was appended at `time` (Unix ms) or later, by partition; where there is none, the
-   * offset after the newest block. Throws AppError `unavailable` while the log is unavailable.
+   * The offset of the oldest block that was appended at `time` (Unix ms) or later, by partition; where there is none,
+   * the offset after the newest block. Throws AppError `unavailable` while the log is unavailable.
    */
   offsetsForTime(time: number): Promise<readonly bigint[]>
   /** Resolves when the log answers; rejects with the reason otherwise. For readiness, so it must be cheap. */
@@ -52,9 +53,9 @@ export interface EventLog {
 export interface PublishOptions {
   timeoutMs: number
   /**
-   * Called with partitions whose blocks are all durable while blocks of others are not yet, and may never be: those of a partition
-   * that lacks in-sync replicas, for example. Each partition is named once. Not called for blocks that become durable together,
-   * nor after the publish has settled.
+   * Called with partitions whose blocks are all durable while blocks of others are not yet, and may never be: those of
+   * a partition that lacks in-sync replicas, for example. Each partition is named once. Not called for blocks that
+   * become durable together, nor after the publish has settled.
    */
   onDurable?: (partitions: readonly number[]) => void
 }
@@ -85,8 +86,8 @@ export interface LogConsumer {
   /** Hands out no new batches, waits until the claims have settled (their last commit included), leaves the group. Idempotent. */
   stop(): Promise<void>
   /**
-   * Whether it has joined its group, now or at an earlier time: it then has its share of the partitions, which may be none.
-   * A member that the group has lost joins again by itself.
+   * Whether it has joined its group, now or at an earlier time: it then has its share of the partitions, which may be
+   * none. A member that the group has lost joins again by itself.
    */
   hasJoined(): boolean
   /** Consumer lag of each claimed partition, as of the last fetch. */
@@ -117,14 +118,14 @@ export interface PartitionLag {
 export interface Claim {
   readonly partition: number
   /**
-   * Aborted when another member owns the partition, or may own it, and when the handler of another claim has failed and this one
-   * has not ended within 5 s: further commits are refused.
+   * Aborted when another member owns the partition, or may own it, and when the handler of another claim has failed and
+   * this one has not ended within 5 s: further commits are refused.
    */
   readonly lost: AbortSignal
   /**
    * Batches in order of offset, from the group's committed position. Ends when the claim is lost or the consumer stops.
-   * `ready` is called when a batch is due, because it is full or its first block has lingered: the batch then holds what
-   * has arrived until the promise resolves. It must not reject.
+   * `ready` is called when a batch is due, because it is full or its first block has lingered: the batch then holds
+   * what has arrived until the promise resolves. It must not reject.
    */
   batches(options?: { ready?: () => Promise<void> }): AsyncIterable<LogBatch>
   /**

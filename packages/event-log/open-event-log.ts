@@ -17,8 +17,8 @@ export interface OpenEventLogOptions {
 
 /**
  * Opens the log that `SLUICE_LOG_URL` names: `kafka://…/<topic>` (see kafka/url.ts) or `file:<folder>`, relative to the
- * working directory or absolute. Kafka may be unavailable at that time; rejects when the folder can't be used or another
- * process has locked it. Throws an Error that names every mistake in the URL.
+ * working directory or absolute. Kafka may be unavailable at that time; rejects when the folder can't be used or
+ * another process has locked it. Throws an Error that names every mistake in the URL.
  */
 export async function openEventLog(url: string, options: OpenEventLogOptions): Promise<EventLog> {
   const { logger } = options

@@ -35,16 +35,16 @@ export interface StoreBackup {
   /** Throws an Error, with what to do, when a backup of that many pieces does not fit the number of shards. */
   requirePieces(pieces: number): Promise<void>
   /**
-   * Backs the database up to `place`, with several shards a piece of each below it, in their order; with the places of the
-   * pieces of a `base`, only what has changed since that backup, which stays necessary.
+   * Backs the database up to `place`, with several shards a piece of each below it, in their order; with the places of
+   * the pieces of a `base`, only what has changed since that backup, which stays necessary.
    */
   backUp(place: BackupPlace, base?: readonly BackupPlace[]): Promise<readonly BackupPiece[]>
   /** Whether the database is missing, or has no tables, on every server. */
   isEmpty(): Promise<boolean>
   /**
-   * Restores `database` of the pieces at `places` beside this one, under a name of its own, and reads all its parts to check
-   * them. Rejects, with nothing left of it on any server, when a part of the backup is missing or damaged, and when it is of
-   * another store or shard.
+   * Restores `database` of the pieces at `places` beside this one, under a name of its own, and reads all its parts to
+   * check them. Rejects, with nothing left of it on any server, when a part of the backup is missing or damaged, and
+   * when it is of another store or shard.
    */
   stage(places: readonly BackupPlace[], expected: { database: string; storeId: string }): Promise<void>
   /** Deletes what the erasures select from the staged database, and stores their tombstones. */
@@ -64,8 +64,8 @@ const erasuresPerDelete = 100
 const noTimeLimit = 24 * 3_600_000
 
 /**
- * Opens no connection before the first use. `credentials` are for backups to S3. Throws TypeError for a URL that names no
- * ClickHouse.
+ * Opens no connection before the first use. `credentials` are for backups to S3. Throws TypeError for a URL that names
+ * no ClickHouse.
  */
 export function openStoreBackup(url: string, credentials?: BackupCredentials): StoreBackup {
   const address = parseClickHouseUrl(url)

@@ -27,8 +27,8 @@ export function isTimeUnit(grouping: string | undefined): grouping is TimeUnit {
 }
 
 /**
- * True for ranges that are too long for minutes, or certainly have more buckets than an answer may hold, so that the buckets
- * need not be computed.
+ * True for ranges that are too long for minutes, or certainly have more buckets than an answer may hold, so that the
+ * buckets need not be computed.
  */
 export function exceedsBucketLimit({ start, end }: Range, unit: TimeUnit): boolean {
   if (unit === 'minute' && end - start > statsLimits.minutesHoursMax * hourMs) return true
@@ -42,12 +42,12 @@ export interface Range {
 }
 
 /**
- * Starts (Unix ms) of all buckets that overlap the range, ascending. The first bucket may start before the range and the
- * last one may end after it.
+ * Starts (Unix ms) of all buckets that overlap the range, ascending. The first bucket may start before the range and
+ * the last one may end after it.
  *
  * A day begins when its date first appears on the zone's clocks: a skipped day has no bucket, and a day without a
- * midnight begins later. An hour or a minute ends when the clocks show another one or are put back, so that two hours of
- * the same name have two buckets.
+ * midnight begins later. An hour or a minute ends when the clocks show another one or are put back, so that two hours
+ * of the same name have two buckets.
  */
 export function bucketStarts(range: Range, unit: TimeUnit, timeZone: string): number[] {
   const starts = isClockUnit(unit) ? clockStarts(range, clockUnits[unit], timeZone) : dateStarts(range, unit, timeZone)
@@ -106,8 +106,8 @@ function clockStarts({ start, end }: Range, lengthMs: number, timeZone: string):
 }
 
 /**
- * Whether clocks that change at `at` (Unix ms) from one offset to another show a different hour, or minute, of `lengthMs` than
- * just before.
+ * Whether clocks that change at `at` (Unix ms) from one offset to another show a different hour, or minute, of
+ * `lengthMs` than just before.
  */
 function showsAnother(lengthMs: number, at: number, before: number, after: number): boolean {
   return Math.floor((at - 1 + before) / lengthMs) !== Math.floor((at + after) / lengthMs)

@@ -46,8 +46,8 @@ export interface QueryResult<Row> {
 }
 
 /**
- * A ClickHouse by the driver. Services use EventReader and EventInserter, which are made of it; only
- * external-table.ts uses HTTP itself.
+ * A ClickHouse by the driver. Services use EventReader, ExportReader, EventInserter and EventEraser, which are made of
+ * it, and the operators' commands ClickHouse itself; only external-table.ts uses HTTP without the driver.
  */
 export interface ClickHouse {
   readonly address: ClickHouseAddress
@@ -62,9 +62,9 @@ export interface ClickHouse {
     options?: { signal?: AbortSignal; settings?: ClickHouseSettings },
   ) => Promise<QueryResult<Row>>
   /**
-   * Runs a SELECT that ends in a FORMAT clause, and returns its result unread, once ClickHouse has all of it: what is read
-   * is whole, or fails. Throws ClickHouseError, which reading the bytes may do too; they must be read to their end, or the
-   * signal aborted.
+   * Runs a SELECT that ends in a FORMAT clause, and returns its result unread, once ClickHouse has all of it: what is
+   * read is whole, or fails. Throws ClickHouseError, which reading the bytes may do too; they must be read to their
+   * end, or the signal aborted.
    */
   read: (
     sql: string,

@@ -27,8 +27,9 @@ export function readingAddress(address: ClickHouseAddress): ClickHouseAddress {
 
 /**
  * The servers of a store in the order of their shards, each with the store's local tables in its database: those of
- * `?cluster=`, or the one of the URL. Throws AppError, with what to do, when the URL's server does not know the cluster, when
- * a shard has replicas, or when the number of shards is no power of two; ClickHouseError while the server can't answer.
+ * `?cluster=`, or the one of the URL. Throws AppError, with what to do, when the URL's server does not know the
+ * cluster, when a shard has replicas, or when the number of shards is no power of two; ClickHouseError while the server
+ * can't answer.
  */
 export async function storeServers({
   cluster,
@@ -73,8 +74,9 @@ export async function openStoreServers(
 }
 
 /**
- * Makes the tables over those of all shards, on every server, because any of them may be asked. They are replaced each time:
- * their columns are those of the local tables. `users` is whole on every shard, so that a join need not leave the server.
+ * Makes the tables over those of all shards, on every server, because any of them may be asked. They are replaced each
+ * time: their columns are those of the local tables. `users` is whole on every shard, so that a join need not leave the
+ * server.
  */
 export async function createShardsTables(servers: readonly ClickHouseAddress[], cluster: string): Promise<void> {
   for (const { database, ...server } of servers) {

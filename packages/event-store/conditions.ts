@@ -10,7 +10,7 @@ import {
   type UserField,
 } from '@sluice/contracts/conditions'
 import type { QueryParams } from './client.ts'
-import { ClickHouseError } from './errors.ts'
+import { clickHouseCode, ClickHouseError } from './errors.ts'
 import { parameterChunks } from './parameter-chunks.ts'
 
 /** A condition on a row of `events`, as SQL with the values of its placeholders. */
@@ -22,15 +22,11 @@ export interface ConditionSql {
   sql: string
   params: QueryParams
   /**
-   * The user fields that the expression reads, as `users.<field>`. Unless there are none, the statement must join, by
-   * `LEFT JOIN … AS users USING (user_id)`, one row per user of the site with these columns as String: empty for
-   * unknown fields, and for events without a user.
+   * The user fields that the expression reads, as `users.<field>`. Unless there are none, the statement must join them
+   * by `joinUsers`: texts, empty for unknown fields, and for events without a user.
    */
   userFields: readonly UserField[]
 }
-
-/** ClickHouse's error code for a pattern that its RE2 refuses. */
-const cannotCompileRegexp = 427
 
 /** Event fields as expressions over a row of `events`: for conditions, and for groups by them. */
 export const eventFieldSql: Readonly<Record<EventField, string>> = {
@@ -51,8 +47,9 @@ export const eventFieldSql: Readonly<Record<EventField, string>> = {
  * SQL of the host of a URL in lower case, without user and port; of `//host/path`, too, which leaves out the scheme.
  * domainRFC() takes half the time, but does not recognise `localhost`.
  *
- * ClickHouse evaluates a function of one LowCardinality argument once for each distinct value of a block, and most referrers of a
- * block are empty or equal. The second pattern, which is slow because of the user, sees the short text between `//` and the path.
+ * ClickHouse evaluates a function of one LowCardinality argument once for each distinct value of a block, and most
+ * referrers of a block are empty or equal. The second pattern, which is slow because of the user, sees the short text
+ * between `//` and the path.
  */
 function hostSql(url: string): string {
   const authority = String.raw`extract(toLowCardinality(${url}), '^(?:[a-zA-Z][a-zA-Z0-9+.-]*:)?//([^/?#]*)')`
@@ -60,9 +57,9 @@ function hostSql(url: string): string {
 }
 
 /**
- * Builds the SQL of a criteria, or of a list whose members must all be met (docs/http-interface.md#conditions); an empty
- * list is always met. The condition has the form that the schemas of packages/api return. The caller takes care of a
- * criteria's `scope`.
+ * Builds the SQL of a criteria, or of a list whose members must all be met (docs/http-interface.md#conditions); an
+ * empty list is always met. The condition has the form that the schemas of packages/api return. The caller takes care
+ * of a criteria's `scope`.
  *
  * The name of every placeholder begins with `prefix`, a word that distinguishes several conditions of one statement.
  * Throws TypeError for a condition of another form.
@@ -168,8 +165,8 @@ function foldOf(field: EventField): (text: string) => string {
 
 /**
  * ClickHouse first searches for a text that every match must contain, and determines a wrong one for patterns with
- * `[]a]`, `(?s)?` or an optional character of four bytes; with the prefix `(?i:)` it skips that search. Other patterns go
- * without the prefix, because RE2 alone takes three times as long: 0.3 s instead of 0.1 s for a million URLs.
+ * `[]a]`, `(?s)?` or an optional character of four bytes; with the prefix `(?i:)` it skips that search. Other patterns
+ * go without the prefix, because RE2 alone takes three times as long: 0.3 s instead of 0.1 s for a million URLs.
  */
 function safePattern(pattern: string): string {
   return /[^\x20-\x7e]|\[\^?\]|\(\?/.test(pattern) ? `(?i:)${pattern}` : pattern
@@ -191,13 +188,16 @@ function numberIn(condition: Condition): number {
   return number
 }
 
+/** What is told about a pattern that ClickHouse refused, after the path of its field. */
+export const refusedPatternReason = 'is no regular expression that ClickHouse takes'
+
 /**
  * The path of the pattern that ClickHouse refused when a statement with `conditionSql(condition)` failed with `error`:
  * `1.value` in a list, `conditions.1.value` in a criteria. Undefined when the statement failed for another reason. A
  * pattern that the schema accepted may be refused because ClickHouse's Unicode is older.
  */
 export function refusedPatternPath(error: unknown, condition: Criteria | Filter): string | undefined {
-  if (!(error instanceof ClickHouseError) || error.serverCode !== cannotCompileRegexp) return undefined
+  if (!(error instanceof ClickHouseError) || error.serverCode !== clickHouseCode.cannotCompileRegexp) return undefined
   return patternsOf(condition).find(({ pattern }) => error.internal.includes(`re2: ${safePattern(pattern)},`))?.path
 }
 

@@ -10,6 +10,10 @@ export const clickHouseCode = {
   memoryLimitExceeded: 241,
   queryWasCancelled: 394,
   throwIf: 395,
+  /** Too many rows or bytes of a result. */
+  tooManyRowsOrBytes: 396,
+  /** A pattern that ClickHouse's RE2 refuses. */
+  cannotCompileRegexp: 427,
 } as const
 
 /**
@@ -72,7 +76,7 @@ const sizeCodes = new Set<number>([
   191, // SET_SIZE_LIMIT_EXCEEDED
   clickHouseCode.memoryLimitExceeded,
   307, // TOO_MANY_BYTES
-  396, // TOO_MANY_ROWS_OR_BYTES
+  clickHouseCode.tooManyRowsOrBytes,
 ])
 
 /** Codes of statements that ClickHouse refuses until an operator has changed its users, their rights or its databases. */
@@ -96,9 +100,9 @@ export class ClickHouseError extends AppError {
   /** ClickHouse's own error code, or undefined when no answer came (connection refused, cut, timed out). */
   readonly serverCode: number | undefined
   /** Whether rows that can't be read may be the cause. */
-  readonly isOfData: boolean
+  readonly isBadData: boolean
   /** Whether a statement with fewer rows may succeed. */
-  readonly isOfSize: boolean
+  readonly isTooLarge: boolean
 
   /** `server` is named where it is one of several, and its operator has to know which. */
   constructor(
@@ -116,8 +120,8 @@ export class ClickHouseError extends AppError {
       cause,
     })
     this.serverCode = serverCode
-    this.isOfData = serverCode !== undefined && dataCodes.has(serverCode)
-    this.isOfSize = serverCode !== undefined && sizeCodes.has(serverCode)
+    this.isBadData = serverCode !== undefined && dataCodes.has(serverCode)
+    this.isTooLarge = serverCode !== undefined && sizeCodes.has(serverCode)
   }
 }
 
@@ -125,8 +129,8 @@ export class ClickHouseError extends AppError {
 export type ExceededLimit = 'buckets' | 'rows' | 'bytes' | 'work'
 
 /**
- * A request for more than one analysis may read or return, whenever it is made. The message names no field: callers that
- * know the fields of a request add them.
+ * A request for more than one analysis may read or return, whenever it is made. The message names no field: callers
+ * that know the fields of a request add them.
  */
 export class QueryTooLargeError extends AppError {
   readonly limit: ExceededLimit
@@ -138,19 +142,20 @@ export class QueryTooLargeError extends AppError {
 }
 
 /**
- * Whether a statement exceeds a limit by itself, whenever it is asked. The memory limit of the whole server is exceeded by the
- * load, and is no fault of the statement.
+ * Whether a statement exceeds a limit by itself, whenever it is asked. The memory limit of the whole server is exceeded
+ * by the load, and is no fault of the statement.
  */
 export function exceedsLimit(error: unknown): boolean {
   if (error instanceof QueryTooLargeError) return true
   if (!(error instanceof ClickHouseError)) return false
   const { serverCode } = error
   return (
-    serverCode === clickHouseCode.tooManyRows || (serverCode === clickHouseCode.memoryLimitExceeded && !isOfLoad(error))
+    serverCode === clickHouseCode.tooManyRows ||
+    (serverCode === clickHouseCode.memoryLimitExceeded && !isServerOutOfMemory(error))
   )
 }
 
 /** Whether the memory of the whole server, or of its user, is used up: the same statement succeeds when others have ended. */
-export function isOfLoad({ serverCode, internal }: ClickHouseError): boolean {
+export function isServerOutOfMemory({ serverCode, internal }: ClickHouseError): boolean {
   return serverCode === clickHouseCode.memoryLimitExceeded && !/query memory limit/i.test(internal)
 }

@@ -14,8 +14,8 @@ import { checkStorePlaces } from './store-identity.ts'
 /** The event store for services that delete: everything but the order of the steps, which is services/worker/erasures'. */
 export interface EventEraser {
   /**
-   * Stores the tombstones of an erasure: from then on no insert that begins stores what it selects. Repeats change nothing.
-   * Throws ClickHouseError, as all methods do.
+   * Stores the tombstones of an erasure: from then on no insert that begins stores what it selects. Repeats change
+   * nothing. Throws ClickHouseError, as all methods do.
    */
   storeTombstone(erased: ErasedRows): Promise<void>
   /** Waits until every insert has ended that is under way at the call. Rejects when `signal` aborts. */
@@ -25,15 +25,15 @@ export interface EventEraser {
   /** Begins to delete what the erasures select; `isDeleting` tells when that has ended. Repeats are harmless. */
   startDelete(erased: readonly ErasedRows[]): Promise<void>
   /**
-   * Whether deletions are under way. Throws AppError 503 with the reason of one that fails again and again. Mutations of
-   * others don't count: those that fail would stop all erasures, although a deletion may not need what they change.
+   * Whether deletions are under way. Throws AppError 503 with the reason of one that fails again and again. Mutations
+   * of others don't count: those that fail would stop all erasures, although a deletion may not need what they change.
    */
   isDeleting(): Promise<boolean>
   /** Begins to note that nothing is left to delete: then only inserts of rows from before the request are compared. */
   retireTombstone(erased: Pick<ErasedRows, 'erasureId'>): Promise<void>
   /**
-   * Begins to delete the events of the first 200 sites that have any which are older than `before` (Unix ms), by partition.
-   * `isDone`: no further sites are left; otherwise the next call goes on, once these are deleted.
+   * Begins to delete the events of the first 200 sites that have any which are older than `before` (Unix ms), by
+   * partition. `isDone`: no further sites are left; otherwise the next call goes on, once these are deleted.
    */
   startExpiry(sites: readonly ExpiredSite[]): Promise<{ partitions: number; events: number; isDone: boolean }>
   /** Begins to remove deleted rows from the disk. */
@@ -57,8 +57,8 @@ const noWait = { lightweight_deletes_sync: '0', mutations_sync: '0' } as const
 const sitesPerDelete = 200
 
 /**
- * Opens no connection before the first use. Throws TypeError for a URL that names no ClickHouse. With a cluster every method
- * does its work on each of its servers, and fails when one of them does: all methods can be repeated.
+ * Opens no connection before the first use. Throws TypeError for a URL that names no ClickHouse. With a cluster every
+ * method does its work on each of its servers, and fails when one of them does: all methods can be repeated.
  */
 export function openEventEraser(url: string): EventEraser {
   return openEventEraserAt(parseClickHouseUrl(url))

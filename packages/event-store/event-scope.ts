@@ -15,7 +15,7 @@ export interface EventScope {
 
 /** SQL of the condition on rows of `events`; the range is widened by `marginMs` on both sides. */
 export function scopeCondition(scope: EventScope, marginMs = 0): string {
-  return [siteCondition(scope), isBetween(marginMs)].join(' AND ')
+  return [siteCondition(scope), rangeCondition(marginMs)].join(' AND ')
 }
 
 /** The offsets of time zones from UTC are whole quarters of an hour. */
@@ -36,13 +36,14 @@ export function wholeQuarters({
 }
 
 /**
- * SQL of the condition that a time is outside the whole quarters of the range. Compared with a DateTime, which has whole seconds,
- * ClickHouse's index would leave out parts and granules that begin in the last second before the first whole quarter.
+ * SQL of the condition that a time is outside the whole quarters of the range. Compared with a DateTime, which has
+ * whole seconds, ClickHouse's index would leave out parts and granules that begin in the last second before the first
+ * whole quarter.
  */
 export const outsideWholeQuarters = `(timestamp < toDateTime64({first_quarter:UInt32}, 3, 'UTC') OR timestamp >= toDateTime64({end_quarter:UInt32}, 3, 'UTC'))`
 
 /** SQL of the condition that a quarter, named by its start, is one of the whole quarters of the range. */
-export function isWholeQuarter(quarter: string): string {
+export function wholeQuarterCondition(quarter: string): string {
   return `${quarter} >= toDateTime({first_quarter:UInt32}, 'UTC') AND ${quarter} < toDateTime({end_quarter:UInt32}, 'UTC')`
 }
 
@@ -53,7 +54,9 @@ export function isWholeQuarter(quarter: string): string {
 export function scopeParts(scope: EventScope): string[] {
   const whole = wholeQuarters(scope)
   if (whole === undefined) return [scopeCondition(scope)]
-  const quarters = [siteCondition(scope), `indexHint(${isBetween(0)})`, isWholeQuarter('quarter')].join(' AND ')
+  const quarters = [siteCondition(scope), `indexHint(${rangeCondition(0)})`, wholeQuarterCondition('quarter')].join(
+    ' AND ',
+  )
   const isAligned = whole.start === scope.start && whole.end === scope.end
   return isAligned ? [quarters] : [quarters, `${scopeCondition(scope)} AND ${outsideWholeQuarters}`]
 }
@@ -68,13 +71,14 @@ export function siteCondition({ environment }: Pick<EventScope, 'environment'>):
 }
 
 /**
- * SQL of a condition that statements with `ORDER BY timestamp, event_id` add to those of their scope: with `indexHint` alone
- * ClickHouse does not see that all rows have one `site_id`, and sorts them instead of reading them in the order of the key.
+ * SQL of a condition that statements with `ORDER BY timestamp, event_id` add to those of their scope: with `indexHint`
+ * alone ClickHouse does not see that all rows have one `site_id`, and sorts them instead of reading them in the order
+ * of the key.
  */
 export const inKeyOrder = 'site_id = {site_id:String}'
 
 /** Times are compared as DateTime64 and not as integers, because only then the primary key selects the range. */
-function isBetween(marginMs: number): string {
+function rangeCondition(marginMs: number): string {
   return [
     `timestamp >= fromUnixTimestamp64Milli({start:Int64} - ${marginMs}, 'UTC')`,
     `timestamp < fromUnixTimestamp64Milli({end:Int64} + ${marginMs}, 'UTC')`,

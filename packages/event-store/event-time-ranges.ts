@@ -7,16 +7,17 @@ import type { QueryRunner } from './query-runner.ts'
 export type EventTimeRanges = ReadonlyMap<string, { first: number; last: number }>
 
 /**
- * Sites of at most this many rows are read whole, all in one statement: 32 granules cost about what the search for both ends
- * of one site costs.
+ * Sites of at most this many rows are read whole, all in one statement: 32 granules cost about what the search for both
+ * ends of one site costs.
  */
 const wholeRowsMax = 32 * 8_192
 /** Sites of one statement that reads ends: it runs their subqueries one after the other. */
 const endsPerStatement = 16
 
 /**
- * Reads the time ranges of sites. How many rows it reads depends on the number of sites and on that of the table's parts,
- * not on the number of events. Throws what the runner throws, QueryTooLargeError when that is too many for a statement.
+ * Reads the time ranges of sites. How many rows it reads depends on the number of sites and on that of the table's
+ * parts, not on the number of events. Throws what the runner throws, QueryTooLargeError when that is too many for a
+ * statement.
  */
 export async function eventTimeRanges(
   siteIds: readonly string[],

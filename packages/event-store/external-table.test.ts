@@ -32,6 +32,6 @@ test('a statement that takes longer than its time fails with the code of ClickHo
     parameters: {},
     timeoutMs: 1_000,
   }
-  await expect(client.post(query)).rejects.toMatchObject({ serverCode: 159, isOfSize: true })
+  await expect(client.post(query)).rejects.toMatchObject({ serverCode: 159, isTooLarge: true })
   client.close()
 })

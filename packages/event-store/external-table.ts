@@ -15,8 +15,8 @@ export interface ExternalTableQuery {
   /** Settings and other parameters of the URL. */
   parameters: Readonly<Record<string, string>>
   /**
-   * ClickHouse ends the query after this time, with code 159, unless `parameters` has another `max_execution_time`; its answer is
-   * waited for some seconds longer.
+   * ClickHouse ends the query after this time, with code 159, unless `parameters` has another `max_execution_time`; its
+   * answer is waited for some seconds longer.
    */
   timeoutMs: number
 }

@@ -67,12 +67,12 @@ async function schemaVersions(
 }
 
 /**
- * Creates the database if it is missing, applies the missing migrations in order, and notes the server as the one that the
- * store is on; with `?cluster=` on each server of the cluster, where it also makes the tables that reach all shards. Each
- * statement can be repeated.
- * Callers hold the migration lock of Postgres, so that two migrations never run at the same time.
- * Returns the names of the applied migrations: none on a schema that a newer build left. Throws ClickHouseError, or AppError
- * when this build can't work with the schema or the servers are not those of one store; then nothing is changed.
+ * Creates the database if it is missing, applies the missing migrations in order, and notes the server as the one that
+ * the store is on; with `?cluster=` on each server of the cluster, where it also makes the tables that reach all
+ * shards. Each statement can be repeated. Callers hold the migration lock of Postgres, so that two migrations never run
+ * at the same time. Returns the names of the applied migrations: none on a schema that a newer build left. Throws
+ * ClickHouseError, or AppError when this build can't work with the schema or the servers are not those of one store;
+ * then nothing is changed.
  */
 export async function migrateClickHouse(url: string, folder = migrationFolder): Promise<readonly string[]> {
   const address = parseClickHouseUrl(url)
@@ -92,8 +92,9 @@ export async function migrateClickHouse(url: string, folder = migrationFolder): 
 }
 
 /**
- * Creates the databases of a store that is to be filled, or what is missing of them, on servers in the order of their shards.
- * Until `migrateClickHouse` no service can use it: it takes no inserts, and has no tables that reach all shards.
+ * Creates the databases of a store that is to be filled, or what is missing of them, on servers in the order of their
+ * shards. Until `migrateClickHouse` no service can use it: it takes no inserts, and has no tables that reach all
+ * shards.
  */
 export async function createClosedStore(
   servers: readonly ClickHouseAddress[],
@@ -166,8 +167,8 @@ function readMigration(folder: URL, name: string): Promise<string> {
 }
 
 /**
- * Makes the table of the store's identity before the migrations that do: one of them gives a store that has none an id of its
- * own, and the shards of a store have the same.
+ * Makes the table of the store's identity before the migrations that do: one of them gives a store that has none an id
+ * of its own, and the shards of a store have the same.
  */
 async function createStoreTable(clickHouse: ClickHouse, folder: URL): Promise<void> {
   for (const name of ['005-store', '010-shards']) {
@@ -187,8 +188,8 @@ export async function rejectNewerClickHouseSchema(applied: AppliedMigrations): P
 }
 
 /**
- * Throws AppError, with what to do, when this build can't work with the schema; ClickHouseError while it is unknown. With
- * `isSharded`, over the tables of all shards: those that one of them lacks are missing.
+ * Throws AppError, with what to do, when this build can't work with the schema; ClickHouseError while it is unknown.
+ * With `isSharded`, over the tables of all shards: those that one of them lacks are missing.
  */
 export async function checkClickHouseSchema(
   clickHouse: Pick<ClickHouse, 'query'>,

@@ -23,8 +23,9 @@ interface MutationTimes {
 export const defaultTimes: MutationTimes = { pollMs: 1_000, failingMs: 60_000 }
 
 /**
- * Waits until the store has no running mutation, on any server of its cluster. `onProgress` gets those that run, whenever they
- * have changed. Throws AppError, with what to do, when nothing but failures have happened for `failingMs`.
+ * Waits until the store has no running mutation, on any server of its cluster. `onProgress` gets those that run,
+ * whenever they have changed. Throws AppError, with what to do, when nothing but failures have happened for
+ * `failingMs`.
  */
 export async function waitForMutations(
   url: string,

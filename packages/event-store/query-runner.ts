@@ -83,9 +83,6 @@ const settings = {
 /** The error of the driver, which has no class or code of its own, for a request that took too long. */
 const driverTimeoutText = 'ClickHouse: Timeout error.'
 
-/** ClickHouse's code of results that exceed a limit. */
-const tooManyResultRows = 396
-
 /**
  * Runners on a ClickHouse. Each key's statements take turns with those of the other keys. Of the running statements
  * ClickHouse prefers the first of each key, so that a key with many statements slows down only itself.
@@ -120,20 +117,21 @@ export function queryRunners(
           if (signal.aborted) {
             throw signal.reason instanceof AppError
               ? signal.reason
-              : unavailable('the client left before its question was asked')
+              : unavailable('the client left before its statement began')
           }
           const resultLimits = rowsMax !== undefined && {
             max_result_rows: String(rowsMax),
             result_overflow_mode: 'throw' as const,
           }
+          const memoryLimit = memoryMax && { max_memory_usage: String(await memoryMax()) }
           try {
-            return await queue.run(key, signal, async (position) =>
+            return await queue.run(key, signal, (position) =>
               client.query(sql, params, {
                 signal,
                 settings: {
                   ...settings,
                   max_execution_time: executionSecondsMax,
-                  ...(memoryMax && { max_memory_usage: String(await memoryMax()) }),
+                  ...memoryLimit,
                   ...resultLimits,
                   priority: String(offset + position),
                 },
@@ -163,7 +161,7 @@ function isTimeout(error: unknown): boolean {
 function toQueryTooLargeError(error: unknown, rowsMax: number | undefined): QueryTooLargeError | undefined {
   if (!(error instanceof ClickHouseError)) return undefined
   const { serverCode, internal } = error
-  if (serverCode === tooManyResultRows) {
+  if (serverCode === clickHouseCode.tooManyRowsOrBytes) {
     // ClickHouse has one code for too many rows and too many bytes.
     const isOfRows = rowsMax !== undefined && !internal.includes('max bytes')
     return new QueryTooLargeError(isOfRows ? 'rows' : 'bytes', { internal, cause: error })

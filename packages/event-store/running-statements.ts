@@ -14,8 +14,8 @@ interface Awaited {
  * Waits until every statement of the database and of these kinds has ended that is under way at the call. Rejects when
  * `signal` aborts.
  *
- * A running statement is known by its query id and by its age, because ids are used again: an id whose query is younger than
- * before is another one's. No clocks are compared, which a suspended machine would set back.
+ * A running statement is known by its query id and by its age, because ids are used again: an id whose query is younger
+ * than before is another one's. No clocks are compared, which a suspended machine would set back.
  */
 export async function waitForStatements(
   clickHouse: Pick<ClickHouse, 'query'>,

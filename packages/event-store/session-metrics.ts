@@ -26,11 +26,6 @@ export function isSessionMetric(metric: Metric): boolean {
   return metric in sessionMetrics
 }
 
-/** Percent as `percentSql` computes it. */
-export function percentOf(sum: number, count: number): number {
-  return Math.floor((10_000 * sum) / count + 0.5) / 100
-}
-
 /** Percent with 2 decimals, rounded half up. */
 function percentSql(sum: string, count: string): string {
   return `floor(10000 * ${sum} / ${count} + 0.5) / 100`

@@ -9,9 +9,9 @@ const serverShare = 0.8
 const timeoutMs = 2_000
 
 /**
- * The memory limit of one statement, in bytes: 4 GB, or less on a server whose own limit is lower. With a limit above the server's,
- * a statement that needs too much would fail as if other statements had used the memory up, and be repeated in vain. The server is
- * asked until it has answered; a user who may not know its limit has 4 GB.
+ * The memory limit of one statement, in bytes: 4 GB, or less on a server whose own limit is lower. With a limit above
+ * the server's, a statement that needs too much would fail as if other statements had used the memory up, and be
+ * repeated in vain. The server is asked until it has answered; a user who may not know its limit has 4 GB.
  */
 export function statementMemory(client: Pick<ClickHouse, 'query'>): () => Promise<number> {
   let limit: number | undefined

@@ -31,23 +31,23 @@ export interface StoreTarget {
  * A condition of inserts that fails on every other server than that of the store `{store:UUID}`, whichever connection
  * brought the statement there.
  */
-export const isOwnServer =
+export const ownServerCondition =
   "throwIf((SELECT (id, server) FROM store FINAL) != ({store:UUID}, serverUUID()), 'another server') = 0"
 
-/** As `isOwnServer`, for one of the servers of a store: all of them have its UUID, and each its own number. */
-export const isOwnShard =
+/** As `ownServerCondition`, for one of the servers of a store: all of them have its UUID, and each its own number. */
+export const ownShardCondition =
   'throwIf((SELECT (id, server, shard, shards) FROM store FINAL) != ' +
   "({store:UUID}, serverUUID(), {shard:UInt16}, {shards:UInt16}), 'another server') = 0"
 
-/** Parameters of `isOwnServer`, or of `isOwnShard` for a server of a cluster. */
+/** Parameters of `ownServerCondition`, or of `ownShardCondition` for a server of a cluster. */
 export function storeParameters({ id, place }: StoreTarget): Readonly<Record<string, string>> {
   if (place === undefined) return { param_store: id }
   return { param_store: id, param_shard: String(place.shard), param_shards: String(place.shards) }
 }
 
 /**
- * The only engine that stores events exactly once. The lock of an insert (its `query_id`) and the search for rows that are
- * stored already are of one server; the tables of a cluster take inserts on several.
+ * The only engine that stores events exactly once. The lock of an insert (its `query_id`) and the search for rows that
+ * are stored already are of one server; the tables of a cluster take inserts on several.
  */
 const engineWanted = 'ReplacingMergeTree'
 
@@ -59,8 +59,8 @@ const onlyServer = { shard: 0, shards: 1 }
 
 /**
  * The store's UUID, which `migrate` gave it. Throws AppError, with what to do, when the server is not the one that
- * `migrate` prepared, or has another place than `place`, or when `events` is a table of a cluster; ClickHouseError while
- * ClickHouse can't answer.
+ * `migrate` prepared, or has another place than `place`, or when `events` is a table of a cluster; ClickHouseError
+ * while ClickHouse can't answer.
  */
 export async function readStoreId(
   clickHouse: Pick<ClickHouse, 'query' | 'address'>,
@@ -121,9 +121,9 @@ export interface NotedPlace extends StorePlace {
 export type StorePlaces = readonly (NotedPlace | undefined)[]
 
 /**
- * Reads the places of a store's servers, which are in the order of their shards. Throws AppError, with what to do, when one of
- * them has noted another place, or another store than the others, or had a store that was moved; ClickHouseError while they
- * can't answer.
+ * Reads the places of a store's servers, which are in the order of their shards. Throws AppError, with what to do, when
+ * one of them has noted another place, or another store than the others, or had a store that was moved; ClickHouseError
+ * while they can't answer.
  */
 export async function checkStorePlaces(servers: readonly ClickHouseAddress[]): Promise<StorePlaces> {
   const places = await Promise.all(servers.map(readStorePlace))
@@ -150,8 +150,9 @@ function requireOneStore(ids: readonly string[], servers: string): void {
 }
 
 /**
- * Checks that the tables of a reader are those of the whole store: `clickHouse` reads the tables of all shards, or of the
- * server that holds all of it. Throws AppError, with what to do, when they are not; ClickHouseError while it is unknown.
+ * Checks that the tables of a reader are those of the whole store: `clickHouse` reads the tables of all shards, or of
+ * the server that holds all of it. Throws AppError, with what to do, when they are not; ClickHouseError while it is
+ * unknown.
  */
 export async function checkReadPlaces({ address: { origin, cluster }, query }: ClickHouse): Promise<void> {
   const { rows } = await query<StorePlace & { asked: number }>(
@@ -173,8 +174,8 @@ export async function checkReadPlaces({ address: { origin, cluster }, query }: C
 }
 
 /**
- * Throws AppError, with what to do, when a server has no store while another one has events: it has lost its shard, and a new
- * one would make answers complete without it. Without events a first migration was interrupted.
+ * Throws AppError, with what to do, when a server has no store while another one has events: it has lost its shard, and
+ * a new one would make answers complete without it. Without events a first migration was interrupted.
  */
 export async function requireNoLostShard(servers: readonly ClickHouseAddress[], places: StorePlaces): Promise<void> {
   const lost = servers.filter((_, shard) => places[shard] === undefined)
@@ -188,8 +189,8 @@ export async function requireNoLostShard(servers: readonly ClickHouseAddress[], 
 }
 
 /**
- * Whether the servers have no store: none of them has the identity of one, nor events from before stores had an identity. Throws
- * as `checkStorePlaces` does.
+ * Whether the servers have no store: none of them has the identity of one, nor events from before stores had an
+ * identity. Throws as `checkStorePlaces` does.
  */
 export async function hasNoStore(servers: readonly ClickHouseAddress[]): Promise<boolean> {
   const places = await checkStorePlaces(servers)

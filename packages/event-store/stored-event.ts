@@ -24,8 +24,8 @@ export interface StoredEventRow {
 }
 
 /**
- * SQL of the columns of a StoredEventRow, for a SELECT from `events`. Times have names of their own: an alias `timestamp`
- * would stand for the column in the conditions of the statement, too.
+ * SQL of the columns of a StoredEventRow, for a SELECT from `events`. Times have names of their own: an alias
+ * `timestamp` would stand for the column in the conditions of the statement, too.
  */
 export const storedEventColumns = `
     event_id, site_id, event_type, toUnixTimestamp64Milli(timestamp) AS timestamp_ms,

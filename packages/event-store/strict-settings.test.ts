@@ -113,7 +113,7 @@ test('a batch with a row that can’t be read is refused, whatever errors a prof
   const inserter = openEventInserterAt(server.address)
   const batch = { payloads: [Buffer.from('{"site_id": 1, "surprise": 1}\n')], hasUndated: false }
   const options = { queryId: randomUUID(), shouldReplaceRunning: false, timeoutMs: 20_000 }
-  await expect(inserter.insert(batch, options)).rejects.toMatchObject({ isOfData: true })
+  await expect(inserter.insert(batch, options)).rejects.toMatchObject({ isBadData: true })
   await inserter.close()
   await server.close()
 })

@@ -70,11 +70,12 @@ const output = {
 /**
  * Settings of every statement: those by which a profile or user of ClickHouse could change an answer or an insert, each
  * with the value that the statements are written for. They are ClickHouse's own defaults, but for the few that are
- * marked. Settings that make a statement slower or fail are left to the server: limits, threads, memory, algorithms, `force_…`.
+ * marked. Settings that make a statement slower or fail are left to the server: limits, threads, memory, algorithms,
+ * `force_…`.
  *
- * The settings were found among the 1,721 settings of ClickHouse 26.7 by giving those that concern local tables, JSON and inserts
- * other values, and comparing answers and stored rows, and by reading what each of them does. The newest of them exist
- * since 25.7, so ClickHouse must be that new: a server refuses a setting that it does not know.
+ * The settings were found among the 1,721 settings of ClickHouse 26.7 by giving those that concern local tables, JSON
+ * and inserts other values, and comparing answers and stored rows, and by reading what each of them does. The newest of
+ * them exist since 25.7, so ClickHouse must be that new: a server refuses a setting that it does not know.
  */
 export const strictSettings = { ...semantics, ...limits, ...rowsRead, ...output } as const
 
@@ -82,7 +83,8 @@ export const strictSettings = { ...semantics, ...limits, ...rowsRead, ...output 
 export const postedRowSettings = {
   input_format_allow_errors_num: '0',
   input_format_allow_errors_ratio: '0',
-  // Not the default: a row of a newer build is refused rather than read without the field that this build does not know.
+  // Not the default: a row of a newer build is refused rather than read without the field that this build does not
+  // know.
   input_format_skip_unknown_fields: '0',
   input_format_null_as_default: '1',
   input_format_defaults_for_omitted_fields: '1',

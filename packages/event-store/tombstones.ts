@@ -9,8 +9,8 @@ export function tombstoneKeySql(kind: TombstoneKind, siteId: string, value: stri
 }
 
 /**
- * The code with which a statement that does not compare rows with tombstones fails where one may apply. ClickHouse has none
- * like it.
+ * The code with which a statement that does not compare rows with tombstones fails where one may apply. ClickHouse has
+ * none like it.
  */
 export const tombstoneAppliesCode = 31_000
 
@@ -22,8 +22,8 @@ export function noTombstoneApplies(receivedAt: string): string {
 }
 
 /**
- * SQL of the tombstones that may concern the rows of `b`, as a tuple of arrays: the sites, the keys, and for each key its
- * `requested_at:before`, separated by spaces. Of the erasures that are completed, only those are selected that were
+ * SQL of the tombstones that may concern the rows of `b`, as a tuple of arrays: the sites, the keys, and for each key
+ * its `requested_at:before`, separated by spaces. Of the erasures that are completed, only those are selected that were
  * requested after a row of the batch was received.
  */
 export function tombstonesSql(receivedAt: string): string {

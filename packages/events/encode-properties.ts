@@ -30,9 +30,9 @@ export const propertiesLevel: Place = { prefix: '', jsonPrefix: '', label: 'prop
 const specialInName = /[\0-\x1f".\\\ud800-\udfff]/
 
 /**
- * The properties of one event as JSON. Nested objects are flattened with dots, and values become text: numbers, booleans
- * and arrays their JSON (docs/http-interface.md#event-properties). `null` means absent. Of several equal names the last
- * value is kept, so that unknown fields are added before `properties`, which take precedence.
+ * The properties of one event as JSON. Nested objects are flattened with dots, and values become text: numbers,
+ * booleans and arrays their JSON (docs/http-interface.md#event-properties). `null` means absent. Of several equal names
+ * the last value is kept, so that unknown fields are added before `properties`, which take precedence.
  */
 export class EncodedProperties {
   /** Names and texts as they stand between the quotes of JSON; the type of a text is undefined. */
@@ -174,7 +174,8 @@ export class EncodedProperties {
     if (Array.isArray(item)) {
       return `[${item.map((each) => this.encodeItem(each, name, place, depth + 1)).join(',')}]`
     }
-    // Looked for before anything is encoded: what is encoded a second time at every level would double the work at each.
+    // Looked for before anything is encoded: what is encoded a second time at every level would double the work at
+    // each.
     for (const key in item) {
       if (!key.isWellFormed()) return this.encodeIllFormed(item as JsonObject, name, place, depth)
     }

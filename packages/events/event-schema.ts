@@ -63,9 +63,9 @@ export const eventSchema = joi.object<EventInput>(fields)
 export const knownFields: ReadonlySet<string> = new Set(Object.keys(fields))
 
 /**
- * Validates the known fields of an event that `encodeEvent` refuses, to word the error: throws the AppError (400) of the
- * first problem in the order of docs/http-interface.md#event-fields. Returns the fields, with absent ones left out, when
- * they are valid.
+ * Validates the known fields of an event that `encodeEvent` refuses, to word the error: throws the AppError (400) of
+ * the first problem in the order of docs/http-interface.md#event-fields. Returns the fields, with absent ones left out,
+ * when they are valid.
  */
 export function validateKnownFields(event: Readonly<Record<string, unknown>>, receivedAt: number): EventInput {
   const known: Record<string, unknown> = {}

@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { encodeEvent } from './encode-event.ts'
-import { keyHashOfMadeId } from './key-hash.ts'
+import { keyHashOfGeneratedId } from './key-hash.ts'
 
 /** Texts with everything that a line has, or escapes. */
 const text = fc.oneof(fc.string({ maxLength: 30 }), fc.constantFrom(',"event_id":"', '\\","event_id":"x', '"'))
@@ -24,7 +24,7 @@ test('an event with an id that the gateway made has the same hash when it comes 
       expect(made.keyHash).toBeUndefined()
       const { event_id: eventId } = JSON.parse(made.line) as { event_id: string }
       const again = encodeEvent({ ...event, event_id: eventId }, context)
-      expect(keyHashOfMadeId(made)).toBe(again.keyHash)
+      expect(keyHashOfGeneratedId(made)).toBe(again.keyHash)
     }),
     { numRuns: 2_000 },
   )

@@ -1,6 +1,6 @@
 /**
- * Hash of an event's site and id, which decides its partition: copies of an event have the same. FNV-1a over UTF-16 units,
- * mixed by the last step of MurmurHash3 because partitions use the lowest bits.
+ * Hash of an event's site and id, which decides its partition: copies of an event have the same. FNV-1a over UTF-16
+ * units, mixed by the last step of MurmurHash3 because partitions use the lowest bits.
  */
 export function keyHash(siteId: string, eventId: string): number {
   let hash = 0x811c9dc5
@@ -16,7 +16,7 @@ export function keyHash(siteId: string, eventId: string): number {
 const eventIdField = ',"event_id":"'
 
 /** As `keyHash`, for the encoded line of an event whose id the gateway made: such ids have no characters to escape. */
-export function keyHashOfMadeId({ siteId, line }: { siteId: string; line: string }): number {
+export function keyHashOfGeneratedId({ siteId, line }: { siteId: string; line: string }): number {
   const start = line.indexOf(eventIdField) + eventIdField.length
   return keyHash(siteId, line.slice(start, line.indexOf('"', start)))
 }

@@ -92,7 +92,8 @@ test('a key that has reserved half of the memory gets 503 for a large body, whil
 
   await waitUntil(async () => (await reservedBytes()) === reserved, 'the answered requests are held no more')
 
-  // The rest of its half is too small for one more request: the response says what the key may send, as every response does.
+  // The rest of its half is too small for one more request: the response says what the key may send, as every response
+  // does.
   const rest = serverLimits.inFlightBytesMax / 2 - reserved
   sendSlowly(fourth, rest - serverLimits.requestBytes - 1)
   await waitUntil(async () => (await reservedBytes()) === reserved + rest - 1, 'the half is held')
@@ -128,8 +129,8 @@ test('the memory is full when a request of a further key does not fit, until som
 })
 
 /**
- * A service whose `GET /answer?bytes=…` answers with so many bytes, and a few more for the envelope; so does `POST`, which
- * changes something.
+ * A service whose `GET /answer?bytes=…` answers with so many bytes, and a few more for the envelope; so does `POST`,
+ * which changes something.
  */
 async function startAnswers(): Promise<TestService> {
   const answer = {

@@ -32,8 +32,8 @@ export interface Admission extends SharedMemory {
   /** True while no request of a further key fits, which may have half of the memory that is left. */
   isFull(): boolean
   /**
-   * Memory of answers that are not written out. It is apart from that of requests, so that clients which do not read their
-   * answers keep no request away.
+   * Memory of answers that are not written out. It is apart from that of requests, so that clients which do not read
+   * their answers keep no request away.
    */
   readonly answers: SharedMemory
 }

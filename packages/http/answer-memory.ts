@@ -5,8 +5,8 @@ import { serverLimits } from './server-limits.ts'
 type AnswerContext = Pick<RequestContext, 'admission' | 'credential'>
 
 /**
- * Reserves the memory of an answer until it is written out or the client has disconnected. A small answer counts with its
- * request. Throws the 503 if it does not fit.
+ * Reserves the memory of an answer until it is written out or the client has disconnected. A small answer counts with
+ * its request. Throws the 503 if it does not fit.
  */
 export function reserveAnswer(context: AnswerContext, response: ServerResponse, text: string): void {
   const bytes = Buffer.byteLength(text)

@@ -32,9 +32,9 @@ export function readCredential(request: IncomingMessage, query: URLSearchParams)
 }
 
 /**
- * The key of a request of Segment's clients, unless it is in the body: the user of Basic authentication without a password, a
- * Bearer token, or `api_key` in the query. Undefined without any of these. Cookies are ignored: the key in the body takes
- * precedence.
+ * The key of a request of Segment's clients, unless it is in the body: the user of Basic authentication without a
+ * password, a Bearer token, or `api_key` in the query. Undefined without any of these. Cookies are ignored: the key in
+ * the body takes precedence.
  */
 export function readWriteKey(request: IncomingMessage, query: URLSearchParams): string | undefined {
   const { authorization } = request.headers
@@ -43,9 +43,9 @@ export function readWriteKey(request: IncomingMessage, query: URLSearchParams): 
 }
 
 /**
- * The key in the body of a request of Segment's clients: the value of its members `writeKey`, which clients repeat in each
- * message. The body is not parsed, because the sender is not authenticated yet. Undefined when no member holds a key. Throws
- * 400 for a body with different keys.
+ * The key in the body of a request of Segment's clients: the value of its members `writeKey`, which clients repeat in
+ * each message. The body is not parsed, because the sender is not authenticated yet. Undefined when no member holds a
+ * key. Throws 400 for a body with different keys.
  */
 export function findWriteKey(body: Buffer): string | undefined {
   let found: string | undefined

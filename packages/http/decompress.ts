@@ -32,9 +32,9 @@ const chunkBytes = 64 * 1024
 const zstdWindowLogMin = 23
 
 /**
- * Decompresses a whole body of at most `maxBytes` and stops there. Throws the error that `refuseLate` returns when the body's
- * turn has come; 413 beyond the limit; 400 that names the encoding when the bytes are broken, end early or go on after the end.
- * Gzip may have several members (RFC 1952), which are one body; a second zstd frame is refused.
+ * Decompresses a whole body of at most `maxBytes` and stops there. Throws the error that `refuseLate` returns when the
+ * body's turn has come; 413 beyond the limit; 400 that names the encoding when the bytes are broken, end early or go on
+ * after the end. Gzip may have several members (RFC 1952), which are one body; a second zstd frame is refused.
  */
 export function decompress(
   raw: Buffer,

@@ -45,9 +45,9 @@ export interface Dispatch {
     response: ServerResponse,
   ): Promise<void>
   /**
-   * Sends the error of a request without a handler: unknown routes, wrong methods, unreadable paths; as a page when a browser
-   * opens the address. `sharing`: the rule of its path, without which pages of other origins could not read the error;
-   * undefined for a page.
+   * Sends the error of a request without a handler: unknown routes, wrong methods, unreadable paths; as a page when a
+   * browser opens the address. `sharing`: the rule of its path, without which pages of other origins could not read the
+   * error; undefined for a page.
    */
   fail(error: unknown, sharing: SharingRule | undefined, request: IncomingMessage, response: ServerResponse): void
 }
@@ -192,8 +192,8 @@ export function createDispatch({
           await sendFile(request, response, headersOf(context, requestId), answer.file)
         } else {
           const text = answerText(answer, clock.now())
-          // The answer to a write is sent also when no memory is left for it: events would be sent again after a refusal, and the
-          // secret of a new key would be lost.
+          // The answer to a write is sent also when no memory is left for it: events would be sent again after a
+          // refusal, and the secret of a new key would be lost.
           if (route.limit === 'queries') reserveAnswer(context, response, text)
           sendAnswer(response, headersOf(context, requestId), answer, text)
         }
@@ -307,8 +307,8 @@ interface RequestScope {
 
 /**
  * Adjusts the cost of a failed request (docs/http-interface.md#rate-limits): one that is refused with 429 or 413 costs
- * nothing, also when another limit than that of requests refuses it, such as that of new sites. If the cost depends on the body,
- * an unreadable body costs 1, also when its events were counted before, and another failure at least 1.
+ * nothing, also when another limit than that of requests refuses it, such as that of new sites. If the cost depends on
+ * the body, an unreadable body costs 1, also when its events were counted before, and another failure at least 1.
  */
 async function adjustCharge(route: Route, { rate }: RequestContext, error: AppError): Promise<void> {
   const status = statusOf[error.code]

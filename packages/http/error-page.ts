@@ -12,8 +12,8 @@ export function wantsPage({ method, headers }: IncomingMessage): boolean {
 }
 
 /**
- * Sends an error of the client as a page with a sentence that says what to do. `common`: the headers that every response to
- * the request has. Returns false, and sends nothing, for an error that has no such page.
+ * Sends an error of the client as a page with a sentence that says what to do. `common`: the headers that every
+ * response to the request has. Returns false, and sends nothing, for an error that has no such page.
  */
 export function sendErrorPage(response: ServerResponse, common: Headers, error: unknown): boolean {
   const page = error instanceof AppError ? pageOf(error) : undefined

@@ -59,9 +59,9 @@ export type ResultOf<O extends Operation> = O['response'] extends { file: readon
  * Binds a handler to its operation. The handler receives the validated query, body and path parameters with the types
  * of the schemas in the table, and returns the data; the status comes from the table.
  *
- * The checks of request-checks.ts have passed before; query and body are validated within the claim of an `Idempotency-Key`
- * (idempotency.ts), so that a reused key is answered 409 even if the new body is invalid. Throws at once for an
- * operation whose response can't be stored for an `Idempotency-Key`.
+ * The checks of request-checks.ts have passed before; query and body are validated within the claim of an
+ * `Idempotency-Key` (idempotency.ts), so that a reused key is answered 409 even if the new body is invalid. Throws at
+ * once for an operation whose response can't be stored for an `Idempotency-Key`.
  */
 export function handle<const O extends Operation>(
   operation: O,

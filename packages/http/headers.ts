@@ -6,8 +6,8 @@ import type { Client, RouteRule } from './route.ts'
 const exposedHeaders = 'X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After, X-Request-Id'
 const preflightSeconds = 86_400
 /**
- * Segment's analytics.js sends `X-Retry-Count` with each retry, and the browser SDK sends `baggage` where its option `propagate` names
- * the origin of Sluice.
+ * Segment's analytics.js sends `X-Retry-Count` with each retry, and the browser SDK sends `baggage` where its option
+ * `propagate` names the origin of Sluice.
  */
 const requestHeaders =
   'Authorization, Content-Type, Content-Encoding, Idempotency-Key, X-Request-Id, X-Retry-Count, Baggage'
@@ -63,7 +63,8 @@ export function preflightHeaders(
 }
 
 /**
- * State of the rate limit. The reset is in Unix seconds, or in seconds from now for Segment's clients, which expect that.
+ * State of the rate limit. The reset is in Unix seconds, or in seconds from now for Segment's clients, which expect
+ * that.
  */
 export function rateLimitHeaders(
   { limit, remaining, resetAt }: Pick<RequestRateLimit, 'limit' | 'remaining' | 'resetAt'>,

@@ -6,7 +6,8 @@ import { type HtmlPage, renderHtml } from './send-html.ts'
 export const originMark = '\0'
 
 /**
- * Creates a page. Every request is sent the same bytes, but for its address: a client that does not read them holds no copy.
+ * Creates a page. Every request is sent the same bytes, but for its address: a client that does not read them holds no
+ * copy.
  */
 export function htmlPage(path: string, page: HtmlPage): Page {
   const { text, headers } = renderHtml(page)

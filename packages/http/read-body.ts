@@ -58,8 +58,8 @@ export async function decompressBody(
 }
 
 /**
- * The encoding of a body that was read: that of `Content-Encoding`, or gzip for a `text/plain` that begins as gzip does and
- * no JSON can. Beacons of browsers compress like this, because the header would cost them a preflight.
+ * The encoding of a body that was read: that of `Content-Encoding`, or gzip for a `text/plain` that begins as gzip does
+ * and no JSON can. Beacons of browsers compress like this, because the header would cost them a preflight.
  */
 export function encodingOfBody(request: IncomingMessage, type: string, bytes: Buffer): ContentEncoding | undefined {
   const isGzip = type === 'text/plain' && bytes[0] === 0x1f && bytes[1] === 0x8b
@@ -81,8 +81,8 @@ function encodingOf(request: IncomingMessage): ContentEncoding | undefined {
 }
 
 /**
- * So many chunks are joined if they have at most these bytes. A Buffer takes some hundred bytes beside its content, which are not
- * reserved: of a body in chunks of one byte they would be gigabytes.
+ * So many chunks are joined if they have at most these bytes. A Buffer takes some hundred bytes beside its content,
+ * which are not reserved: of a body in chunks of one byte they would be gigabytes.
  */
 const joinedChunks = 256
 const joinedBytesMax = 64 * 1024

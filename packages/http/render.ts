@@ -8,8 +8,8 @@ import { discard } from './read-body.ts'
 import type { HandlerResult } from './route.ts'
 
 /**
- * A successful response in its envelope: `{success: true, timestamp, data?}`. `now`: the timestamp (Unix ms), unless the
- * answer has one of its own.
+ * A successful response in its envelope: `{success: true, timestamp, data?}`. `now`: the timestamp (Unix ms), unless
+ * the answer has one of its own.
  */
 export function answerText({ data, timestamp }: HandlerResult & { timestamp?: number }, now: number): string {
   return JSON.stringify({ success: true, timestamp: timestamp ?? now, data })
@@ -69,8 +69,8 @@ function send(response: ServerResponse, status: number, headers: Readonly<Record
     return
   }
   // Node closes the connection when the response ends. A client that is still sending its body would be cut off, and
-  // might never read the response. The cork makes Node write the response now, and not in its next tick, until which the
-  // memory of the request would be held, and then for as long as the client sends.
+  // might never read the response. The cork makes Node write the response now, and not in its next tick, until which
+  // the memory of the request would be held, and then for as long as the client sends.
   response.cork()
   response.write(text)
   response.uncork()

@@ -76,7 +76,8 @@ const checks: readonly Check[] = [
 
 /**
  * The checks of a request whose key is in its body (docs/http-interface.md#segment-keys). The body is read before
- * authentication, with a memory quota of its own, so that requests without a valid key can't use up the memory of the others.
+ * authentication, with a memory quota of its own, so that requests without a valid key can't use up the memory of the
+ * others.
  */
 const bodyKeyChecks: readonly Check[] = [
   admit,
@@ -187,8 +188,8 @@ function requireScope({ credential, route: { scope, alternativeScope } }: Reques
 }
 
 /**
- * Applies to keys of web pages (docs/http-interface.md#key-origins). Servers send no `Origin`, and every browser sends it with
- * a POST. Other operations for which a key may write events, the imports, have no limit for each address.
+ * Applies to keys of web pages (docs/http-interface.md#key-origins). Servers send no `Origin`, and every browser sends
+ * it with a POST. Other operations for which a key may write events, the imports, have no limit for each address.
  */
 function requireAllowedOrigin({ request, route, credential }: RequestContext): void {
   const allowed = credential?.allowedOrigins

@@ -63,8 +63,8 @@ export interface FileResult {
   /** Name under which a browser saves the file. */
   fileName: string
   /**
-   * Bytes of the whole file, and a name for its content, without quotes: another content has another name. Undefined for
-   * a file that is made while it is sent, which has no ranges.
+   * Bytes of the whole file, and a name for its content, without quotes: another content has another name. Undefined
+   * for a file that is made while it is sent, which has no ranges.
    */
   content?: { size: number; etag: string }
   /**

@@ -66,7 +66,8 @@ export async function runService<V extends Variables>({
     const mistakes = portMistakes(values)
     if (mistakes.length > 0) throw new ConfigError(mistakes)
     stopTimes(values)
-    // Nothing is opened for a certificate that can't be used; warnings about it are logged when it is opened to be used.
+    // Nothing is opened for a certificate that can't be used; warnings about it are logged when it is opened to be
+    // used.
     openTlsCertificate(values, { info: () => undefined, warn: () => undefined })
     return values
   })

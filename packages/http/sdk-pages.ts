@@ -9,9 +9,9 @@ interface ScriptVersion {
 }
 
 /**
- * The browser SDK: `/sluice.js` is the latest version, `/sluice.<version>.js` the script of one release, whose contents a page
- * may pin by hash. Pages of any origin may load them. The gateway and the query service both have them, because a proxy in front of
- * the two may send everything but events to the query service.
+ * The browser SDK: `/sluice.js` is the latest version, `/sluice.<version>.js` the script of one release, whose contents
+ * a page may pin by hash. Pages of any origin may load them. The gateway and the query service both have them, because
+ * a proxy in front of the two may send everything but events to the query service.
  */
 export function sdkPages({ version, file, earlier }: ScriptVersion & { earlier: readonly ScriptVersion[] }): Page[] {
   const page = (path: string, script: BuiltFile, cacheControl: string): Page => ({

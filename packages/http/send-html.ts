@@ -45,8 +45,8 @@ export function sendHtml(response: ServerResponse, status: number, page: HtmlPag
 }
 
 /**
- * A page as a document with its headers. Its content security policy allows its one style, by the hash, and no other resource.
- * Title and body must be HTML already.
+ * A page as a document with its headers. Its content security policy allows its one style, by the hash, and no other
+ * resource. Title and body must be HTML already.
  */
 export function renderHtml({ title, style, body }: HtmlPage): { text: string; headers: Headers } {
   const css = look + style

@@ -22,8 +22,8 @@ export interface HttpServer extends Component {
 }
 
 /**
- * A server as a component: `stop` refuses new connections, lets requests in flight end within `requestsMs`, then closes.
- * `portVariable` names the setting to change when the port is taken. With `tls` the server speaks HTTPS alone.
+ * A server as a component: `stop` refuses new connections, lets requests in flight end within `requestsMs`, then
+ * closes. `portVariable` names the setting to change when the port is taken. With `tls` the server speaks HTTPS alone.
  */
 export function httpServer(
   name: string,

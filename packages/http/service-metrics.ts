@@ -9,8 +9,8 @@ export interface ReadinessReport {
 }
 
 /**
- * Registers the metrics that every service has: its build, whether it is ready, and which engines answer. `read` is called
- * at each scrape; probes and scrapes share the requests to the engines.
+ * Registers the metrics that every service has: its build, whether it is ready, and which engines answer. `read` is
+ * called at each scrape; probes and scrapes share the requests to the engines.
  */
 export function addServiceMetrics(
   metrics: Metrics,

@@ -41,9 +41,9 @@ export interface ListenConfig extends StopConfig, TlsConfig {
 }
 
 /**
- * The HTTP side of a service: its routes with `/healthz` and `/readyz` on one port, with TLS if the configuration names a
- * certificate, `/metrics` on another without. Returns the server and all components in the order of their start. Throws
- * ConfigError for a certificate that can't be used.
+ * The HTTP side of a service: its routes with `/healthz` and `/readyz` on one port, with TLS if the configuration names
+ * a certificate, `/metrics` on another without. Returns the server and all components in the order of their start.
+ * Throws ConfigError for a certificate that can't be used.
  */
 export function serve(
   service: Service,

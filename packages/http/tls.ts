@@ -35,8 +35,8 @@ export interface TlsCertificate {
 const defaultCheckMs = 10_000
 
 /**
- * Reads the certificate of a listener; undefined: the listener has no TLS. Throws ConfigError, with what to do, when a file
- * can't be used. An expired certificate is only a warning, because clients may be told to take it.
+ * Reads the certificate of a listener; undefined: the listener has no TLS. Throws ConfigError, with what to do, when a
+ * file can't be used. An expired certificate is only a warning, because clients may be told to take it.
  */
 export function openTlsCertificate(
   config: TlsConfig,

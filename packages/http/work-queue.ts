@@ -10,8 +10,8 @@ import { Counter, Gauge, type Metrics } from '@sluice/runtime/metrics'
  */
 export interface WorkQueue {
   /**
-   * The 503 for a request that has just arrived while others have waited too long, during which more has arrived than the
-   * process can handle (docs/decisions/016-overload.md). Undefined at other times.
+   * The 503 for a request that has just arrived while others have waited too long, during which more has arrived than
+   * the process can handle (docs/decisions/016-overload.md). Undefined at other times.
    */
   refuseArrival(): AppError | undefined
   /** The 503 for a request that was read at `readAt` (`performance.now()`), when it is too late to begin with it. */
@@ -88,8 +88,8 @@ export function createWorkQueue(metrics: Metrics, times: WorkQueueTimes = defaul
   }
 
   /**
-   * Begins the next slice once the sockets have been read: until nothing happens any more, because libuv accepts a single
-   * connection in each turn of the event loop and reads 64 KiB of each socket, or until the time for it is over.
+   * Begins the next slice once the sockets have been read: until nothing happens any more, because libuv accepts a
+   * single connection in each turn of the event loop and reads 64 KiB of each socket, or until the time for it is over.
    */
   function endSlice(): void {
     sliceBeganAt = undefined

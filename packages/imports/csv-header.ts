@@ -43,9 +43,9 @@ export function readHeader({ bytes, error }: FileRecord, delimiter: Delimiter): 
 }
 
 /**
- * The meaning of each column of a file: the known name of the field that it holds, or undefined for one that is ignored.
- * Throws 400 `Invalid format: …` that names the first column that is not known, the field that two columns hold, or the
- * required column that is missing, and lists what is known.
+ * The meaning of each column of a file: the known name of the field that it holds, or undefined for one that is
+ * ignored. Throws 400 `Invalid format: …` that names the first column that is not known, the field that two columns
+ * hold, or the required column that is missing, and lists what is known.
  */
 export function resolveColumns(names: readonly string[], type: ImportType): (string | undefined)[] {
   const fields = names.map((name) => {

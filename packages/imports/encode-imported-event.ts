@@ -24,10 +24,10 @@ const hashDigits = 32
 const bytesPerUnitMax = 3
 
 /**
- * The row of a record of events, validated and encoded as `/collect` does it, or why there is none. Besides, `timestamp_ms`
- * is required, `site_id` must be absent or the import's, and a missing `event_id` becomes `imp_<hash>_<number>`: the first
- * 32 digits of the file's SHA-256 and the number of the record, so that a file that is imported twice makes the same
- * events.
+ * The row of a record of events, validated and encoded as `/collect` does it, or why there is none. Besides,
+ * `timestamp_ms` is required, `site_id` must be absent or the import's, and a missing `event_id` becomes
+ * `imp_<hash>_<number>`: the first 32 digits of the file's SHA-256 and the number of the record, so that a file that is
+ * imported twice makes the same events.
  *
  * The caller applies what depends on the site: how long it keeps events.
  */

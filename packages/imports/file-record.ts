@@ -1,9 +1,6 @@
 import { invalidFormat } from '@sluice/runtime/errors'
 import { fileLimits } from './file-limits.ts'
 
-/** How a file is told apart by its first byte that is no white space: `[`, `{`, anything else. */
-export type FileFormat = 'json' | 'ndjson' | 'csv'
-
 /** The layout of a file, which is needed to read its records. */
 export type FileLayout =
   | { format: 'json' | 'ndjson' }
@@ -23,8 +20,9 @@ export type FileRecord = { line: number; bytes: Buffer; error?: never } | { line
 /** Finds the records of a file in pieces of it. `line` of the records is the line of the file, from 1. */
 export interface RecordScanner {
   /**
-   * Appends the records that `bytes` holds to `found`, and returns how many of the bytes were consumed: the others stand
-   * at the start of the next call's. `isLast` says that the file ends with these bytes; all of them are then consumed.
+   * Appends the records that `bytes` holds to `found`, and returns how many of the bytes were consumed: the others
+   * stand at the start of the next call's. `isLast` says that the file ends with these bytes; all of them are then
+   * consumed.
    */
   scan(bytes: Buffer, isLast: boolean, found: FileRecord[]): number
 }

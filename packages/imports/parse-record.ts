@@ -30,7 +30,8 @@ export type RecordParser = (bytes: Buffer, parseJson?: ParseJson) => RecordField
  *   (`unguardCell`).
  * - JSON: the members are the columns of CSV, with the types of `/collect`.
  *
- * A property in `properties.<name>` prevails over the one of that name in `properties`. Throws the 400 of `resolveColumns`.
+ * A property in `properties.<name>` prevails over the one of that name in `properties`. Throws the 400 of
+ * `resolveColumns`.
  */
 export function recordParser(layout: FileLayout, type: ImportType): RecordParser {
   if (layout.format !== 'csv') return (bytes, parseJson) => readMembers(decode(bytes), type, parseJson)

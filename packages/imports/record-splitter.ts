@@ -14,8 +14,8 @@ export interface RecordFile {
 }
 
 /**
- * Bytes that are read before they are scanned: a record that is not complete is scanned again with the next ones, so that
- * they must not be few.
+ * Bytes that are read before they are scanned: a record that is not complete is scanned again with the next ones, so
+ * that they must not be few.
  */
 const blockBytesMin = 256 * 1024
 
@@ -28,8 +28,8 @@ const openBrace = 0x7b
  * a list of JSON, `{` NDJSON, anything else CSV with a header. A byte order mark is ignored. Memory is constant: one
  * record that is not complete and `blockBytes`, besides the records that were returned last.
  *
- * Throws 400 `Invalid format: …` for a file of white space and for a bad header (`readHeader`), and errors of `bytes` as
- * they are. A bad record is an item with `error`.
+ * Throws 400 `Invalid format: …` for a file of white space and for a bad header (`readHeader`), and errors of `bytes`
+ * as they are. A bad record is an item with `error`.
  */
 export async function splitRecords(bytes: AsyncIterable<Buffer>, blockBytes = blockBytesMin): Promise<RecordFile> {
   const reader = new BlockReader(bytes, blockBytes)

@@ -15,8 +15,8 @@ export interface SegmentHeader {
 export const segmentVersion = 1
 
 /**
- * A segment is a sequence of frames, compressed with gzip as a whole. A frame is its kind (1 byte), the line of the file
- * (6 bytes), the length of its content (4 bytes), both big-endian, and the content.
+ * A segment is a sequence of frames, compressed with gzip as a whole. A frame is its kind (1 byte), the line of the
+ * file (6 bytes), the length of its content (4 bytes), both big-endian, and the content.
  */
 const headBytes = 11
 const lineAt = 1

@@ -59,9 +59,9 @@ const headerAlone = `file holds no record: its only line is taken for the header
  * Splits an uploaded file of CSV or JSON, gzip or not, into segments while it is read, and hands each to `write`, one
  * after the other. Memory is constant.
  *
- * Throws the 400 and 413 of `unpack` and `splitRecords`, 400 for a file without a record, and errors of `file` and `write`
- * as they are. The segments that were written before are the caller's to remove. The columns of the header are checked
- * against the type of the import by `recordParser`.
+ * Throws the 400 and 413 of `unpack` and `splitRecords`, 400 for a file without a record, and errors of `file` and
+ * `write` as they are. The segments that were written before are the caller's to remove. The columns of the header are
+ * checked against the type of the import by `recordParser`.
  */
 export async function writeSegments(
   file: AsyncIterable<Uint8Array>,
@@ -219,8 +219,9 @@ export interface OpenSegment {
 }
 
 /**
- * Reads a segment that `writeSegments` wrote. A chunk of `content` has been read when the next one is asked for: its memory may
- * be used otherwise from then on. Throws an Error for a segment that is damaged, and errors of `content` as they are.
+ * Reads a segment that `writeSegments` wrote. A chunk of `content` has been read when the next one is asked for: its
+ * memory may be used otherwise from then on. Throws an Error for a segment that is damaged, and errors of `content` as
+ * they are.
  */
 export async function readSegment(content: Iterable<Uint8Array> | AsyncIterable<Uint8Array>): Promise<OpenSegment> {
   const gunzip = createGunzip({ chunkSize: gzipOptions.chunkSize })

@@ -3,6 +3,8 @@
  * workers may differ by five seconds.
  */
 export const leaseMs = 30_000
+/** Time without a renewal, or after a take that is not renewed, in which work ends before another worker takes the job. */
+export const leaseWorkMsMax = leaseMs - 5_000
 
 /** A lease: the id of the job's row, and the number that names one holder. A job that is taken again has another number. */
 export interface LeaseKey {
@@ -16,8 +18,8 @@ export interface Leased<Job> extends LeaseKey {
   /** Unix ms since when the job was due. */
   dueAt: number
   /**
-   * Units in a row that failed without progress for a reason that lies in the job. A unit whose worker died counts: its lease
-   * lapsed.
+   * Units in a row that failed without progress for a reason that lies in the job. A unit whose worker died counts: its
+   * lease lapsed.
    */
   failures: number
 }
@@ -50,15 +52,15 @@ export interface LeaseTable<Job> {
   /** Prolongs the lease to `now + leaseMs`. `lost`: another worker has taken the job, or the lease has ended. */
   renew(lease: LeaseKey, now: number): Promise<'held' | 'lost' | 'cancelled'>
   /**
-   * Ends the lease: the job can be taken from `dueAt` on, never when it is null. A job that has ended stays ended, whatever
-   * `dueAt` is. `isProgress` resets the counts of failures.
+   * Ends the lease: the job can be taken from `dueAt` on, never when it is null. A job that has ended stays ended,
+   * whatever `dueAt` is. `isProgress` resets the counts of failures.
    */
   release(lease: LeaseKey, dueAt: number | null, options: { isProgress: boolean }): Promise<void>
   /**
-   * Counts a unit that failed without progress, and returns the counts with it. `isOfJob`: the reason lies in the job, and not in
-   * an engine or its settings. The lease continues.
+   * Counts a unit that failed without progress, and returns the counts with it. `isCausedByJob`: the reason lies in the
+   * job, and not in an engine or its settings. The lease continues.
    */
-  countFailure(lease: LeaseKey, options: { isOfJob: boolean }): Promise<FailureCounts>
+  countFailure(lease: LeaseKey, options: { isCausedByJob: boolean }): Promise<FailureCounts>
   /** Notes that the job has failed for good, with a text that users read. The lease continues. */
   fail(lease: LeaseKey, error: string, now: number): Promise<void>
   /** Since when the job is due that has been due for the longest time among those that `take` would take; undefined: none. */

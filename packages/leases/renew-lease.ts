@@ -1,23 +1,21 @@
 import type { Clock } from '@sluice/runtime/clock'
 import { isRetryable } from '@sluice/runtime/errors'
-import { type LeaseKey, leaseMs, type LeaseTable } from './lease-table.ts'
+import { type LeaseKey, type LeaseTable, leaseWorkMsMax } from './lease-table.ts'
 
 const renewMs = 10_000
-/** Time without a renewal after which the work is aborted, before another worker takes the job. */
-const expiryMs = leaseMs - 5_000
 const retryMs = 1_000
 
 /**
- * Renews a lease, which was taken at `takenAt`, every 10 s until `ended` aborts; the promise is then undefined. Otherwise
- * it says why the work has to be aborted: `expired`, because no renewal has succeeded for 25 s. Failures that are not
- * retryable reject.
+ * Renews a lease, which was taken at `takenAt`, every 10 s until `ended` aborts; the promise is then undefined.
+ * Otherwise it says why the work has to be aborted: `expired`, because no renewal has succeeded for 25 s. Failures that
+ * are not retryable reject.
  */
 export async function renewLease(
   table: Pick<LeaseTable<unknown>, 'renew'>,
   key: LeaseKey,
   { clock, takenAt, ended }: { clock: Clock; takenAt: number; ended: AbortSignal },
 ): Promise<'lost' | 'cancelled' | 'expired' | undefined> {
-  let expiresAt = takenAt + expiryMs
+  let expiresAt = takenAt + leaseWorkMsMax
   let renewAt = takenAt + renewMs
   for (;;) {
     await clock.sleep(Math.max(0, Math.min(renewAt, expiresAt) - clock.now()), ended)
@@ -28,7 +26,7 @@ export async function renewLease(
     const state = await renewOnce(now)
     if (isAborted(ended)) return undefined
     if (state === 'lost' || state === 'cancelled') return state
-    if (state === 'held') expiresAt = now + expiryMs
+    if (state === 'held') expiresAt = now + leaseWorkMsMax
     renewAt = state === 'held' ? now + renewMs : clock.now() + retryMs
   }
 

@@ -18,9 +18,9 @@ const countMs = 15_000
  * Takes the jobs of one kind that are due, each second and as soon as a unit has ended, and works on them: one unit of
  * work under each lease, then the job waits for its next turn behind the others. Any number of processes may do so.
  *
- * A unit that fails is repeated after 1 s, doubling to 5 min: without end while an engine or its settings are the reason, otherwise until ten
- * in a row have failed without progress. A stop takes nothing more, waits 5 s for the units under way, aborts them and
- * releases their leases, within 7 s.
+ * A unit that fails is repeated after 1 s, doubling to 5 min: without end while an engine or its settings are the
+ * reason, otherwise until ten in a row have failed without progress. A stop takes nothing more, waits 5 s for the units
+ * under way, aborts them and releases their leases, within 7 s.
  */
 export function runLeases<Job>(options: LeaseOptions<Job>): Component {
   const { kind, table, clock, concurrency, logger, metrics, stopping } = options

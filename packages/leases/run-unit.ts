@@ -132,7 +132,7 @@ export function startUnit<Job>(options: UnitOptions<Job>, leased: Leased<Job>, t
     let outcome: Outcome = { outcome: 'retried', error }
     return note(
       async () => {
-        const { tries, failures } = await table.countFailure(key, { isOfJob: isOfJob(error) })
+        const { tries, failures } = await table.countFailure(key, { isCausedByJob: isCausedByJob(error) })
         const hasFailed = failures >= failuresMax
         if (hasFailed) await table.fail(key, publicText(error), clock.now())
         outcome = { outcome: hasFailed ? 'failed' : 'retried', error }
@@ -144,8 +144,8 @@ export function startUnit<Job>(options: UnitOptions<Job>, leased: Leased<Job>, t
   }
 
   /**
-   * Notes the end of the unit in the table, again and again while that is away and the lease lasts. What can't be noted is
-   * repeated by the next holder.
+   * Notes the end of the unit in the table, again and again while that is away and the lease lasts. What can't be noted
+   * is repeated by the next holder.
    */
   async function note(end: () => Promise<void>, outcome: Outcome | (() => Outcome)): Promise<Outcome> {
     for (;;) {
@@ -196,7 +196,7 @@ export function startUnit<Job>(options: UnitOptions<Job>, leased: Leased<Job>, t
 }
 
 /** Whether the reason of a failure lies in the job, and not in an engine that is away or refuses the worker. */
-function isOfJob(error: unknown): boolean {
+function isCausedByJob(error: unknown): boolean {
   return !(error instanceof AppError) || !(error.retryable || error.needsOperator)
 }
 

@@ -10,8 +10,8 @@ export interface TakeLoopOptions {
   /** Aborts when the process begins to stop; the component itself is stopped later, after the last request. */
   stopping?: AbortSignal
   /**
-   * Takes what is due, as much as there is room for, starts the work on it, and hands each piece of work to `follow` as a
-   * promise that never rejects. What arrives after `signal` has aborted is given back.
+   * Takes what is due, as much as there is room for, starts the work on it, and hands each piece of work to `follow` as
+   * a promise that never rejects. What arrives after `signal` has aborted is given back.
    */
   take: (signal: AbortSignal, follow: (work: Promise<void>) => void) => Promise<void>
   /** Aborts the work under way, which gives back what it has not finished. */
@@ -29,8 +29,9 @@ const graceMs = 5_000
 const releaseMs = 1_500
 
 /**
- * Takes each second, and as soon as a piece of work has ended. A stop takes nothing more, waits 5 s for the work under way,
- * aborts it and lets it give back what it holds, within 7 s. Errors of `take` that are not retryable end the component.
+ * Takes each second, and as soon as a piece of work has ended. A stop takes nothing more, waits 5 s for the work under
+ * way, aborts it and lets it give back what it holds, within 7 s. Errors of `take` that are not retryable end the
+ * component.
  */
 export function takeLoop({ name, clock, stopping, take, abort, warn }: TakeLoopOptions): Component {
   const underWay = new Set<Promise<void>>()

@@ -12,7 +12,8 @@ export interface AddressRules {
 
 /**
  * Every address that is not global unicast is refused, unless one of `allowedNetworks` holds it. An address that embeds
- * another one in the form of RFC 4291 (`::ffff:10.0.0.1`) counts as the one that it maps. Throws as `parseNetwork` does.
+ * another one in the form of RFC 4291 (`::ffff:10.0.0.1`) counts as the one that it maps. Throws as `parseNetwork`
+ * does.
  */
 export function addressRules(allowedNetworks: readonly string[]): AddressRules {
   const allowed = allowedNetworks.map(parseNetwork)

@@ -23,10 +23,10 @@ const dialledMax = 4
 const ignore = (): void => undefined
 
 /**
- * The guard against server-side request forgery (SSRF): the connector of one attempt, for a client of undici. The check and the
- * connection are one step: an address is judged, and that address is dialled, so that a name which changes its answer gains
- * nothing. A literal address is judged like one from DNS (a `lookup` function would not see it). Only the allowed addresses of
- * a name are dialled, IPv4 first. The socket is destroyed when `signal` aborts.
+ * The guard against server-side request forgery (SSRF): the connector of one attempt, for a client of undici. The check
+ * and the connection are one step: an address is judged, and that address is dialled, so that a name which changes its
+ * answer gains nothing. A literal address is judged like one from DNS (a `lookup` function would not see it). Only the
+ * allowed addresses of a name are dialled, IPv4 first. The socket is destroyed when `signal` aborts.
  */
 export function guardedConnect(options: GuardOptions, signal: AbortSignal): buildConnector.connector {
   return (target, callback) => {

@@ -59,8 +59,8 @@ function namesOf(addresses: readonly string[]): string {
 }
 
 /**
- * The recipients that need no further attempt. The server is sent an international domain in its ASCII form: that recipient
- * is not found here and gets the message once more.
+ * The recipients that need no further attempt. The server is sent an international domain in its ASCII form: that
+ * recipient is not found here and gets the message once more.
  */
 function settledOf(
   recipients: readonly string[],

@@ -4,8 +4,6 @@ import type { Outbound, OutboundOptions } from './outbound.ts'
 import { post } from './post.ts'
 import { dnsResolver } from './resolve-host.ts'
 
-export type { AttemptResult, MailMessage, Outbound, OutboundOptions, PostRequest } from './outbound.ts'
-
 const defaultTimeoutMs = 15_000
 
 /** Throws an Error when a network or the proxy's URL is not valid. Opens nothing yet. */

@@ -47,8 +47,8 @@ export interface AttemptResult {
   /** The delay that `Retry-After` of a failure asks for, ms. */
   retryAfterMs: number | null
   /**
-   * Recipients that need no further attempt, of an e-mail that the SMTP server took for them and refused for others with a 4xx,
-   * as greylisting does. The attempt is a failure.
+   * Recipients that need no further attempt, of an e-mail that the SMTP server took for them and refused for others
+   * with a 4xx, as greylisting does. The attempt is a failure.
    */
   settledRecipients?: readonly string[]
 }
@@ -56,8 +56,9 @@ export interface AttemptResult {
 /** The only code that opens connections to places that users name. */
 export interface Outbound {
   /**
-   * One POST. Every failure is an outcome; only an abort of `signal` rejects, with its reason. Reads at most 4 KiB of the
-   * response, ends within `timeoutMs`, follows no redirect, ignores HTTP_PROXY. Each POST has a connection of its own.
+   * One POST. Every failure is an outcome; only an abort of `signal` rejects, with its reason. Reads at most 4 KiB of
+   * the response, ends within `timeoutMs`, follows no redirect, ignores HTTP_PROXY. Each POST has a connection of its
+   * own.
    */
   post(request: PostRequest, signal: AbortSignal): Promise<AttemptResult>
   /** One e-mail; as `post` otherwise. */

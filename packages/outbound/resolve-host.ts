@@ -19,8 +19,8 @@ const systemLookupsMax = 1
 /**
  * Asks DNS (A and AAAA) on sockets of its own, so that names whose servers never answer cost no thread. A name that DNS
  * does not know is looked up as the operating system does it (its file of hosts, search domains). `localhost` and names
- * below it are the loopback addresses (RFC 6761). `servers` replaces the servers of the machine, and `lookUp` the look-up, in
- * tests: without the latter, what the servers do not know is not found.
+ * below it are the loopback addresses (RFC 6761). `servers` replaces the servers of the machine, and `lookUp` the
+ * look-up, in tests: without the latter, what the servers do not know is not found.
  */
 export function dnsResolver(
   servers?: readonly string[],

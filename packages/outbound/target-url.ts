@@ -16,9 +16,9 @@ const checkTimeoutMs = 2_000
 
 /**
  * Checks a URL that a user wants to save: scheme, credentials, port, and where the host leads. One address that is not
- * allowed among several is enough to refuse a name: then it is a mistake or an attempt, and the user learns of it now. A name
- * that can't be resolved passes, because the name may be new, or its servers away. The check is a courtesy: what a name resolves
- * to is judged again at each connection. Throws AppError 400 that names `field`.
+ * allowed among several is enough to refuse a name: then it is a mistake or an attempt, and the user learns of it now.
+ * A name that can't be resolved passes, because the name may be new, or its servers away. The check is a courtesy: what
+ * a name resolves to is judged again at each connection. Throws AppError 400 that names `field`.
  */
 export async function checkTarget(
   url: string,
@@ -48,8 +48,8 @@ async function resolveInTime(hostname: string, resolve: Resolve): Promise<readon
 }
 
 /**
- * Parses a URL as browsers do, which turns `127.1`, `0x7f.1` and `2130706433` into 127.0.0.1. `hostname` comes without the
- * brackets of an IPv6 address. Throws TargetRefused for other schemes, credentials and the ports 0 and 25.
+ * Parses a URL as browsers do, which turns `127.1`, `0x7f.1` and `2130706433` into 127.0.0.1. `hostname` comes without
+ * the brackets of an IPv6 address. Throws TargetRefused for other schemes, credentials and the ports 0 and 25.
  */
 export function parseTarget(text: string): { url: URL; hostname: string } {
   if (!URL.canParse(text)) throw new TargetRefused('must be a URL such as https://example.com/hook')

@@ -44,8 +44,9 @@ export function smtpMistakes(config: Pick<OutboundConfig, 'SLUICE_SMTP_URL' | 'S
 const loopbackNetworks = ['127.0.0.0/8', '::1/128']
 
 /**
- * The options of openOutbound and checkTarget that a configuration has. `allowsLoopback`: the process listens on loopback
- * alone, so that a first try on one's own machine works. Throws ConfigError for SLUICE_SMTP_URL without SLUICE_SMTP_FROM.
+ * The options of openOutbound and checkTarget that a configuration has. `allowsLoopback`: the process listens on
+ * loopback alone, so that a first try on one's own machine works. Throws ConfigError for SLUICE_SMTP_URL without
+ * SLUICE_SMTP_FROM.
  */
 export function outboundOptionsOf(config: OutboundConfig, allowsLoopback = false): OutboundOptions {
   const mistakes = smtpMistakes(config)

@@ -12,8 +12,8 @@ const lockNumbers = {
 } as const
 
 /**
- * Takes an advisory lock of Postgres until the end of the transaction; waits while another transaction holds it. `key`: the
- * id of the site or the key that the lock is for.
+ * Takes an advisory lock of Postgres until the end of the transaction; waits while another transaction holds it. `key`:
+ * the id of the site or the key that the lock is for.
  */
 export async function takeAdvisoryLock(
   transaction: Kysely<Tables>,

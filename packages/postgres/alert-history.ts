@@ -23,8 +23,8 @@ interface HistoryRow {
 const historyMs = alertLimits.historyDays * 86_400_000
 
 /**
- * A page of a rule's history of the 90 days before `at` (Unix ms), newest first, with the delivery to the rule's own endpoint and
- * its last attempt.
+ * A page of a rule's history of the 90 days before `at` (Unix ms), newest first, with the delivery to the rule's own
+ * endpoint and its last attempt.
  */
 export async function readHistory(
   db: Kysely<Tables>,

@@ -5,7 +5,7 @@ import {
   type AlertTransition,
   type AlertTrigger,
   type Measured,
-  step,
+  nextAlertState,
 } from '@sluice/contracts/alert-state'
 import type { AlertSettings } from '@sluice/contracts/alerts'
 import { durationMs } from '@sluice/runtime/durations'
@@ -33,16 +33,21 @@ export interface Judged {
 
 type Db = Kysely<Tables>
 
-/** The part of the settings that `step` needs. */
-export function triggerOf({ condition, for: duration, cooldown, no_data: noData }: AlertSettings): AlertTrigger {
+/** The part of the settings that `nextAlertState` needs. */
+export function triggerOf({
+  condition,
+  for: duration,
+  cooldown,
+  no_data: noData,
+}: Pick<AlertSettings, 'condition' | 'for' | 'cooldown' | 'no_data'>): AlertTrigger {
   const { operator, threshold } = condition
   return { operator, threshold, forMs: durationMs(duration) ?? 0, cooldownMs: durationMs(cooldown) ?? 0, noData }
 }
 
 /**
- * Steps rules in the caller's transaction. Each state is read under a lock, and only of rules that were not judged for this
- * minute or a later one: of workers that judge the same minute one has an effect, and what a worker measured that woke
- * up late has none.
+ * Steps rules in the caller's transaction. Each state is read under a lock, and only of rules that were not judged for
+ * this minute or a later one: of workers that judge the same minute one has an effect, and what a worker measured that
+ * woke up late has none.
  */
 export async function judgeRules(
   db: Db,
@@ -87,7 +92,7 @@ interface Stepped {
 }
 
 function stepRule(rule: AlertRule, minute: number, { measured, error }: Judgement): Stepped {
-  const { state, transition } = step(triggerOf(rule.settings), rule.state, minute, measured)
+  const { state, transition } = nextAlertState(triggerOf(rule.settings), rule.state, minute, measured)
   const firingId = state.state === 'ok' ? null : (rule.firingId ?? newId('fir'))
   const hasFailed = measured.outcome === 'failed'
   return {
@@ -128,8 +133,8 @@ async function updateStates(db: Db, minute: number, stepped: readonly Stepped[],
 }
 
 /**
- * Writes a transition down and queues its notifications: one to each webhook of the site that takes alerts, and one to the
- * rule's own target, unless a webhook has the same URL.
+ * Writes a transition down and queues its notifications: one to each webhook of the site that takes alerts, and one to
+ * the rule's own target, unless a webhook has the same URL.
  */
 async function recordTransition(
   db: Db,

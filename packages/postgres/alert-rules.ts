@@ -65,16 +65,16 @@ export interface AlertRuleStore {
   /** The sites that have rules, as jobs. One never fails for good. */
   leases: LeaseTable<AlertSite>
   /**
-   * Stores a rule and hands its site to the workers; undefined: the site has as many rules as it may have. Throws AppError 404
-   * when the site has been deleted.
+   * Stores a rule and hands its site to the workers; undefined: the site has as many rules as it may have. Throws
+   * AppError 404 when the site has been deleted.
    */
   create(rule: NewAlertRule, at: number): Promise<AlertRule | undefined>
   find(ruleId: string, siteIds: SiteIds): Promise<AlertRule | undefined>
   /** Lists the rules of one site, newest first; `total` counts all of them. */
   list(siteId: string, page: Page): Promise<{ rules: AlertRule[]; total: number }>
   /**
-   * Replaces the settings: what is pending begins anew, and a rule that is switched off fires no more. `changed`: somebody
-   * else changed the rule since that revision. Undefined where `find` returns undefined.
+   * Replaces the settings. With another condition, what is pending begins anew; a rule that is switched off fires no
+   * more. `changed`: somebody else changed the rule since that revision. Undefined where `find` returns undefined.
    */
   update(
     ruleId: string,
@@ -91,9 +91,9 @@ export interface AlertRuleStore {
   /** The rules of a site that are switched on. */
   listEnabled(siteId: string): Promise<AlertRule[]>
   /**
-   * Steps the rules by what was measured for a minute, and stores states, history and deliveries in one transaction. What is
-   * stored for this minute or a later one stands, and so does a rule that was changed since the measurement. Returns what was
-   * stored.
+   * Steps the rules by what was measured for a minute, and stores states, history and deliveries in one transaction.
+   * What is stored for this minute or a later one stands, and so does a rule that was changed since the measurement.
+   * Returns what was stored.
    */
   judge(minute: number, judgements: readonly Judgement[], at: number): Promise<Judged[]>
   /** Notes that all rules of a site were judged for a minute; those that failed included. */

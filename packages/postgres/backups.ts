@@ -16,8 +16,8 @@ export interface FinishedBackup {
 }
 
 /**
- * Maximum number of rows of each kind, so that the table does not grow for ever. Because the limit is for each kind, frequent
- * dumps of Postgres do not remove the last backup of the events, whose age is a metric.
+ * Maximum number of rows of each kind, so that the table does not grow for ever. Because the limit is for each kind,
+ * frequent dumps of Postgres do not remove the last backup of the events, whose age is a metric.
  */
 const rowsPerKindMax = 1_000
 

@@ -14,8 +14,8 @@ export async function readChangeCursor(db: Kysely<Tables>): Promise<ChangeCursor
 }
 
 /**
- * The condition on rows that were changed (`created_xid`: made) by `cursor` or a later transaction. Transactions that have not begun changed
- * nothing: rows with such a number come from another server, restored from a backup.
+ * The condition on rows that were changed (`created_xid`: made) by `cursor` or a later transaction. Transactions that
+ * have not begun changed nothing: rows with such a number come from another server, restored from a backup.
  */
 export function isChangedSince(cursor: ChangeCursor, column: 'changed_xid' | 'created_xid' = 'changed_xid') {
   const xid = sql.ref(column)

@@ -11,8 +11,8 @@ export interface Chore {
 const failedRetryMs = 3_600_000
 
 /**
- * The chores of a table as jobs. A chore that fails repeatedly is tried again after `retryMs`, an hour by default. Workers
- * take every row of the table.
+ * The chores of a table as jobs. A chore that fails repeatedly is tried again after `retryMs`, an hour by default.
+ * Workers take every row of the table.
  */
 export function choreLeases(
   postgres: Postgres,

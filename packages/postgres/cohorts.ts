@@ -23,8 +23,8 @@ export interface CohortStore {
   create(cohort: { cohortId: string; siteId: string; settings: CohortSettings }): Promise<CohortRecord>
   find(cohortId: string, siteIds: SiteIds): Promise<CohortRecord | undefined>
   /**
-   * Lists the cohorts of one site, newest first; `total` counts all of them. Throws AppError 400 for a page whose criteria are
-   * too large together.
+   * Lists the cohorts of one site, newest first; `total` counts all of them. Throws AppError 400 for a page whose
+   * criteria are too large together.
    */
   list(siteId: string, page: Page): Promise<{ cohorts: CohortRecord[]; total: number }>
   /** Changes the settings that are present; undefined where `find` returns undefined. */

@@ -18,9 +18,9 @@ export interface NewDelivery {
 }
 
 /**
- * Queues deliveries in the transaction of what they tell of: both are stored, or neither. Inactive endpoints get none, and
- * those of a disabled endpoint are stored as `failed`, for a later recovery. An endpoint that another transaction deletes
- * meanwhile is waited for, and gets none. `now` is Unix ms. Returns the ids of those that are new.
+ * Queues deliveries in the transaction of what they tell of: both are stored, or neither. Inactive endpoints get none,
+ * and those of a disabled endpoint are stored as `failed`, for a later recovery. An endpoint that another transaction
+ * deletes meanwhile is waited for, and gets none. `now` is Unix ms. Returns the ids of those that are new.
  */
 export async function queueDeliveries(
   transaction: Kysely<Tables>,
@@ -75,9 +75,10 @@ export interface WebhookNotice {
 }
 
 /**
- * Queues one delivery for each active webhook of the site that takes `kind`; of several with one URL for the oldest that is
- * not disabled, whose secret signs. Returns the fingerprints of the targets that get it: not of those whose webhooks are all
- * disabled, which keep it to be sent again, and not of those that another transaction deletes meanwhile.
+ * Queues one delivery for each active webhook of the site that takes `kind`; of several with one URL for the oldest
+ * that is not disabled, whose secret signs. Returns the fingerprints of the targets that get it: not of those whose
+ * webhooks are all disabled, which keep it to be sent again, and not of those that another transaction deletes
+ * meanwhile.
  */
 export async function queueForWebhooks(transaction: Kysely<Tables>, notice: WebhookNotice): Promise<Buffer[]> {
   const { siteId, environment, kind, source, body, now } = notice

@@ -67,20 +67,20 @@ export interface RecordedAttempt {
 }
 
 /**
- * The queue as the worker that sends sees it. Times are Unix ms of the caller's clock. Every method throws AppError 503 while
- * Postgres is away.
+ * The queue as the worker that sends sees it. Times are Unix ms of the caller's clock. Every method throws AppError 503
+ * while Postgres is away.
  */
 export interface DeliveryQueue {
   /**
-   * Takes up to `max` attempts that are due, each for `leaseMs`, at most `failingMax` of them of failing endpoints: at most
-   * four at a time per endpoint over all workers, and one for a failing endpoint. What waits at endpoints that are off becomes
-   * `failed`.
+   * Takes up to `max` attempts that are due, each for `leaseMs`, at most `failingMax` of them of failing endpoints: at
+   * most four at a time per endpoint over all workers, and one for a failing endpoint. What waits at endpoints that are
+   * off becomes `failed`.
    */
   take(now: number, limits: { max: number; failingMax: number }): Promise<TakenDelivery[]>
   /**
-   * Records an attempt with what `judge` makes of it, `attempt` being its number since the schedule began. An endpoint that was
-   * moved meanwhile is not judged by what its former target answered: a delivery that failed there goes to the new one. Throws
-   * LeaseLost, and nothing is recorded, if the lease has ended.
+   * Records an attempt with what `judge` makes of it, `attempt` being its number since the schedule began. An endpoint
+   * that was moved meanwhile is not judged by what its former target answered: a delivery that failed there goes to the
+   * new one. Throws LeaseLost, and nothing is recorded, if the lease has ended.
    */
   record(
     taken: AttemptedDelivery,
@@ -161,8 +161,8 @@ export function deliveryQueue(postgres: Postgres): DeliveryQueue {
 const isTakeable = (now: Date) => sql`due_at <= ${now} AND (lease_until IS NULL OR lease_until <= ${now})`
 
 /**
- * The endpoints that have something due, as `endpoint`, with `first.due_at`. One step of the index for each endpoint that has
- * something waiting: a receiver whose queue is long costs no more than another.
+ * The endpoints that have something due, as `endpoint`, with `first.due_at`. One step of the index for each endpoint
+ * that has something waiting: a receiver whose queue is long costs no more than another.
  */
 const waitingEndpoints = (now: Date) => sql`(
     WITH RECURSIVE waiting AS (
@@ -193,9 +193,9 @@ interface LockedEndpoint {
 }
 
 /**
- * Locks endpoints that have something due and a free slot: those that have waited longest, and failing ones after all others, which
- * they must not keep waiting however many they are. Another worker that takes at the
- * same time gets others: so the slots are counted by one worker at a time. Producers are not kept waiting.
+ * Locks endpoints that have something due and a free slot: those that have waited longest, and failing ones after all
+ * others, which they must not keep waiting however many they are. Another worker that takes at the same time gets
+ * others: so the slots are counted by one worker at a time. Producers are not kept waiting.
  */
 async function lockEndpoints(
   db: Db,

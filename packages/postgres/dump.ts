@@ -23,8 +23,8 @@ export async function requireDumpable(database: PostgresPrograms): Promise<void>
 }
 
 /**
- * The database at `url` in the custom format of `pg_dump`, which must be on the PATH in the major version of the server.
- * Reading fails with an Error that says what to do when the program is missing or fails.
+ * The database at `url` in the custom format of `pg_dump`, which must be on the PATH in the major version of the
+ * server. Reading fails with an Error that says what to do when the program is missing or fails.
  */
 export async function* dumpPostgres(database: PostgresPrograms): AsyncGenerator<Uint8Array> {
   const child = start('pg_dump', dumpOptions, database)
@@ -48,8 +48,8 @@ export async function requireReadableDump(programs: PostgresPrograms, dump: Read
 }
 
 /**
- * Restores a dump into the empty database at `url`, in one transaction: after a failure the database is empty as before.
- * Needs `pg_restore` on the PATH. Rejects as `dumpPostgres` does, and with the error of `dump`.
+ * Restores a dump into the empty database at `url`, in one transaction: after a failure the database is empty as
+ * before. Needs `pg_restore` on the PATH. Rejects as `dumpPostgres` does, and with the error of `dump`.
  */
 export async function restorePostgres(programs: PostgresPrograms, dump: Readable): Promise<void> {
   const { database } = addressOf(programs.url)
@@ -132,8 +132,9 @@ function addressOf(url: string): { database: string; environment: Record<string,
 }
 
 /**
- * TLS settings for libpq that are as strict as those of pg, with which the services connect: pg treats `prefer`, `require` and
- * `verify-ca` as `verify-full`; libpq would send the password to a server whose certificate it has not verified.
+ * TLS settings for libpq that are as strict as those of pg, with which the services connect: pg treats `prefer`,
+ * `require` and `verify-ca` as `verify-full`; libpq would send the password to a server whose certificate it has not
+ * verified.
  */
 export function tlsOf(parameters: URLSearchParams): Record<string, string> {
   const mode = parameters.get('sslmode')

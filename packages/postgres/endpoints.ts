@@ -95,8 +95,9 @@ export async function insertEndpoint(db: Db, endpoint: NewEndpoint, at: number):
 
 /**
  * Changes what is present, in the caller's transaction; undefined: there is no such endpoint. `active: true` switches
- * deliveries on again and forgets the failures, as does another target. With `active: false` what is waiting becomes `failed`,
- * and with another channel all that is not sent yet, whose body is in the form of the former one.
+ * deliveries on again and forgets the failures; another target forgets the failures alone. With `active: false` what is
+ * waiting becomes `failed`, and with another channel all that is not sent yet, whose body is in the form of the former
+ * one.
  */
 export async function updateEndpoint(
   db: Db,
@@ -148,8 +149,8 @@ export async function deleteSiteEndpoints(db: Db, siteId: string): Promise<void>
 }
 
 /**
- * SQL: the endpoint was not switched off. The target of an alert rule never is, although earlier builds note it so: no record of
- * a rule says it.
+ * SQL: the endpoint was not switched off. The target of an alert rule never is, although earlier builds note it so: no
+ * record of a rule says it.
  */
 export const isNotSwitchedOff = sql`(disabled_at IS NULL OR owner = 'alert_rule')`
 

@@ -34,8 +34,8 @@ export type NewErasure = Pick<ErasureRecord, 'erasureId' | 'siteId' | 'kind' | '
 }
 
 /**
- * Erasures in Postgres. Times `at` are Unix ms of the caller's clock. Every method throws AppError 503 while Postgres is
- * away, and those that take a lease throw LeaseLost without it.
+ * Erasures in Postgres. Times `at` are Unix ms of the caller's clock. Every method throws AppError 503 while Postgres
+ * is away, and those that take a lease throw LeaseLost without it.
  */
 export interface ErasureStore {
   /** The erasures as jobs. One never fails for good: a failure that no attempt mends is repeated every hour. */
@@ -43,9 +43,9 @@ export interface ErasureStore {
   /** Stores an erasure and hands it to the workers. */
   create(erasure: NewErasure): Promise<ErasureRecord>
   /**
-   * Does so for the deletion of a site (kind `site`), and removes the site's record, cohorts, endpoints, imports and exports in the
-   * same transaction. Returns the files of the exports as well, which the caller removes. Undefined, and nothing is done, if the
-   * site is not registered.
+   * Does so for the deletion of a site (kind `site`), and removes the site's record, cohorts, endpoints, imports and
+   * exports in the same transaction. Returns the files of the exports as well, which the caller removes. Undefined, and
+   * nothing is done, if the site is not registered.
    */
   createForSite(erasure: NewErasure): Promise<{ erasure: ErasureRecord; files: ExportFiles } | undefined>
   find(siteId: string, erasureId: string): Promise<ErasureRecord | undefined>
@@ -58,7 +58,8 @@ export interface ErasureStore {
   /** Notes that the rows of these erasures are being deleted: those at the step `delete` are to be verified. */
   advanceDeleted(erasureIds: readonly string[]): Promise<void>
   /**
-   * Notes the next step, with the count where one is given. A larger count stays: a restore erases before the step is repeated.
+   * Notes the next step, with the count where one is given. A larger count stays: a restore erases before the step is
+   * repeated.
    */
   advance(lease: LeaseKey, step: ErasureStep, count?: number): Promise<void>
   /** Completes an erasure. Its hashes stay, with which a restore repeats it, until `forgetHashes`. */
@@ -96,7 +97,8 @@ export function erasureStore(postgres: Postgres): ErasureStore {
             .where('site_id', '=', siteId)
             .returning(['object', 'upload_id'])
             .execute()
-          // Their files belong to no import any more, and are removed a day later (services/worker/imports/import-files.ts).
+          // Their files belong to no import any more, and are removed a day later
+          // (services/worker/imports/import-files.ts).
           await transaction.deleteFrom('imports').where('site_id', '=', siteId).execute()
           return { erasure: await insert(transaction, erasure), files: filesOf(exports) }
         }),

@@ -44,7 +44,7 @@ export interface ExportRecord {
   afterKey: EventKey | null
   /** ETag of the file, without quotes; null before it is complete. */
   etag: string | null
-  /** How often the file was begun anew, because its upload could not be completed. */
+  /** How often the file was begun anew: its upload could not be completed, or there was no room for it. */
   restarts: number
   /** The criteria of the cohort when the file was begun; null: it is not being made, or names no cohort. */
   cohortCriteria: Criteria | null
@@ -107,8 +107,8 @@ interface RecordRow extends Selectable<Tables['exports']> {
 }
 
 /**
- * The records that meet `condition` on the columns of `exports`. Of two columns of one name the driver takes the later one,
- * which is that of a schedule's latest run.
+ * The records that meet `condition` on the columns of `exports`. Of two columns of one name the driver takes the later
+ * one, which is that of a schedule's latest run.
  */
 export function selectRecords(
   condition: RawBuilder<unknown>,
@@ -139,8 +139,8 @@ export async function findRecord(db: Db, exportId: string): Promise<ExportRecord
 }
 
 /**
- * A page of the records that meet `condition`, in the order of `order`, and the number of all of them. Throws AppError 400 for a
- * page whose filters are too large together.
+ * A page of the records that meet `condition`, in the order of `order`, and the number of all of them. Throws AppError
+ * 400 for a page whose filters are too large together.
  */
 export function listRecords(
   postgres: Postgres,

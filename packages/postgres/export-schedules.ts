@@ -21,8 +21,8 @@ export interface NewRun {
   exportId: string
   spec: ExportSpec
   /**
-   * For runs that choose by time of receipt: where the first run begins, and until when everything accepted can be read.
-   * Null: the run reads all that was received before `at`.
+   * For runs that choose by time of receipt: where the first run begins, and until when everything accepted can be
+   * read. Null: the run reads all that was received before `at`.
    */
   receipt: { firstFrom: number; completeUntil: number } | null
   /** The occurrence after this one. */
@@ -52,8 +52,8 @@ export async function insertSchedule(
 }
 
 /**
- * A worker that is making a run loses its lease: it would move the schedule on by what it was before. Only another frequency or
- * next run begins the counting anew: the 31st of a month stays the 31st after a next run on the 28th.
+ * A worker that is making a run loses its lease: it would move the schedule on by what it was before. Only another
+ * frequency or next run begins the counting anew: the 31st of a month stays the 31st after a next run on the 28th.
  */
 export async function updateSchedule(
   db: Db,
@@ -73,8 +73,8 @@ export async function updateSchedule(
 }
 
 /**
- * Stores the next run of a schedule, and moves the schedule on; undefined if this occurrence has its run already. Throws
- * LeaseLost without the lease.
+ * Stores the next run of a schedule, and moves the schedule on; undefined if this occurrence has its run already.
+ * Throws LeaseLost without the lease.
  */
 export async function insertRun(
   db: Db,
@@ -83,7 +83,8 @@ export async function insertRun(
   at: number,
 ): Promise<ExportRecord | undefined> {
   const definition = await findRecord(db, lease.id)
-  // Imports of the site are accepted before or after this transaction, and runs of the schedule fail before or after it.
+  // Imports of the site are accepted before or after this transaction, and runs of the schedule fail before or after
+  // it.
   await lockCutoff(db, definition.siteId)
   const { rows } = await sql<{ last_cutoff: Date | null; next_run: Date }>`
     SELECT last_cutoff, next_run FROM export_schedules WHERE schedule_id = ${lease.id}`.execute(db)
@@ -123,8 +124,8 @@ export async function insertRun(
 const lastPublishedMs = 600_000
 
 /**
- * Unix ms of the acceptance of the site's oldest import of events that is not finished, or may have left rows in the log that are
- * not stored: all rows that were published until `completeUntil` are. Infinity: there is none.
+ * Unix ms of the acceptance of the site's oldest import of events that is not finished, or may have left rows in the
+ * log that are not stored: all rows that were published until `completeUntil` are. Infinity: there is none.
  */
 async function firstUnstoredImport(db: Db, siteId: string, completeUntil: number): Promise<number> {
   const { rows } = await sql<{ accepted_at: Date | null }>`

@@ -129,9 +129,9 @@ describe('an export', () => {
   test('counts no failures from before its progress', async () => {
     await addExport(store, {}, noon)
     const lease = await take(noon)
-    await store.leases.countFailure(lease, { isOfJob: true })
+    await store.leases.countFailure(lease, { isCausedByJob: true })
     await store.recordParts(lease, { parts: [part(1)], afterKey: [7, 'e7', 'prod'], rows: 9, progress: 40 })
-    expect(await store.leases.countFailure(lease, { isOfJob: true })).toStrictEqual({ tries: 1, failures: 1 })
+    expect(await store.leases.countFailure(lease, { isCausedByJob: true })).toStrictEqual({ tries: 1, failures: 1 })
   })
 
   test('is completed, has a file for its time and expires', async () => {
@@ -481,7 +481,7 @@ describe('a run by time of receipt that fails', () => {
       const lease = await take(at)
       expect(lease).toMatchObject({ id: failed, failures: 0, job: { status: 'processing', error: null, object: null } })
       await store.beginFile(lease, { object: 'exports/a', uploadId: 'u1' })
-      await store.leases.countFailure(lease, { isOfJob: true })
+      await store.leases.countFailure(lease, { isCausedByJob: true })
       await store.leases.fail(lease, text, at)
       await store.leases.release(lease, null, { isProgress: false })
       expect(await store.find(failed, null)).toMatchObject({ status: 'failed', error: text, finishedAt: new Date(at) })

@@ -24,7 +24,7 @@ import {
   toSchedule,
   updateSchedule,
 } from './export-schedules.ts'
-import { handOn, lockFailingRun } from './failed-runs.ts'
+import { lockFailingRun, reassignRange } from './failed-runs.ts'
 import { leaseEnd, leaseTable, progress as leaseProgress, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
 import type { Page } from './page.ts'
@@ -57,8 +57,8 @@ export interface ExportFiles {
 }
 
 /**
- * Exports in Postgres; those of other sites than `siteIds` are absent. Times `at` are Unix ms of the caller's clock. Every
- * method throws AppError 503 while Postgres is away, and those that take a lease throw LeaseLost without it.
+ * Exports in Postgres; those of other sites than `siteIds` are absent. Times `at` are Unix ms of the caller's clock.
+ * Every method throws AppError 503 while Postgres is away, and those that take a lease throw LeaseLost without it.
  */
 export interface ExportStore {
   /** The exports as jobs. One of a site runs at a time: the oldest that is due. */
@@ -67,24 +67,24 @@ export interface ExportStore {
   schedules: LeaseTable<ExportSchedule>
   /**
    * Stores an export and hands it to the workers: its status is `queued`, and it reads what was received until `at`. A
-   * schedule makes its first run at its time, at once if that is over. Throws AppError 404 when the site has been deleted, and 409 when the site has as many schedules, or
-   * the key as many unfinished exports of the site, as they may (`exportLimits`).
+   * schedule makes its first run at its time, at once if that is over. Throws AppError 404 when the site has been
+   * deleted, and 409 at the limits of a site's schedules and of a key's unfinished exports of it (`exportLimits`).
    */
   create(created: NewExport, at: number): Promise<ExportRecord>
   find(exportId: string, siteIds: SiteIds): Promise<ExportRecord | undefined>
   /**
-   * Lists the exports of these types of one site, newest first, without the runs of schedules; `total` counts all of them. Throws
-   * AppError 400 for a page whose filters are too large together, as `runs` does.
+   * Lists the exports of these types of one site, newest first, without the runs of schedules; `total` counts all of
+   * them. Throws AppError 400 for a page whose filters are too large together, as `runs` does.
    */
   list(siteId: string, types: readonly ExportType[], page: Page): Promise<{ exports: ExportRecord[]; total: number }>
   /**
    * Changes what is present; undefined where `find` returns undefined. Another frequency counts from the next run, and
-   * another next run is the one from which all are counted. What is said of the schedule of a record without one is ignored.
+   * another next run is the one from which all are counted. A record without a schedule takes no change of a schedule.
    */
   update(exportId: string, siteIds: SiteIds, changes: ExportChanges): Promise<ExportRecord | undefined>
   /**
-   * Removes an export, or a schedule with its runs; undefined where `find` returns undefined. The worker that has it can
-   * record nothing more. The caller removes the files; what it leaves behind is removed later by the workers.
+   * Removes an export, or a schedule with its runs; undefined where `find` returns undefined. The worker that has it
+   * can record nothing more. The caller removes the files; what it leaves behind is removed later by the workers.
    */
   delete(exportId: string, siteIds: SiteIds): Promise<ExportFiles | undefined>
   /** Lists the runs of a schedule, newest first. */
@@ -94,8 +94,8 @@ export interface ExportStore {
   /** The recorded parts of a file that is being written, ascending. */
   parts(exportId: string): Promise<ExportPart[]>
   /**
-   * Notes where the file will be, which begins without a part: those of an earlier attempt are forgotten, and it is counted.
-   * The criteria of the export's cohort stay those of the first attempt where `cohortCriteria` is absent.
+   * Notes where the file will be, which begins without a part: those of an earlier attempt are forgotten, and it is
+   * counted. The criteria of the export's cohort stay those of the first attempt where `cohortCriteria` is absent.
    */
   beginFile(
     lease: LeaseKey,
@@ -109,28 +109,30 @@ export interface ExportStore {
     at: number,
   ): Promise<void>
   /**
-   * `error` is what users read. What a run by time of receipt would have read is left to the run after it, which begins anew if
-   * it is there already. Where that has its file, and where the failed run had one before an erasure, it is due again after
-   * an hour: so no row is in two files or in none.
+   * `error` is what users read. What a run by time of receipt would have read is left to the run after it, which begins
+   * anew if it is there already. Where that has its file, and where the failed run had one before an erasure, it is due
+   * again after an hour: so no row is in two files or in none.
    */
   fail(lease: LeaseKey, error: string, at: number): Promise<void>
   /** Marks up to `max` exports whose time is over as expired, and returns their blobs, which the caller removes. */
   expire(at: number, max: number): Promise<string[]>
   /**
-   * Removes up to `max` records of runs of schedules that ended until `endedUntil` and have no file any more, and returns their
-   * number. The latest run of a schedule stays: the schedule shows its status.
+   * Removes up to `max` records of runs of schedules that ended until `endedUntil` and have no file any more, and
+   * returns their number. The latest run of a schedule stays: the schedule shows its status.
    */
   removeOldRuns(endedUntil: number, max: number): Promise<number>
   /**
-   * Withdraws the files of a site's exports that were requested until `at`: completed exports become `expired`. Those that are
-   * being made begin anew, and the worker that has one can record nothing more. Completed runs by time of receipt are made
-   * again, since no other run reads what was received then, and expire when they would have. Returns the files, which the caller removes.
+   * Withdraws the files of a site's exports that were requested until `at`: completed exports become `expired`. Those
+   * that are being made begin anew, and the worker that has one can record nothing more. Completed runs by time of
+   * receipt are made again, as no other run reads what was received then, and expire when they would have. The caller
+   * removes the files.
    */
   withdraw(siteId: string, at: number): Promise<ExportFiles>
   /**
-   * Makes the next run of a schedule and moves the schedule on to the occurrence after it. A run by time of receipt begins
-   * where the one before ended, or where that began if it has failed; it ends at `completeUntil`, or before the acceptance of the site's oldest import whose
-   * rows may not all be stored: so no row is in two runs or in none. Undefined: the schedule has had a run for this occurrence.
+   * Makes the next run of a schedule and moves the schedule on to the occurrence after it. A run by time of receipt
+   * begins where the one before ended, or where that began if it has failed; it ends at `completeUntil`, or before the
+   * acceptance of the site's oldest import whose rows may not all be stored: so no row is in two runs or in none.
+   * Undefined: the schedule has had a run for this occurrence.
    */
   createRun(lease: LeaseKey, run: NewRun, at: number): Promise<ExportRecord | undefined>
 }
@@ -154,7 +156,7 @@ export function exportStore(postgres: Postgres): ExportStore {
         db.transaction().execute(async (transaction) => {
           const failing = await lockFailingRun(transaction, lease.id)
           await finish(transaction, lease, sql`status = 'failed', error = ${error}`, at)
-          if (failing) await handOn(transaction, failing, at)
+          if (failing) await reassignRange(transaction, failing, at)
         }),
       ),
   }
@@ -301,7 +303,7 @@ export function exportStore(postgres: Postgres): ExportStore {
       postgres.run((db) =>
         db.transaction().execute(async (transaction) => {
           const made = sql`site_id = ${siteId} AND created_at <= ${new Date(at)}`
-          // Before those that are completed: this statement waits for one that is being completed, which the next one then finds.
+          // Before those that are completed: this statement waits for one that is being completed; the next one finds it.
           const { rows: restarted } = await sql<{ export_id: string; object: string | null; upload_id: string | null }>`
             WITH running AS MATERIALIZED (
               SELECT export_id, object, upload_id FROM exports WHERE ${made} AND status = 'processing' FOR UPDATE
@@ -322,8 +324,8 @@ export function exportStore(postgres: Postgres): ExportStore {
           await sql`
             UPDATE exports SET status = 'expired', expires_at = ${new Date(at)}, error = ${withdrawnText}
             WHERE ${made} AND status = 'completed'`.execute(transaction)
-          // Files that calls of the last day returned are returned again: the caller may have failed before it removed them. Files of exports that are
-          // made again, which have another file by then, are left to the worker's clean-up.
+          // Files that calls of the last day returned are returned again: the caller may have failed before it removed
+          // them. Exports that are made again have another file by then; the worker's clean-up removes the former one.
           const { rows: expired } = await sql<{ object: string | null }>`
             SELECT object FROM exports
             WHERE ${made} AND status = 'expired' AND error = ${withdrawnText} AND expires_at > ${new Date(at - dayMs)}

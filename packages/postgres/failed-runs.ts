@@ -20,8 +20,8 @@ export interface FailingRun {
 const repeatedAfterMs = 3_600_000
 
 /**
- * Locks an unfinished run by time of receipt, and before it what `lockCutoff` locks: runs of the schedule are made before or after
- * this transaction. Undefined: the export is none, or reads no time, or has ended.
+ * Locks an unfinished run by time of receipt, and before it what `lockCutoff` locks: runs of the schedule are made
+ * before or after this transaction. Undefined: the export is none, or reads no time, or has ended.
  */
 export async function lockFailingRun(transaction: Db, exportId: string): Promise<FailingRun | undefined> {
   const run = await transaction
@@ -43,11 +43,11 @@ export async function lockFailingRun(transaction: Db, exportId: string): Promise
 }
 
 /**
- * Leaves what a failed run would have read to the run that begins at its end: to the next one that the schedule makes, or to
- * one that has been made and never had a file. Without such a run, and if the failed one had a file that may have been downloaded, it
- * is due again, until that file would have expired.
+ * Leaves what a failed run would have read to the run that begins at its end: to the next one that the schedule makes,
+ * or to one that has been made and never had a file. Without such a run, and if the failed one had a file that may have
+ * been downloaded, it is due again, until that file would have expired.
  */
-export async function handOn(transaction: Db, run: FailingRun, at: number): Promise<void> {
+export async function reassignRange(transaction: Db, run: FailingRun, at: number): Promise<void> {
   if (!run.hadFile && ((await handToSchedule(transaction, run)) || (await handToNextRun(transaction, run, at)))) return
   const dueAt = new Date(at + repeatedAfterMs)
   await sql`

@@ -95,9 +95,9 @@ describe('the progress of a segment', () => {
   test('resets the counts of failures', async () => {
     await addImport(store, {}, noon)
     const lease = await take(noon)
-    await store.leases.countFailure(lease, { isOfJob: true })
+    await store.leases.countFailure(lease, { isCausedByJob: true })
     await store.recordSegment(lease, 0, segmentDone)
-    expect(await store.leases.countFailure(lease, { isOfJob: true })).toStrictEqual({ tries: 1, failures: 1 })
+    expect(await store.leases.countFailure(lease, { isCausedByJob: true })).toStrictEqual({ tries: 1, failures: 1 })
   })
 
   test('changes neither the segment nor the import without the lease', async () => {
@@ -204,7 +204,7 @@ test('while Postgres is away, the store and its leases throw AppError 503', asyn
     () => lost.leases.take(noon, 1),
     () => lost.leases.renew(lease, noon),
     () => lost.leases.release(lease, noon, { isProgress: true }),
-    () => lost.leases.countFailure(lease, { isOfJob: false }),
+    () => lost.leases.countFailure(lease, { isCausedByJob: false }),
     () => lost.leases.oldestDue(noon),
   ]
   for (const call of calls) await expect(call()).rejects.toMatchObject({ code: 'unavailable', retryable: true })

@@ -73,8 +73,8 @@ export interface SegmentProgress {
 export interface ImportSegment extends NewSegment, SegmentProgress {}
 
 /**
- * Imports in Postgres; those of other sites than `siteIds` are absent. Times `at` are Unix ms of the caller's clock. Every
- * method throws AppError 503 while Postgres is away, and those that take a lease throw LeaseLost without it.
+ * Imports in Postgres; those of other sites than `siteIds` are absent. Times `at` are Unix ms of the caller's clock.
+ * Every method throws AppError 503 while Postgres is away, and those that take a lease throw LeaseLost without it.
  */
 export interface ImportStore {
   /** The imports as jobs. Only a site's oldest one that is not finished is taken. */
@@ -83,16 +83,16 @@ export interface ImportStore {
   uploads: UploadStore
   /**
    * Stores an import with its segments at `at`, when its upload is complete, and hands it to the workers: its status is
-   * `queued`. Its upload ends in the same transaction; throws AppError 503 when it has ended before, and 404 when the site has
-   * been deleted.
+   * `queued`. Its upload ends in the same transaction; throws AppError 503 when it has ended before, and 404 when the
+   * site has been deleted.
    */
   create(created: NewImport, at: number): Promise<ImportRecord>
   find(importId: string, siteIds: SiteIds): Promise<ImportRecord | undefined>
   /** Lists the imports of these types of one site, newest first; `total` counts all of them. */
   list(siteId: string, types: readonly ImportType[], page: Page): Promise<{ imports: ImportRecord[]; total: number }>
   /**
-   * Cancels an import that is not finished and leaves a finished one as it is; returns the record as it is then, undefined
-   * where `find` returns undefined. The worker that has it can record nothing more.
+   * Cancels an import that is not finished and leaves a finished one as it is; returns the record as it is then,
+   * undefined where `find` returns undefined. The worker that has it can record nothing more.
    */
   cancel(importId: string, siteIds: SiteIds, at: number): Promise<ImportRecord | undefined>
   /** The segments in the order of the file. */
@@ -256,8 +256,8 @@ async function queueCompletion(transaction: Db, importId: string, now: number): 
 
 /**
  * Puts the site's next import behind the jobs of the other sites. Its own due time is that of its upload: a site with
- * thousands of files would otherwise be first again after each of them. Rows are locked in the order of `seq`, so that no
- * two transactions deadlock.
+ * thousands of files would otherwise be first again after each of them. Rows are locked in the order of `seq`, so that
+ * no two transactions deadlock.
  */
 async function requeueNext(db: Db, importId: string, at: number): Promise<void> {
   await sql`

@@ -1,5 +1,5 @@
 import { type Kysely, type Selectable, sql } from 'kysely'
-import type { Actor, KeyChanges, KeyRecord, KeyStore } from '@sluice/access/keys'
+import type { ActingKey, KeyChanges, KeyRecord, KeyStore } from '@sluice/access/keys'
 import { isChangedSince, readChangeCursor } from './changes.ts'
 import type { Postgres } from './open.ts'
 import { selectPage } from './page.ts'
@@ -181,7 +181,7 @@ export function keyStore(postgres: Postgres): KeyStore {
 }
 
 /** Selects the keys that a key bound to `siteIds` may see: those bound to a part of these sites; null: all keys. */
-function selectVisible(db: Db, siteIds: Actor['siteIds']) {
+function selectVisible(db: Db, siteIds: ActingKey['siteIds']) {
   const keys = db.selectFrom('api_keys')
   return siteIds === null ? keys : keys.where(sql<boolean>`site_ids <@ ${[...siteIds]}::text[]`)
 }
@@ -190,7 +190,7 @@ function selectVisible(db: Db, siteIds: Actor['siteIds']) {
 async function lockKey(
   transaction: Db,
   keyId: string,
-  siteIds: Actor['siteIds'],
+  siteIds: ActingKey['siteIds'],
 ): Promise<Selectable<Tables['api_keys']> | undefined> {
   return selectVisible(transaction, siteIds).selectAll().where('key_id', '=', keyId).forUpdate().executeTakeFirst()
 }

@@ -91,8 +91,8 @@ const workTables = {
 export type WorkTableName = keyof typeof workTables
 
 /**
- * The leases on the rows of a table of jobs; what else a failed job means is its store's. `toJob` reads a row. All times
- * come from the caller, because the workers' clock decides, and not that of a transaction.
+ * The leases on the rows of a table of jobs; what else a failed job means is its store's. `toJob` reads a row. All
+ * times come from the caller, because the workers' clock decides, and not that of a transaction.
  */
 export function leaseTable<N extends WorkTableName, Job>(
   postgres: Postgres,
@@ -153,10 +153,10 @@ export function leaseTable<N extends WorkTableName, Job>(
             ${leaseEnd}`,
         ),
       ),
-    countFailure: (key, { isOfJob }) =>
+    countFailure: (key, { isCausedByJob }) =>
       postgres.run(async (db) => {
         const { rows } = await sql<{ tries: number; failures: number }>`
-          UPDATE ${table} SET tries = tries + 1, failures = failures + ${isOfJob ? 1 : 0}
+          UPDATE ${table} SET tries = tries + 1, failures = failures + ${isCausedByJob ? 1 : 0}
           WHERE ${isHeld(name, key)} RETURNING tries, failures`.execute(db)
         const [counts] = rows
         if (counts === undefined) throw new LeaseLost(key)

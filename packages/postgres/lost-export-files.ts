@@ -14,9 +14,9 @@ export interface LostExportFiles {
 const lostText = 'A restore lost the file. Export it again.'
 
 /**
- * Makes the completed exports fit the files that are there, in one transaction at `at` (Unix ms). A run by time of receipt
- * whose file is missing is made again, since no other run reads what was received then, and expires when it would have; other
- * exports become `expired`. `files`: the names of all blobs. May be repeated.
+ * Makes the completed exports fit the files that are there, in one transaction at `at` (Unix ms). A run by time of
+ * receipt whose file is missing is made again, since no other run reads what was received then, and expires when it
+ * would have; other exports become `expired`. `files`: the names of all blobs. May be repeated.
  */
 export async function reconcileExports(
   postgres: Postgres,

@@ -75,10 +75,10 @@ const lockNotAvailable = '55P03'
 const tableRetryMs = 1_000
 
 /**
- * Applies the missing migrations in order, in one transaction; none to a schema that a newer build left. Returns the names
- * of the applied migrations. A table that another transaction uses, such as one of pg_dump, is waited for in attempts, for
- * `waitMs`: what waits for a lock on a table holds up everybody else who uses it. Throws AppError when this build can't work
- * with the schema, with what to do when a table stays in use, and 503 while Postgres is away.
+ * Applies the missing migrations in order, in one transaction; none to a schema that a newer build left. Returns the
+ * names of the applied migrations. A table that another transaction uses, such as one of pg_dump, is waited for in
+ * attempts, for `waitMs`: what waits for a lock on a table holds up everybody else who uses it. Throws AppError when
+ * this build can't work with the schema, with what to do when a table stays in use, and 503 while Postgres is away.
  */
 export async function migratePostgres(
   postgres: Postgres,
@@ -151,9 +151,9 @@ const lockRetryMs = 200
 const lockWaitMsDefault = 300_000
 
 /**
- * Runs `work` while no other process migrates. The lock ends with the connection of its holder. Throws AppError, with what
- * to do, when another process holds the lock for longer than `waitMs`, and when a pooler hands the connection to others
- * between two statements: the lock would mean nothing.
+ * Runs `work` while no other process migrates. The lock ends with the connection of its holder. Throws AppError, with
+ * what to do, when another process holds the lock for longer than `waitMs`, and when a pooler hands the connection to
+ * others between two statements: the lock would mean nothing.
  */
 export async function withMigrationLock<T>(
   postgres: Postgres,
@@ -241,8 +241,8 @@ export interface PlannedStatement {
 }
 
 /**
- * The missing migrations with their statements, as they read without data; nothing is changed. Throws as `migratePostgres`
- * does.
+ * The missing migrations with their statements, as they read without data; nothing is changed. Throws as
+ * `migratePostgres` does.
  */
 export async function planPostgres(postgres: Postgres, wanted: Migrations = migrations): Promise<PlannedMigration[]> {
   return postgres.run(async (db) => {

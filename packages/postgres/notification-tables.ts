@@ -98,8 +98,8 @@ export interface DeliveriesTable {
   /** Attempts since the schedule began, or began anew by a replay. */
   tries: Defaulted<number>
   /**
-   * Fingerprints of the recipients of an e-mail that need no further attempt, while others do: addresses are only stored
-   * encrypted. With another SLUICE_SECRETS_KEY they match no recipient, and all get the e-mail again.
+   * Fingerprints of the recipients of an e-mail that need no further attempt, while others do: addresses are only
+   * stored encrypted. With another SLUICE_SECRETS_KEY they match no recipient, and all get the e-mail again.
    */
   settled_recipients: Defaulted<Buffer[]>
 }

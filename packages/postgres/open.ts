@@ -20,8 +20,8 @@ export interface Postgres {
 export interface PostgresOptions {
   poolSize?: number
   /**
-   * A statement without an answer for this many ms fails, and its connection is closed. The server ends statements, waits
-   * for locks and idle transactions before that. 0: no limits. Default: 10 s.
+   * A statement without an answer for this many ms fails, and its connection is closed. The server ends statements,
+   * waits for locks and idle transactions before that. 0: no limits. Default: 10 s.
    */
   queryTimeoutMs?: number
   /** The server ends a statement that waits for a lock for this many ms. 0: no limit. Default: 40 % of `queryTimeoutMs`. */
@@ -81,8 +81,8 @@ export function openPostgres(url: string, options: PostgresOptions = {}): Postgr
 }
 
 /**
- * The limits of the server, below the client's: the server has ended a statement by the time the client gives it up, and
- * a process that hangs or vanishes with a transaction open does not keep its locks. Postgres takes 0 as no limit.
+ * The limits of the server, below the client's: the server has ended a statement by the time the client gives it up,
+ * and a process that hangs or vanishes with a transaction open does not keep its locks. Postgres takes 0 as no limit.
  */
 function serverTimeouts(queryTimeoutMs: number, lockTimeoutMs = queryTimeoutMs * 0.4) {
   return {
@@ -93,10 +93,10 @@ function serverTimeouts(queryTimeoutMs: number, lockTimeoutMs = queryTimeoutMs *
 }
 
 /**
- * The pool for `db`, except that a connection is closed once a statement got no answer on it within the time-out
- * of the client. pg returns such a connection to the pool, where each further statement waits behind the first: behind a
- * host that vanished without a reset, until the kernel gives up after 15 minutes. A connection to a standby is closed, too: a
- * proxy may keep it open after the failover.
+ * The pool for `db`, except that a connection is closed once a statement got no answer on it within the time-out of the
+ * client. pg returns such a connection to the pool, where each further statement waits behind the first: behind a host
+ * that vanished without a reset, until the kernel gives up after 15 minutes. A connection to a standby is closed, too:
+ * a proxy may keep it open after the failover.
  */
 function closingUnusable(pool: Pool): PostgresPool {
   return {
@@ -135,11 +135,11 @@ function isQueryTimeout(error: unknown): error is Error {
 }
 
 /**
- * True for failures after which the same statement may succeed later: connection failures of the system (ECONNREFUSED …) and of
- * pg itself (no SQLSTATE), the SQLSTATE classes 08 (connection), 40 (rolled back: deadlocks), 53 (resources), 57P (shutdown),
- * the time-outs of the server 57014 (statement), 55P03 (lock) and 25P03 (idle transaction), and 25006, with which a server refuses
- * to write while it is a standby, as during a failover. Codes of Node (ERR_INVALID_URL
- * …) are permanent mistakes.
+ * True for failures after which the same statement may succeed later: connection failures of the system (ECONNREFUSED
+ * …) and of pg itself (no SQLSTATE), the SQLSTATE classes 08 (connection), 40 (rolled back: deadlocks), 53 (resources),
+ * 57P (shutdown), the time-outs of the server 57014 (statement), 55P03 (lock) and 25P03 (idle transaction), and 25006,
+ * with which a server refuses to write while it is a standby, as during a failover. Codes of Node (ERR_INVALID_URL …)
+ * are permanent mistakes.
  */
 function isTransientFailure(error: unknown): boolean {
   const code = errorCode(error)

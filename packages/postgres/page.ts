@@ -12,8 +12,8 @@ export interface Page {
 const pageBytesMax = 32 * 1024 * 1024
 
 /**
- * Throws AppError 400 when the documents of a page together are too large. `documents`: selects the `document` of each row of the
- * page, a text or JSON.
+ * Throws AppError 400 when the documents of a page together are too large. `documents`: selects the `document` of each
+ * row of the page, a text or JSON.
  */
 export async function requirePageSize(db: Kysely<Tables>, documents: RawBuilder<unknown>): Promise<void> {
   const { rows } = await sql<{ bytes: string | null }>`

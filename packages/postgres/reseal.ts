@@ -8,8 +8,8 @@ const startsWith = (box: RawBuilder<unknown>, prefix: Buffer) =>
   sql`substring(${box} FROM 1 FOR ${prefix.length}::int) = ${prefix}`
 
 /**
- * Seals anew what is stored with the previous key, the endpoints of a site in one transaction, so that at every moment those
- * with one URL have one fingerprint. Returns how many were changed. Any number of processes may do so at once.
+ * Seals anew what is stored with the previous key, the endpoints of a site in one transaction, so that at every moment
+ * those with one URL have one fingerprint. Returns how many were changed. Any number of processes may do so at once.
  */
 export async function resealEndpoints(postgres: Postgres, secrets: SecretBox): Promise<number> {
   const { previous } = secrets.prefixes

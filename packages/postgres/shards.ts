@@ -12,8 +12,8 @@ export interface Shards {
 }
 
 /**
- * The number of shards of ClickHouse, which only `npm run reshard` changes, because it moves the events. Every method throws
- * AppError 503 while Postgres is away.
+ * The number of shards of ClickHouse, which only `npm run reshard` changes, because it moves the events. Every method
+ * throws AppError 503 while Postgres is away.
  */
 export interface ShardStore {
   /** The number; undefined: `npm run migrate` has not noted it yet. */
@@ -33,16 +33,16 @@ export interface ShardStore {
 }
 
 /**
- * The number of shards by whose multiple an event's partition must be chosen to be on the shard of its hash: while the number is
- * being doubled, that of afterwards.
+ * The number of shards by whose multiple an event's partition must be chosen to be on the shard of its hash: while the
+ * number is being doubled, that of afterwards.
  */
 export function placementShards({ number, doublingSince }: Shards): number {
   return doublingSince === null ? number : 2 * number
 }
 
 /**
- * How long a gateway may rely on having read that there is one shard. Gateways read it more often; one that can't reckons with
- * several from then on, so that all know of a doubling after this time.
+ * How long a gateway may rely on having read that there is one shard. Gateways read it more often; one that can't
+ * reckons with several from then on, so that all know of a doubling after this time.
  */
 export const oneShardLeaseMs = 30_000
 

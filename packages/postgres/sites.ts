@@ -110,16 +110,17 @@ export function siteStore(postgres: Postgres): SiteStore {
 }
 
 /**
- * Registers sites that an administrator names, without a limit. The key `keyId` is stored as the one that registered them
- * (null: none). Call it in the transaction that stores the record which names the sites.
+ * Registers sites that an administrator names, without a limit. The key `keyId` is stored as the one that registered
+ * them (null: none). Call it in the transaction that stores the record which names the sites.
  */
 export async function registerNamed(db: Db, siteIds: readonly string[], keyId: string | null): Promise<void> {
   await insertNew(db, siteIds, keyId, sql`now()`)
 }
 
 /**
- * Keeps a site from being deleted until the end of the transaction, which must store a record of the site: a deletion under
- * way is waited for. Throws 404 `Site not found` for a site that has been deleted. Call it before any other lock is taken.
+ * Keeps a site from being deleted until the end of the transaction, which must store a record of the site: a deletion
+ * under way is waited for. Throws 404 `Site not found` for a site that has been deleted. Call it before any other lock
+ * is taken.
  */
 export async function lockSite(transaction: Db, siteId: string): Promise<void> {
   const { rows } = await sql`SELECT FROM sites WHERE site_id = ${siteId} FOR KEY SHARE`.execute(transaction)

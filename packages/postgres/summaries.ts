@@ -34,8 +34,8 @@ export interface SummaryStore {
    */
   leases: LeaseTable<SummaryJob>
   /**
-   * Goes on to the next period, and queues the summary in the same transaction for the webhooks that take it and were made
-   * before the period ended. Throws LeaseLost without the lease.
+   * Goes on to the next period, and queues the summary in the same transaction for the webhooks that take it and were
+   * made before the period ended. Throws LeaseLost without the lease.
    */
   finish(lease: LeaseKey, job: SummaryJob, period: FinishedPeriod, now: number): Promise<void>
 }

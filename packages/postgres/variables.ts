@@ -9,8 +9,8 @@ const description =
 const tlsParameters = ['ssl', 'sslmode', 'sslrootcert', 'sslcert', 'sslkey', 'sslnegotiation']
 
 /**
- * Requires that everything that the URL says about TLS is obeyed: the driver ignores what it does not know, such as `sslmod`.
- * It reads the file when it is opened, and its error does not name the variable.
+ * Requires that everything that the URL says about TLS is obeyed: the driver ignores what it does not know, such as
+ * `sslmod`. It reads the file when it is opened, and its error does not name the variable.
  */
 function requireUsableTls({ searchParams }: URL): void {
   const tls = new URLSearchParams([...searchParams].filter(([name]) => /^ssl/i.test(name)))

@@ -16,9 +16,9 @@ export interface CompleteTimes {
  */
 export interface WatermarkStore {
   /**
-   * Stores the watermarks of a log's lane, by partition, in Unix ms, and adds the partitions that have none yet. Undefined:
-   * the caller does not know the watermark of the partition, whose row is then left alone if there is one. A stored
-   * watermark never moves back.
+   * Stores the watermarks of a log's lane, by partition, in Unix ms, and adds the partitions that have none yet.
+   * Undefined: the caller does not know the watermark of the partition, whose row is then left alone if there is one. A
+   * stored watermark never moves back.
    */
   advance(logId: string, completeUntil: readonly (number | undefined)[], lane?: Lane): Promise<void>
   /** True once the log's live lane has a partition here, so that `completeUntil` includes it. */

@@ -47,8 +47,8 @@ export interface DeliveryRecord {
 const listedResponseLength = 200
 
 /**
- * Webhooks and their deliveries in Postgres; those of other sites than `siteIds` are absent. Times `at` are Unix ms of the
- * caller's clock. Every method throws AppError 503 while Postgres is away.
+ * Webhooks and their deliveries in Postgres; those of other sites than `siteIds` are absent. Times `at` are Unix ms of
+ * the caller's clock. Every method throws AppError 503 while Postgres is away.
  */
 export interface WebhookStore {
   /** Undefined, and nothing is stored, if the site has `max` webhooks. Throws AppError 404 when the site has been deleted. */

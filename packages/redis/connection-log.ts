@@ -7,8 +7,8 @@ const logIntervalMs = 10_000
 const consequence = 'limits hold per process, sessions and idempotent requests are refused'
 
 /**
- * The log lines about a Redis server. Within ten seconds at most one line says that it went away, and its counterpart that
- * it is back; further ones are written at debug.
+ * The log lines about a Redis server. Within ten seconds at most one line says that it went away, and its counterpart
+ * that it is back; further ones are written at debug.
  */
 export interface ConnectionLog {
   isDown(): boolean

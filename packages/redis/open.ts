@@ -14,9 +14,9 @@ export interface OpenRedisOptions {
 }
 
 /**
- * Opens the Redis of `SLUICE_REDIS_URL`: `redis://…`, `rediss://…` or `redis+sentinel://…` (see redis-url.ts), or `memory:`,
- * which keeps everything in this process until it ends. Returns at once, whether Redis is there or not. Throws an Error that
- * names every mistake in the URL.
+ * Opens the Redis of `SLUICE_REDIS_URL`: `redis://…`, `rediss://…` or `redis+sentinel://…` (see redis-url.ts), or
+ * `memory:`, which keeps everything in this process until it ends. Returns at once, whether Redis is there or not.
+ * Throws an Error that names every mistake in the URL.
  */
 export function openRedis(url: string, { logger, times, replyTimeoutMs }: OpenRedisOptions): Redis {
   const allTimes = { ...defaultTimes, ...times }

@@ -14,8 +14,8 @@ const connectTimeoutMs = 2_000
 const reconnectMs = { first: 50, longest: 1_000 }
 
 /**
- * One connection to Redis, which reconnects for ever when it breaks. A call gets its reply or a rejection within 100 ms;
- * while Redis is known to be away or unresponsive, it is rejected at once and nothing is sent.
+ * One connection to Redis, which reconnects for ever when it breaks. A call gets its reply or a rejection within 100
+ * ms; while Redis is known to be away or unresponsive, it is rejected at once and nothing is sent.
  */
 export interface RedisConnection {
   readonly client: Client
@@ -64,8 +64,8 @@ export function connectRedis(
   })
 
   /**
-   * The calls of one turn of the event loop. They are sent in one write at the end of the turn, because writes cost more
-   * than all else; their time starts then.
+   * The calls of one turn of the event loop. They are sent in one write at the end of the turn, because writes cost
+   * more than all else; their time starts then.
    */
   interface Turn {
     /** Rejects each call that has no reply yet. */

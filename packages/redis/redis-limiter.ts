@@ -23,8 +23,8 @@ declare module 'ioredis' {
 
 /**
  * Counts a cost if it fits into a limit. KEYS: the counter; ARGV: cost (below 0: a refund), seconds of a window, limit.
- * Returns the consumed part of the limit and the ms until the window ends. When the cost does not fit, nothing is counted,
- * and the first number is `used + cost`, which is above the limit. A window opens with the first cost above 0.
+ * Returns the consumed part of the limit and the ms until the window ends. When the cost does not fit, nothing is
+ * counted, and the first number is `used + cost`, which is above the limit. A window opens with the first cost above 0.
  */
 const countScript = `
 local cost = tonumber(ARGV[1])
@@ -55,8 +55,8 @@ class Call implements Consumption {
 }
 
 /**
- * Calls that go to Redis together, as one. `consume` calls wait for the result; `count` calls were granted ahead and are
- * counted whatever the limit; `refund` calls take costs back.
+ * Calls that go to Redis together, as one. `consume` calls wait for the result; `count` calls were granted ahead and
+ * are counted whatever the limit; `refund` calls take costs back.
  */
 class Batch {
   readonly kind: 'consume' | 'count' | 'refund'
@@ -98,10 +98,10 @@ class Counter extends LimitWindow {
 }
 
 /**
- * While more than `comfortable` of a limit remains, up to `ahead` of it is granted without waiting for Redis, which counts
- * it all the same: a batch whose parsed events wait for Redis costs a third more (docs/benchmarks.md). Limits below 1,000
- * are exact; higher ones can be exceeded by a thousandth for each process, if the other processes consume the tenth within
- * one call to Redis.
+ * While more than `comfortable` of a limit remains, up to `ahead` of it is granted without waiting for Redis, which
+ * counts it all the same: a batch whose parsed events wait for Redis costs a third more (docs/benchmarks.md). Limits
+ * below 1,000 are exact; higher ones can be exceeded by a thousandth for each process, if the other processes consume
+ * the tenth within one call to Redis.
  */
 const shares = { comfortable: 1 / 10, ahead: 1 / 1_000 }
 
@@ -115,9 +115,10 @@ interface RemoteCount {
 
 /**
  * Counts in Redis, for all processes together (docs/decisions/010-limits-in-redis.md). Per counter one call to Redis is
- * under way; costs that arrive meanwhile are summed and go with the next call, those that were granted ahead too. A cost
- * above what is known to remain is refused without a call: within a window the remaining part only falls.
- * Costs for which Redis does not reply are counted in this process, on top of the last count that Redis returned.
+ * under way; costs that arrive meanwhile are summed and go with the next call, those that were granted ahead too. A
+ * cost above what is known to remain is refused without a call: within a window what remains only rises by refunds,
+ * which a process sees with its next call. Costs for which Redis does not reply are counted in this process, on top of
+ * the last count that Redis returned.
  */
 export function redisLimiter(connection: RedisConnection, { limitWindowSeconds }: Times): Limiter {
   const windowMs = limitWindowSeconds * 1000

@@ -28,9 +28,9 @@ interface RedisSettings {
 
 /**
  * Reads `redis[s]://[[user]:password@]host[:6379][/<database>][?ca=<file>&prefix=sluice:]`. User and password may be
- * percent-encoded, `ca` names a PEM file. Several installations can share a Redis with a `prefix` each.
- * Reads as well `redis+sentinel://[[user]:password@]host[:26379],…/<name of the primary>[?db=<database>&prefix=sluice:]`, with
- * the user and the password of the primary. Throws one Error that names every mistake; it never holds the password.
+ * percent-encoded, `ca` names a PEM file. Several installations can share a Redis with a `prefix` each. Reads as well
+ * `redis+sentinel://[[user]:password@]host[:26379],…/<name of the primary>[?db=<database>&prefix=sluice:]`, with the
+ * user and the password of the primary. Throws one Error that names every mistake; it never holds the password.
  */
 export function parseRedisUrl(text: string): RedisAddress {
   if (text.startsWith('redis+sentinel:')) return parseSentinelUrl(text)

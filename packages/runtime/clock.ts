@@ -17,14 +17,15 @@ const neverAborted = new AbortController().signal
 /**
  * The clock of production: the machine's steady time, corrected by the clock of Postgres, and the machine's timers.
  *
- * It does not follow a wall clock that is set, because background work stores what it reads here: a worker that is an hour early
- * for a second, until the next comparison, would take over the leases of others, delete what is kept for another hour, and
- * note that a site's alert rules are due in an hour. One that is set back would let it sleep an hour too long between renewals.
+ * The clock does not follow the wall clock of the machine when somebody sets that, because background work stores the
+ * time that this clock tells. If the clock were an hour early for a second, until the next comparison with Postgres,
+ * the worker would take over the leases of others, delete what is to be kept for another hour, and note that a site's
+ * alert rules are due in an hour. If the clock were set back, the worker would sleep an hour too long between renewals.
  *
- * For up to a second after a sleep of the machine it is late by as long as that took, which does no harm: what is due is taken in the
- * next second. What this worker takes or renews meanwhile has a lease that may have ended for others. They take it over,
- * as they would from a machine that still sleeps, and the writes of a lease that was taken over are refused. Work that went
- * on over the sleep reads the same time as if it had done its next step before.
+ * When the machine has slept, the clock is late by the length of that sleep until the next comparison, for a second at
+ * most. That does no harm: what is due is taken a second later. A lease that the worker takes or renews in that second
+ * may have ended for other workers. They take the lease over, as they would from a machine that still sleeps, and what
+ * a worker writes under a lost lease is refused.
  */
 export function correctedClock(synchronized: Pick<SynchronizedClock, 'steady' | 'earliest'>): Clock {
   return {
@@ -35,8 +36,8 @@ export function correctedClock(synchronized: Pick<SynchronizedClock, 'steady' | 
 }
 
 /**
- * Throws AppError `unavailable` before the clock is compared with that of Postgres: with a clock that is early, a worker would take
- * over the leases of others.
+ * Throws AppError `unavailable` before the clock is compared with that of Postgres: with a clock that is early, a
+ * worker would take over the leases of others.
  */
 export function requireComparedClock({ isCompared }: Pick<Clock, 'isCompared'>): void {
   if (isCompared?.() === false) throw unavailable('the clock was not compared with that of Postgres yet')

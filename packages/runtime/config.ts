@@ -44,9 +44,9 @@ export class ConfigError extends Error {
 }
 
 /**
- * Reads and checks all variables before anything opens. An empty value counts as unset. A secret may be in a file, which
- * `<NAME>_FILE` names; a renamed variable is read under its former name too.
- * Throws ConfigError with one line per variable that is missing or wrong.
+ * Reads and checks all variables before anything opens. An empty value counts as unset. A secret may be in a file,
+ * which `<NAME>_FILE` names; a renamed variable is read under its former name too. Throws ConfigError with one line per
+ * variable that is missing or wrong.
  */
 export function loadConfig<V extends Variables>(
   variables: V,
@@ -83,8 +83,8 @@ export function loadConfig<V extends Variables>(
 }
 
 /**
- * The environment with the values of former names under the present ones. Both may be set to the same value, so that one
- * environment serves builds from before and after the renaming.
+ * The environment with the values of former names under the present ones. Both may be set to the same value, so that
+ * one environment serves builds from before and after the renaming.
  */
 function withPresentNames(
   variables: Variables,

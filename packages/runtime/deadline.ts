@@ -1,7 +1,7 @@
 /**
- * Settles as `work` does, or rejects with the error of `late` after `ms`; the work itself continues. Leaves no timer behind.
- * An answer that has arrived by then is taken, although this process was suspended and has not read it yet: the event loop
- * runs its timers first, then reads its sockets, and then runs what `setImmediate` was given.
+ * Settles as `work` does, or rejects with the error of `late` after `ms`; the work itself continues. Leaves no timer
+ * behind. An answer that has arrived by then is taken, although this process was suspended and has not read it yet: the
+ * event loop runs its timers first, then reads its sockets, and then runs what `setImmediate` was given.
  */
 export async function withDeadline<T>(work: Promise<T>, ms: number, late: () => Error): Promise<T> {
   const deadline = Promise.withResolvers<never>()
@@ -18,8 +18,8 @@ export async function withDeadline<T>(work: Promise<T>, ms: number, late: () => 
 }
 
 /**
- * Runs `work` with a signal that aborts when `signal` does, or after `ms` with the reason `late()`. Settles when `work` does,
- * and as it does. Leaves no timer behind.
+ * Runs `work` with a signal that aborts when `signal` does, or after `ms` with the reason `late()`. Settles when `work`
+ * does, and as it does. Leaves no timer behind.
  */
 export async function abortedAfter<T>(
   signal: AbortSignal,

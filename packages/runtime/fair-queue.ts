@@ -106,11 +106,11 @@ export function createFairQueue(
         reject(unavailable(reason))
       }
       const onAbort = (): void => {
-        rejectCall('the client left before its question was asked')
+        rejectCall('the client left before its call began')
       }
       const timer = setTimeout(() => {
         onTimeout()
-        rejectCall('the question waited too long for its turn')
+        rejectCall('the call waited too long for its turn')
       }, limits.queueTimeoutMs)
       signal.addEventListener('abort', onAbort)
       queue.waiting.add(start)
@@ -119,12 +119,13 @@ export function createFairQueue(
 
   return {
     run: async (key, signal, call) => {
-      // A key that was idle precedes only the key that was started last: else it would overtake all others again and again.
+      // A key that was idle precedes only the key that was started last: else it would overtake all others again and
+      // again.
       const queue = queues.get(key) ?? { running: 0, lastStartNumber: lastStart - 0.5, waiting: new Set<() => void>() }
-      if (signal.aborted) throw unavailable('the client left before its question was asked')
+      if (signal.aborted) throw unavailable('the client left before its call began')
       const isFree =
         running < limits.concurrencyMax && queue.running < limits.concurrencyPerKeyMax && queue.waiting.size === 0
-      if (queue.waiting.size >= limits.queuedPerKeyMax) throw unavailable('too many questions of the key wait')
+      if (queue.waiting.size >= limits.queuedPerKeyMax) throw unavailable('too many calls of the key wait')
       queues.set(key, queue)
       if (isFree) begin(queue)
       else await wait(key, queue, signal)

@@ -25,9 +25,9 @@ export class NotReady extends Error {
 }
 
 /**
- * A check of a dependency that is required until it has passed once. A service that never reached it has a wrong address or
- * wrong credentials: while it is not ready, a rollout does not replace processes that work by it. After that an outage leaves
- * the service ready, because it still does part of its work.
+ * A check of a dependency that is required until it has passed once. A service that never reached it has a wrong
+ * address or wrong credentials: while it is not ready, a rollout does not replace processes that work by it. After that
+ * an outage leaves the service ready, because it still does part of its work.
  */
 export function requiredUntilPassed({ name, check }: Pick<ReadyCheck, 'name' | 'check'>): ReadyCheck {
   let passed = false
@@ -72,8 +72,8 @@ export async function readiness(
 const failureName = /^[A-Z\d][A-Za-z\d_]+$/
 
 /**
- * The failure in a few words, without addresses or credentials, because /readyz may be public: the name that it or one of its
- * causes has.
+ * The failure in a few words, without addresses or credentials, because /readyz may be public: the name that it or one
+ * of its causes has.
  */
 function describeFailure(error: unknown): string {
   if (error instanceof NotReady) return error.message

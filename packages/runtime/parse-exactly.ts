@@ -20,8 +20,8 @@ const integer = /^-?\d+$/
 const manyDigits = /\d{16}/
 
 /**
- * Parses JSON as JSON.parse does, but integers that a double can't hold become `RawJson` with all of their digits. A text
- * with so many digits in a row takes several times as long. Throws a SyntaxError.
+ * Parses JSON as JSON.parse does, but integers that a double can't hold become `RawJson` with all of their digits. A
+ * text with so many digits in a row takes several times as long. Throws a SyntaxError.
  */
 export function parseExactly(text: string): unknown {
   if (!manyDigits.test(text)) return JSON.parse(text)

@@ -18,8 +18,8 @@ export interface PollerOptions {
 
 /**
  * Creates a component that polls an engine from its start until its stop, which does not wait for a poll under way: the
- * engine may hang, and nobody needs the result any more. A retryable failure (AppError.retryable) is
- * followed by the next poll after the usual sleep; any other failure is the component's, and the supervisor runs it again.
+ * engine may hang, and nobody needs the result any more. A retryable failure (AppError.retryable) is followed by the
+ * next poll after the usual sleep; any other failure is the component's, and the supervisor runs it again.
  */
 export function poller({
   name,

@@ -2,9 +2,9 @@ import process from 'node:process'
 import { parseArgs, type ParseArgsConfig } from 'node:util'
 
 /**
- * Parses the arguments of a command with Node's `parseArgs`, and returns the result of `interpret`, which throws an Error for
- * arguments that contradict each other. `--help` prints the usage and ends the process with 0. For wrong arguments, throws an
- * Error with the reason and the usage.
+ * Parses the arguments of a command with Node's `parseArgs`, and returns the result of `interpret`, which throws an
+ * Error for arguments that contradict each other. `--help` prints the usage and ends the process with 0. For wrong
+ * arguments, throws an Error with the reason and the usage.
  */
 export function readArguments<Options extends ParseArgsConfig, Result>(
   usage: string,

@@ -2,8 +2,8 @@
 export type RenamedVariables = ReadonlyMap<string, string>
 
 /**
- * A variable that is renamed gets a line here, and works under its former name, with a warning, in this minor version and
- * the next one. The line goes with the version after that.
+ * A variable that is renamed gets a line here, and works under its former name, with a warning, in this minor version
+ * and the next one. The line goes with the version after that.
  */
 export const renamedVariables: RenamedVariables = new Map()
 

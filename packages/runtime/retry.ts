@@ -22,8 +22,8 @@ export interface RetryOptions {
 }
 
 /**
- * Calls `work` until it succeeds and resolves with its result. Unless `delays` says otherwise, the delay is 0.1 to 0.2 s
- * at first and doubles each time up to 5 to 10 s; it is random, so that many partitions do not return to a recovered
+ * Calls `work` until it succeeds and resolves with its result. Unless `delays` says otherwise, the delay is 0.1 to 0.2
+ * s at first and doubles each time up to 5 to 10 s; it is random, so that many partitions do not return to a recovered
  * server at the same moment.
  *
  * A call that succeeds although the signal has aborted meanwhile resolves: what was done is not to be done again.

@@ -23,8 +23,9 @@ export interface SchemaVersions {
 }
 
 /**
- * Returns the migrations that this build has to apply, in order: none on a schema that a newer build left. Throws AppError
- * `internal`, with what to do, when this build is too old for the schema, or when each has migrations that the other lacks.
+ * Returns the migrations that this build has to apply, in order: none on a schema that a newer build left. Throws
+ * AppError `internal`, with what to do, when this build is too old for the schema, or when each has migrations that the
+ * other lacks.
  */
 export function missingMigrations(versions: SchemaVersions): readonly string[] {
   rejectUnworkableSchema(versions)

@@ -25,8 +25,8 @@ const tagBytes = 16
 const headerBytes = 1 + keyIdBytes
 
 /**
- * The 32 bytes of a key that is written in base64 (44 characters) or in hex (64). Throws an Error whose message continues
- * the name of the variable and does not hold the key.
+ * The 32 bytes of a key that is written in base64 (44 characters) or in hex (64). Throws an Error whose message
+ * continues the name of the variable and does not hold the key.
  */
 export function readSecretsKey(text: string): Buffer {
   const encoding = /^[0-9a-f]{64}$/i.test(text) ? 'hex' : 'base64'
@@ -36,8 +36,8 @@ export function readSecretsKey(text: string): Buffer {
 }
 
 /**
- * Keys as `readSecretsKey` takes them, which also says what is thrown. Boxes of `previousKey` are opened as well; seals and
- * fingerprints are of `key` alone.
+ * Keys as `readSecretsKey` takes them, which also says what is thrown. Boxes of `previousKey` are opened as well; seals
+ * and fingerprints are of `key` alone.
  */
 export function openSecretBox(key: string, previousKey?: string): SecretBox {
   const current = deriveKeys(key)

@@ -30,8 +30,8 @@ const shutdownMsMax = 1_000
 const warningIntervalMs = 60_000
 
 /**
- * Starts tracing if the configuration names an endpoint; undefined otherwise. Call it once in a process, before the logger is
- * created: its lines then have the `trace_id`.
+ * Starts tracing if the configuration names an endpoint; undefined otherwise. Call it once in a process, before the
+ * logger is created: its lines then have the `trace_id`.
  */
 export async function startTracing(
   config: TracingConfig,

@@ -7,9 +7,9 @@ export interface Component {
   /** Opens the component; the next one starts when this resolves. A rejection fails the service's start. */
   start?: () => Promise<void>
   /**
-   * Works until `signal` aborts, then finishes the running work and resolves. A run that rejects before that is repeated
-   * after a delay (1 s, doubling to 30 s; 1 s again once a run lasted 30 s) and the component is named in `failures`
-   * meanwhile. The other components continue.
+   * Works until `signal` aborts, then finishes the running work and resolves. A run that rejects before that is
+   * repeated after a delay (1 s, doubling to 30 s; 1 s again once a run lasted 30 s) and the component is named in
+   * `failures` meanwhile. The other components continue.
    */
   run?: (signal: AbortSignal) => Promise<void>
   /** Closes the component after `run` has settled. */
@@ -24,8 +24,8 @@ export class FatalError extends Error {
 /** Starts, runs and stops the components of a service. */
 export interface Supervisor {
   /**
-   * Starts all components in order. After a failure stops those that were started, then throws. A stop meanwhile lets the
-   * component start that has begun to, and no other one.
+   * Starts all components in order. After a failure stops those that were started, then throws. A stop meanwhile lets
+   * the component start that has begun to, and no other one.
    */
   start(): Promise<void>
   /**

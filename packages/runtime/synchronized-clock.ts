@@ -3,8 +3,8 @@ export interface SynchronizedClock {
   /** The time in Unix ms, a whole number. */
   now(): number
   /**
-   * The time in Unix ms, a whole number, by the clock that nobody can set. After a sleep of the machine it is late by the length
-   * of that until the next comparison; it is never early.
+   * The time in Unix ms, a whole number, by the clock that nobody can set. After a sleep of the machine it is late by
+   * the length of that until the next comparison; it is never early.
    */
   steady(): number
   /** The time of Postgres is not earlier than this; -Infinity before the first comparison. */
@@ -51,7 +51,8 @@ interface Comparison {
  * `now` is the later one of both corrected clocks of the machine, because the wall clock alone would go back when it is
  * set back, and the steady one alone would be late after a sleep of the machine. A wall clock that is set forward is
  * believed until the next comparison: events are then received too late in the books, which does no harm to
- * `complete_until`. Where being early does harm, `steady` is read. `earliest` and `latest` hold whichever clock is right.
+ * `complete_until`. Where being early does harm, `steady` is read. `earliest` and `latest` hold whichever clock is
+ * right.
  */
 export function synchronizedClock({ wall, steady }: MachineClocks = machineClocks): SynchronizedClock {
   let known: Comparison = {

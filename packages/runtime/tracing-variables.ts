@@ -2,7 +2,7 @@ import joi from 'joi'
 import type { Variable } from './config.ts'
 
 /** The names that OpenTelemetry gives its samplers. */
-export const samplerNames = [
+const samplerNames = [
   'always_on',
   'always_off',
   'traceidratio',

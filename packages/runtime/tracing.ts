@@ -1,5 +1,5 @@
-// Spans of OpenTelemetry. While tracing is off, which is the default, every function here makes one comparison: only the API is
-// loaded, which prom-client loads as well, and no context is kept. start-tracing.ts loads the SDK.
+// Spans of OpenTelemetry. While tracing is off, which is the default, every function here makes one comparison: only
+// the API is loaded, which prom-client loads as well, and no context is kept. start-tracing.ts loads the SDK.
 import {
   type Attributes,
   context,
@@ -22,8 +22,8 @@ export interface SpanOptions {
   kind?: 'server' | 'client' | 'producer' | 'consumer' | 'internal'
   attributes?: Attributes
   /**
-   * The spans that caused this one: the first is its parent, the others are links. If the list is empty, the span begins a
-   * trace. By default the parent is the active span.
+   * The spans that caused this one: the first is its parent, the others are links. If the list is empty, the span
+   * begins a trace. By default the parent is the active span.
    */
   causes?: readonly SpanContext[]
 }
@@ -45,8 +45,8 @@ export function isTracing(): boolean {
 }
 
 /**
- * Runs `work` in a new span, which is active during `work`. If `work` rejects, the span's status is an error with the message
- * that logs show. While tracing is off, `work` runs without a span.
+ * Runs `work` in a new span, which is active during `work`. If `work` rejects, the span's status is an error with the
+ * message that logs show. While tracing is off, `work` runs without a span.
  */
 export async function traced<T>(
   name: string,

@@ -104,8 +104,8 @@ export function enumText(values: readonly string[]): joi.StringSchema {
 }
 
 /**
- * The schema of an object within a body: a field `__proto__` is refused as any other unknown field. joi alone would drop it,
- * as it copies objects.
+ * The schema of an object within a body: a field `__proto__` is refused as any other unknown field. joi alone would
+ * drop it, as it copies objects.
  */
 export function nestedObject<T>(schema: joi.ObjectSchema<T>): joi.ObjectSchema<T> {
   return schema.meta({ additionalProperties: false }).custom((value: T, helpers) => {
@@ -116,8 +116,8 @@ export function nestedObject<T>(schema: joi.ObjectSchema<T>): joi.ObjectSchema<T
 }
 
 /**
- * joi checks all items of an array before their number, which is too much work where an item may hold regular expressions. This
- * one checks the number first.
+ * joi checks all items of an array before their number, which is too much work where an item may hold regular
+ * expressions. This one checks the number first.
  */
 const root = joi.extend({
   type: 'array',

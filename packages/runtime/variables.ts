@@ -35,8 +35,8 @@ export function secondsVariable(description: string, defaultSeconds: number) {
 
 /**
  * A variable that holds the URL of an engine with one of the `schemes`. `checkUrl` checks a network URL and throws a
- * TypeError whose message continues the variable's name. `check` gets the text: it serves schemes that `URL` cannot parse
- * (Kafka's lists several hosts). The value is a secret, because it may hold a password.
+ * TypeError whose message continues the variable's name. `check` gets the text: it serves schemes that `URL` cannot
+ * parse (Kafka's lists several hosts). The value is a secret, because it may hold a password.
  */
 export function urlVariable({
   schemes,

@@ -43,8 +43,8 @@ const storedNames = { began: 'b', skew: 'k' }
 
 /**
  * The SDK as one minified script: `snippet` for a script element, `index` as a module of npm. swc makes it smaller by a
- * tenth than esbuild does, which in turn shortens the names of properties. `external`: modules that are left out. `plugins`: tests put bugs
- * into the SDK that must be noticed.
+ * tenth than esbuild does, which in turn shortens the names of properties. `external`: modules that are left out.
+ * `plugins`: tests put bugs into the SDK that must be noticed.
  */
 export async function bundle(
   entry: 'snippet' | 'index' | 'core',

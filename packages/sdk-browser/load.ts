@@ -21,8 +21,8 @@ export interface SdkScript extends SdkVersion {
 }
 
 /**
- * Reads the output of build.ts. Throws when it does not exist. The images do not contain this package's dependencies, so
- * this file imports only modules of Node.
+ * Reads the output of build.ts. Throws when it does not exist. The images do not contain this package's dependencies,
+ * so this file imports only modules of Node.
  */
 export function loadSdk(dist = fileURLToPath(new URL('dist', import.meta.url))): SdkScript {
   const path = join(dist, 'sluice.js')

@@ -1,5 +1,5 @@
-// Writes the npm package to dist/npm: a module without dependencies, its types, README and licence. Run it by hand before a
-// release, as its test does: node packages/sdk-browser/pack.ts [folder]
+// Writes the npm package to dist/npm: a module without dependencies, its types, README and licence. Run it by hand
+// before a release, as its test does: node packages/sdk-browser/pack.ts [folder]
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'

@@ -29,9 +29,9 @@ export type Verdict =
   | { next: 'stop'; error: string }
 
 /**
- * Decides the next step after a response to a request with `count` events (docs/http-interface.md#batches). Only a 202 means that
- * events are stored, and only an error for an event means that it is refused: in all other cases the events are sent again. A
- * 202 whose body is missing does not tell which events are refused.
+ * Decides the next step after a response to a request with `count` events (docs/http-interface.md#batches). Only a 202
+ * means that events are stored, and only an error for an event means that it is refused: in all other cases the events
+ * are sent again. A 202 whose body is missing does not tell which events are refused.
  */
 export function readAnswer({ status, header, body }: Answer, count: number): Verdict {
   const error = body?.error ?? (status ? `HTTP ${status}` : 'no response')
@@ -64,8 +64,8 @@ export function backoffMs(attempt: number): number {
 }
 
 /**
- * Whether an event was refused because of the device's clock, so that it may be sent with a corrected timestamp. It compares
- * only the ends of the contracts' `timestampErrors`, to keep the browser SDK small.
+ * Whether an event was refused because of the device's clock, so that it may be sent with a corrected timestamp. It
+ * compares only the ends of the contracts' `timestampErrors`, to keep the browser SDK small.
  */
 export function isClockError(error: string): boolean {
   return /timestamp .*( before 1971| hours in the future)$/.test(error)

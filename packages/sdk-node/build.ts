@@ -1,5 +1,5 @@
-// Builds the npm package: `node packages/sdk-node/build.ts [folder]` writes to dist/, or to the folder, one file each for
-// `import` and `require`, their types, and a package.json. `npm pack` in the folder makes the archive.
+// Builds the npm package: `node packages/sdk-node/build.ts [folder]` writes to dist/, or to the folder, one file each
+// for `import` and `require`, their types, and a package.json. `npm pack` in the folder makes the archive.
 import { copyFile, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'

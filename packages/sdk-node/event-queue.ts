@@ -28,7 +28,7 @@ export interface EventQueue {
   /** Number of events that were in no request yet. */
   waiting(): number
   /** Whether a group waits to be sent again. */
-  isAgain(): boolean
+  hasRequeued(): boolean
   /** All events, including those in running requests. */
   all(): Iterable<WaitingEvent>
   size(): number
@@ -39,20 +39,20 @@ export interface EventQueue {
 /** Creates a queue with limits on the number of events and the size of their JSON. */
 export function eventQueue({ eventsMax, bytesMax }: { eventsMax: number; bytesMax: number }): EventQueue {
   const all = new Set<WaitingEvent>()
-  const fresh = new Set<WaitingEvent>()
-  const again: (readonly WaitingEvent[])[] = []
+  const unsent = new Set<WaitingEvent>()
+  const requeued: (readonly WaitingEvent[])[] = []
   let held = 0
   let seq = 0
 
-  function takeFresh(): WaitingEvent[] {
+  function takeUnsent(): WaitingEvent[] {
     const taken: WaitingEvent[] = []
     let bytes = 0
-    for (const waiting of fresh) {
+    for (const waiting of unsent) {
       bytes += waiting.event.bytes + 1
       if (taken.length === request.events || (taken.length > 0 && bytes > request.bytes)) break
       taken.push(waiting)
     }
-    for (const waiting of taken) fresh.delete(waiting)
+    for (const waiting of taken) unsent.delete(waiting)
     return taken
   }
 
@@ -61,21 +61,21 @@ export function eventQueue({ eventsMax, bytesMax }: { eventsMax: number; bytesMa
     add: (event, file) => {
       const waiting = { seq: seq++, event, file }
       all.add(waiting)
-      fresh.add(waiting)
+      unsent.add(waiting)
       held += event.bytes
       return waiting
     },
-    take: () => again.shift() ?? takeFresh(),
+    take: () => requeued.shift() ?? takeUnsent(),
     requeue: (...groups) => {
-      again.push(...groups.filter(({ length }) => length > 0))
+      requeued.push(...groups.filter(({ length }) => length > 0))
     },
     remove: (waiting) => {
       if (!all.delete(waiting)) return false
       held -= waiting.event.bytes
       return true
     },
-    waiting: () => fresh.size,
-    isAgain: () => again.length > 0,
+    waiting: () => unsent.size,
+    hasRequeued: () => requeued.length > 0,
     all: () => all,
     size: () => all.size,
     nextSeq: () => seq,

@@ -7,8 +7,8 @@ export type * from './types.ts'
 export type AnyEvents = Record<string, Properties>
 
 /**
- * Creates a client that queues events and sends them in the background. It does not keep the process running and installs no
- * signal handlers: call `close()` before the process ends. Throws a TypeError that names each wrong option.
+ * Creates a client that queues events and sends them in the background. It does not keep the process running and
+ * installs no signal handlers: call `close()` before the process ends. Throws a TypeError that names each wrong option.
  */
 export function createSluice<Events extends EventMap<Events> = AnyEvents>(
   options: Options & { onFull: 'wait' },

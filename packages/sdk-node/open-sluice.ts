@@ -143,8 +143,8 @@ export function openSluice<Events extends EventMap<Events>>(
   function replaceRefusedTime(waiting: WaitingEvent, behindMs: number): boolean {
     const { event, file } = waiting
     const now = clock.now()
-    // This assumes that the clock was wrong by the same amount when the event was tracked. A clock that was changed since,
-    // or an event of another process, may give a time in the future, which is replaced with the current time.
+    // This assumes that the clock was wrong by the same amount when the event was tracked. A clock that was changed
+    // since, or an event of another process, may give a time in the future, which is replaced with the current time.
     const corrected = event.timestamp + Math.trunc(behindMs)
     const other = atTime(event, corrected < eventLimits.timestampMsMin ? now : Math.min(corrected, now))
     // The time is written to the spool before it is sent: after a restart the event must be sent with the same time.

@@ -73,7 +73,7 @@ export function eventSender(parts: SenderParts): Sender {
     }
     // While requests fail, only one is sent at a time.
     while (running < (failures > 0 ? 1 : requestsMax)) {
-      if (!queue.isAgain() && !isDue && delaySkips === 0 && queue.waiting() < batch.events) break
+      if (!queue.hasRequeued() && !isDue && delaySkips === 0 && queue.waiting() < batch.events) break
       const events = queue.take()
       if (events.length === 0) break
       void send(events)
@@ -212,8 +212,8 @@ function halves<T>(list: readonly T[]): [readonly T[], readonly T[]] {
 }
 
 /**
- * Whether a request with `count` events was refused because the key's limit has fewer left. While other processes use the
- * key, there may never be enough left for all of them.
+ * Whether a request with `count` events was refused because the key's limit has fewer left. While other processes use
+ * the key, there may never be enough left for all of them.
  */
 function isPastLimit({ status, header }: Answer, count: number): boolean {
   return status === 429 && Number(header('x-ratelimit-remaining') ?? Infinity) < count

@@ -6,9 +6,9 @@ export interface ServerClock {
   /** Unix ms. */
   now(): number
   /**
-   * Compares the clocks when an answer with the time `serverMs` is read, `tookMs` after its request began. Returns by how many
-   * ms this machine's clock is behind; negative when it is ahead, 0 when it is right. A difference that the duration of the
-   * request may explain changes nothing.
+   * Compares the clocks when an answer with the time `serverMs` is read, `tookMs` after its request began. Returns by
+   * how many ms this machine's clock is behind; negative when it is ahead, 0 when it is right. A difference that the
+   * duration of the request may explain changes nothing.
    */
   learn(serverMs: number, tookMs: number): number
 }

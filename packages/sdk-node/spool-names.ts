@@ -38,8 +38,8 @@ export function isOfScope(name: string, scope: string): boolean {
 }
 
 /**
- * Whether a file, last touched `idleMs` ago, may be taken over: its process on this machine has ended, or the file was not
- * touched for a long time, e.g. because its process ran on another machine or in another container.
+ * Whether a file, last touched `idleMs` ago, may be taken over: its process on this machine has ended, or the file was
+ * not touched for a long time, e.g. because its process ran on another machine or in another container.
  */
 export function isLeftBehind(name: string, idleMs: number): boolean {
   const [, , ofHost, pid, thread, token] = pattern.exec(name) ?? []

@@ -43,8 +43,9 @@ export interface Orphan {
 }
 
 /**
- * Files that keep events until Sluice has stored them. `append` writes to the operating system before it returns; the data is
- * on the disk within about a second. So the end of the process loses nothing, and a power cut only the last second.
+ * Files that keep events until Sluice has stored them. `append` writes to the operating system before it returns; the
+ * data is on the disk within about a second. So the end of the process loses nothing, and a power cut only the last
+ * second.
  */
 export interface Spool {
   /** Writes an event; undefined when the write failed, which was reported, or when the last failure is too recent. */

@@ -11,9 +11,9 @@ import { watermarkStore } from '@sluice/postgres/watermarks'
 import type { Redis } from '@sluice/redis/open'
 import { requiredUntilPassed } from '@sluice/runtime/health'
 import { addDurabilityWarnings, rejectionCounter } from './metrics.ts'
-import { hashMadeIds } from './publish/hash-made-ids.ts'
+import { hashGeneratedIds } from './publish/hash-generated-ids.ts'
 import { publishByAge } from './publish/publish-by-age.ts'
-import { createPublisher, publishAccount } from './publish/publisher.ts'
+import { createPublisher, createPublishState } from './publish/publisher.ts'
 import { registeredLog } from './publish/registered-log.ts'
 import { watchBackfill } from './publish/watch-backfill.ts'
 import { gatewayRoutes } from './router.ts'
@@ -32,8 +32,8 @@ export interface GatewayEngines {
 }
 
 /**
- * The gateway on its engines. Once it has reached Postgres and the log, it stays ready without them, because it can answer 503
- * or use its caches. Throws when the browser SDK is not built.
+ * The gateway on its engines. Once it has reached Postgres and the log, it stays ready without them, because it can
+ * answer 503 or use its caches. Throws when the browser SDK is not built.
  */
 export function buildGateway(
   config: { SLUICE_AUTO_REGISTER_SITES: boolean },
@@ -45,17 +45,17 @@ export function buildGateway(
   const watermarks = watermarkStore(postgres)
   const registered = registeredLog(log, { watermarks, shards: shardStore(postgres) }, logger)
   const backfillWatch = watchBackfill({ log, backfill, store: watermarks })
-  const account = publishAccount(metrics)
+  const publishState = createPublishState(metrics)
   const autoRegister = config.SLUICE_AUTO_REGISTER_SITES
   const sites = siteCache(siteStore(postgres), logger, { autoRegister, registerTimeoutMs })
   const byAge = publishByAge({
-    live: createPublisher(registered, account, clock),
-    backfill: createPublisher(backfill, account, clock),
+    live: createPublisher(registered, publishState, clock),
+    backfill: createPublisher(backfill, publishState, clock),
     isBackfillRead: backfillWatch.isRead,
   })
   return {
     routes: gatewayRoutes({
-      publisher: hashMadeIds(byAge, registered.maySpread),
+      publisher: hashGeneratedIds(byAge, registered.mayHaveSeveralShards),
       sites,
       countRejection: rejectionCounter(metrics),
     }),

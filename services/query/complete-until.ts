@@ -12,8 +12,8 @@ const defaultIntervalMs = 250
 export interface CompleteUntil extends Component {
   /**
    * The Unix ms up to which every accepted event can be read, as of the last successful poll; 0 before any writer has
-   * reported. Requests nothing from an engine. An analysis that reads no events before `readsFrom` (Unix ms) does not wait
-   * for the backfill lane; by default it reads all.
+   * reported. Requests nothing from an engine. An analysis that reads no events before `readsFrom` (Unix ms) does not
+   * wait for the backfill lane; by default it reads all.
    */
   now: (readsFrom?: number) => number
 }

@@ -1,7 +1,7 @@
 import type { Credential } from '@sluice/access/credential'
 import type { Operation } from '@sluice/api/operation'
 import type { Criteria, Filter } from '@sluice/contracts/conditions'
-import { refusedPatternPath } from '@sluice/event-store/conditions'
+import { refusedPatternPath, refusedPatternReason } from '@sluice/event-store/conditions'
 import { type ExceededLimit, QueryTooLargeError } from '@sluice/event-store/errors'
 import type { QueryRunner, QueryRunners } from '@sluice/event-store/query-runner'
 import { handle, type RequestOf, type ResultOf } from '@sluice/http/handle'
@@ -22,8 +22,8 @@ export interface AnalysisRunners extends Pick<QueryRunners, 'as'> {
 const requestMsMaxDefault = 60_000
 
 /**
- * Runs analyses for a request, whose signal aborts when its client leaves, or when they take too long together: the client, and
- * whatever is between it and Sluice, waits no longer.
+ * Runs analyses for a request, whose signal aborts when its client leaves, or when they take too long together: the
+ * client, and whatever is between it and Sluice, waits no longer.
  */
 function withinRequestTime<T>(
   { requestMsMax: ms = requestMsMaxDefault }: AnalysisRunners,
@@ -34,8 +34,8 @@ function withinRequestTime<T>(
 }
 
 /**
- * Binds the handler of an operation that runs analyses. All that it does with the given signal shares the time of the request,
- * the look-up of the site included.
+ * Binds the handler of an operation that runs analyses. All that it does with the given signal shares the time of the
+ * request, the look-up of the site included.
  */
 export function handleAnalysis<const O extends Operation>(
   operation: O,
@@ -55,7 +55,7 @@ export interface FieldText {
 
 /** The texts of a request for the failures of its analysis. */
 export interface FieldTexts {
-  /** For each limit; the default for `work` is a range that is too long, that for the others is the text for `work`. */
+  /** For each limit. Without an entry, the text of `work` is used; without that, the range is too long. */
   tooLarge?: Partial<Record<ExceededLimit, FieldText>>
   /** The conditions of the request by the path of their field, as `filter`. */
   conditions?: Readonly<Record<string, Criteria | Filter>>
@@ -83,9 +83,9 @@ export function cohortTooLarge(field: string): FieldText {
 }
 
 /**
- * Runs an analysis for a request, in the queue of its key, until its client leaves or it takes too long. Throws a 400 with
- * the request's fields (docs/http-interface.md#errors) for an analysis that is too large or whose pattern ClickHouse refuses,
- * and otherwise what the analysis throws.
+ * Runs an analysis for a request, in the queue of its key, until its client leaves or it takes too long. Throws a 400
+ * with the request's fields (docs/http-interface.md#errors) for an analysis that is too large or whose pattern
+ * ClickHouse refuses, and otherwise what the analysis throws.
  */
 export async function runAnalysis<Numbers>(
   runners: AnalysisRunners,
@@ -124,7 +124,7 @@ export function toFieldError(error: unknown, { tooLarge = {}, conditions = {} }:
   for (const [field, condition] of Object.entries(conditions)) {
     const path = refusedPatternPath(error, condition)
     if (path !== undefined) {
-      return invalidField(`${field}.${path}`, 'is no regular expression that ClickHouse takes')
+      return invalidField(`${field}.${path}`, refusedPatternReason)
     }
   }
   return error

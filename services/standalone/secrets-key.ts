@@ -6,8 +6,8 @@ import { makeFolder } from '@sluice/runtime/make-folder'
 import { readSecretsKey } from '@sluice/runtime/secret-box'
 
 /**
- * The key that encrypts secrets: SLUICE_SECRETS_KEY, else that of the file `secrets.key` in the data folder, which is made
- * if it is not there and which only this user may read. Throws AppError `internal` when the file holds no key.
+ * The key that encrypts secrets: SLUICE_SECRETS_KEY, else that of the file `secrets.key` in the data folder, which is
+ * made if it is not there and which only this user may read. Throws AppError `internal` when the file holds no key.
  */
 export async function secretsKeyOf(config: {
   SLUICE_SECRETS_KEY: string | undefined

@@ -17,15 +17,15 @@ const waitMsMax = 240_000
 const gapMs = 250
 
 /**
- * Keeps old rows from delaying live ones. One rule for all partitions of this process: their batches are stored one after
- * the other, while live rows arrive in small statements with pauses in between, otherwise as fast as it goes.
+ * Keeps old rows from delaying live ones. One rule for all partitions of this process: their batches are stored one
+ * after the other, while live rows arrive in small statements with pauses in between, otherwise as fast as it goes.
  */
 export interface BackfillPace {
   /** Resolves when the caller's batch may be taken, with the function that ends its turn. Also resolves when `signal` aborts. */
   turn(signal: AbortSignal): Promise<() => void>
   /**
-   * Yields the blocks of one statement after the other, each when it may run, until all rows are in one. Throws the reason of
-   * `signal` when it aborts before.
+   * Yields the blocks of one statement after the other, each when it may run, until all rows are in one. Throws the
+   * reason of `signal` when it aborts before.
    */
   statements(
     blocks: readonly BlockAtOffset[],
@@ -137,8 +137,8 @@ function takeRows(groups: RowsByPartition, limits: { partitions: number; rows: n
 const timestampField = Buffer.from('"timestamp":')
 
 /**
- * The timestamp of a row, NaN when it has none. It decides which rows share a statement and nothing else, so the line need
- * not be parsed: properties of this name have texts as values, and within texts the quotes are escaped.
+ * The timestamp of a row, NaN when it has none. It decides which rows share a statement and nothing else, so the line
+ * need not be parsed: properties of this name have texts as values, and within texts the quotes are escaped.
  */
 function timestampOf(line: Buffer): number {
   for (let at = line.indexOf(timestampField); at !== -1; at = line.indexOf(timestampField, at + 1)) {

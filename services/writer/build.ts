@@ -33,7 +33,7 @@ export function buildWriter(
   const budget = readBudget(readBytesMax, { consumers: 2 })
   const deps = { log, deadLetters, inserter, logger, metrics, budget }
   const consumer = eventConsumer(deps)
-  const oldConsumer = eventConsumer({ ...deps, backfill: { log: backfill, liveLag: consumer.lag } })
+  const backfillConsumer = eventConsumer({ ...deps, backfill: { log: backfill, liveLag: consumer.lag } })
   const reported = { log, store: watermarkStore(postgres), logger, metrics, clock }
   return {
     routes: [],
@@ -41,10 +41,10 @@ export function buildWriter(
     components: [
       { name: 'event inserter', stop: () => inserter.close() },
       consumer,
-      oldConsumer,
+      backfillConsumer,
       watermarkReporter({ ...reported, lag: consumer.lag }),
       // Its first report tells the gateways that old events are read.
-      watermarkReporter({ ...reported, backfill, lag: oldConsumer.lag }),
+      watermarkReporter({ ...reported, backfill, lag: backfillConsumer.lag }),
       storageMeter({ deadLetters, positions: replayPositionStore(postgres), inserter, logger, metrics, clock }),
     ],
     checks: [
@@ -65,6 +65,6 @@ export function buildWriter(
       // Without Postgres, only `complete_until` does not move.
       { name: 'postgres', required: false, check: () => postgres.check() },
     ],
-    warnings: () => [...consumer.warnings(), ...oldConsumer.warnings()],
+    warnings: () => [...consumer.warnings(), ...backfillConsumer.warnings()],
   }
 }

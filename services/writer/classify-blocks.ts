@@ -9,8 +9,8 @@ import {
 import type { LogBatch } from '@sluice/event-log/log'
 
 /**
- * Blocks of up to this many later versions wait for a newer writer: gateways are never further ahead of writers. A higher
- * number is the header `v` of a foreign record, which no newer writer would read either.
+ * Blocks of up to this many later versions wait for a newer writer: gateways are never further ahead of writers. A
+ * higher number is the header `v` of a foreign record, which no newer writer would read either.
  */
 const versionsAhead = 9
 
@@ -23,8 +23,8 @@ export interface ClassifiedBlocks {
 }
 
 /**
- * Separates the blocks of a batch from the records that are no blocks, and turns the latter into dead letters. Throws an
- * Error for a block of a later version, which needs a newer writer.
+ * Separates the blocks of a batch from the records that are no blocks, and turns the latter into dead letters. Throws
+ * an Error for a block of a later version, which needs a newer writer.
  */
 export function classifyBlocks(batch: LogBatch): ClassifiedBlocks {
   const classified: ClassifiedBlocks = { readable: [], dead: [] }

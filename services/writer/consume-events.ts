@@ -57,8 +57,8 @@ export interface EventConsumer extends Component {
 }
 
 /**
- * Moves events from the log of one lane into ClickHouse. Partitions run in parallel (consume-claim.ts), those of the backfill
- * lane take turns (backfill-pace.ts).
+ * Moves events from the log of one lane into ClickHouse. Partitions run in parallel (consume-claim.ts), those of the
+ * backfill lane take turns (backfill-pace.ts).
  */
 export function eventConsumer(deps: ConsumeDeps): EventConsumer {
   const { log, backfill, deadLetters, logger } = deps
@@ -91,7 +91,8 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
         ([partition, reason]) => `${backfill ? 'old events: ' : ''}partition ${partition} waits: ${reason}`,
       ),
     run: async (stopping) => {
-      // The log's id for both lanes: the inserts of a partition exclude each other, as copies of an event travel on either.
+      // The log's id for both lanes: the inserts of a partition exclude each other, as copies of an event travel on
+      // either.
       const [logId, storeId] = await Promise.all([log.id(), deps.inserter.storeId()])
       await refuseUnevenPartitions(backfill?.log ?? log, deps.inserter)
       const graceOver = new AbortController()

@@ -14,9 +14,9 @@ export interface InsertSlot {
 }
 
 /**
- * Limits the concurrent requests to ClickHouse to `count`, and to one for each insert lock. The function resolves when both
- * are free, in the order of its calls. A request that hangs releases its slot after 2 s and continues beside the next one,
- * so that a stalled partition never blocks the others.
+ * Limits the concurrent requests to ClickHouse to `count`, and to one for each insert lock. The function resolves when
+ * both are free, in the order of its calls. A request that hangs releases its slot after 2 s and continues beside the
+ * next one, so that a stalled partition never blocks the others.
  */
 export function insertSlots(count: number): (partition: number) => Promise<InsertSlot> {
   const shared = slotsOf(count)
@@ -47,7 +47,9 @@ function slotsOf(count: number): () => Promise<InsertSlot> {
     }
     void slots(async () => {
       free.resolve(undefined)
-      await withDeadline(ended.promise, slotMsMax, () => new Error('the turn is over')).catch(() => undefined)
+      await withDeadline(ended.promise, slotMsMax, () => new Error('the slot is held for too long')).catch(
+        () => undefined,
+      )
     })
     await free.promise
     let isUsed = false

@@ -25,7 +25,8 @@ export interface StorageMeterDeps {
 
 /**
  * Measures twice a minute what somebody has to act on: dead letters that wait for a replay, and room on ClickHouse's
- * disks. What can't be measured has no value, and the reason is logged once: the metrics are no reason for a writer to fail.
+ * disks. What can't be measured has no value, and the reason is logged once: the metrics are no reason for a writer to
+ * fail.
  */
 export function storageMeter({
   deadLetters,

@@ -22,10 +22,10 @@ const excludedDelayMs = 100
 /** An insert that was excluded for this long has failed, and is repeated and reported as such. */
 const excludedMsMax = 10_000
 /**
- * An insert of old rows that was excluded for this long ends the running one: the live lane may store one batch after the
- * other. Every insert has its time before: none takes longer than `timeoutMs`.
+ * An insert of old rows that was excluded for this long ends the running one: the live lane may store one batch after
+ * the other. Every insert has its time before: none takes longer than `timeoutMs`.
  */
-const oldExcludedMsMax = timeoutMs
+const backfillExcludedMsMax = timeoutMs
 
 export interface StoreDeps {
   inserter: Pick<EventInserter, 'insert' | 'findBadRows'>
@@ -37,8 +37,8 @@ export interface StoreDeps {
   /** Called after a failed attempt that will be retried. */
   onRetry: (error: Error) => void
   /**
-   * Given for old rows: yields the blocks of one statement after the other, each when it may run, until all rows are in one;
-   * throws when it can't (backfill-pace.ts).
+   * Given for old rows: yields the blocks of one statement after the other, each when it may run, until all rows are in
+   * one; throws when it can't (backfill-pace.ts).
    */
   statements?: (blocks: readonly BlockAtOffset[]) => AsyncIterable<readonly BlockAtOffset[]>
 }
@@ -52,16 +52,17 @@ export interface Stored {
 }
 
 /**
- * Stores the rows of a batch and retries until that succeeds. Repeats are harmless: the insert skips rows that are stored.
- * Rejects only when `signal` aborts: the batch is then another member's, or is read again after a stop.
+ * Stores the rows of a batch and retries until that succeeds. Repeats are harmless: the insert skips rows that are
+ * stored. Rejects only when `signal` aborts: the batch is then another member's, or is read again after a stop.
  *
- * The rows are stored on the shard of the partition, where the lock and the look-back of the insert are as on a single server.
- * The `query_id` admits one insert at a time, of either lane and of the partitions that share it (insert-lock.ts). An insert
- * of a member that lost the partition may still run: `shouldReplaceRunning` ends it, at the first insert of a claim and after an
- * insert of this writer whose outcome is unknown. An insert that is excluded, or ended, by another one is tried again soon.
+ * The rows are stored on the shard of the partition, where the lock and the look-back of the insert are as on a single
+ * server. The `query_id` admits one insert at a time, of either lane and of the partitions that share it
+ * (insert-lock.ts). An insert of a member that lost the partition may still run: `shouldReplaceRunning` ends it, at the
+ * first insert of a claim and after an insert of this writer whose outcome is unknown. An insert that is excluded, or
+ * ended, by another one is tried again soon.
  *
- * Rows become dead letters only when ClickHouse can't read them: after any other error, such as a missing table or a full
- * disk, the insert is retried until it succeeds (docs/decisions/005-dead-letters.md).
+ * Rows become dead letters only when ClickHouse can't read them: after any other error, such as a missing table or a
+ * full disk, the insert is retried until it succeeds (docs/decisions/005-dead-letters.md).
  */
 export async function storeBatch(
   batch: LogBatch,
@@ -111,7 +112,7 @@ export async function storeBatch(
       } catch (error) {
         const waitedMs = performance.now() - since
         if (!wasExcluded(error) || (statements === undefined && waitedMs > excludedMsMax)) throw error
-        if (statements !== undefined && waitedMs > oldExcludedMsMax) {
+        if (statements !== undefined && waitedMs > backfillExcludedMsMax) {
           shouldReplaceRunning = true
           since = performance.now()
         }
@@ -124,8 +125,8 @@ export async function storeBatch(
   /** Stores the blocks; returns dead letters of the rows that ClickHouse can't read, none if `areRowsVerified`. */
   async function insert(blocks: readonly BlockAtOffset[], areRowsVerified = false): Promise<Block[]> {
     if (blocks.length === 0) return []
-    const mayHoldBadRows = (error: unknown) => !areRowsVerified && error instanceof ClickHouseError && error.isOfData
-    const isTooLarge = (error: unknown) => blocks.length > 1 && error instanceof ClickHouseError && error.isOfSize
+    const mayHoldBadRows = (error: unknown) => !areRowsVerified && error instanceof ClickHouseError && error.isBadData
+    const isTooLarge = (error: unknown) => blocks.length > 1 && error instanceof ClickHouseError && error.isTooLarge
     try {
       await retryUntilDone(
         () => insertUnlessExcluded(blocks),

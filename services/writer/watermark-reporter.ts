@@ -36,8 +36,8 @@ export interface WatermarkReporterDeps {
 
 /**
  * Stores in Postgres until when every accepted event is readable, for the partitions that this writer owns
- * (docs/decisions/017-freshness.md): at most 50 ms after the group has committed up to ends of the log, which are requested
- * four times a second. Independent of the inserts: while Postgres is unavailable they continue, and the
+ * (docs/decisions/017-freshness.md): at most 50 ms after the group has committed up to ends of the log, which are
+ * requested four times a second. Independent of the inserts: while Postgres is unavailable they continue, and the
  * stored watermarks stand.
  */
 export function watermarkReporter({

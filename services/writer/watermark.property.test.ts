@@ -53,8 +53,8 @@ const steps: fc.Arbitrary<Step[]> = fc.array(
   { minLength: 30, maxLength: 120 },
 )
 /**
- * How much later than the true time a gateway's latest time is, and how much earlier a writer's earliest time. Negative:
- * what the margin is for.
+ * How much later than the true time a gateway's latest time is, and how much earlier a writer's earliest time.
+ * Negative: what the margin is for.
  */
 const clock = fc.oneof(fc.constant(-acceptance.clockMarginMs / 2), fc.constant(0), fc.nat(500))
 

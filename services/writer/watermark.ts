@@ -29,8 +29,9 @@ interface Backlog {
 
 /**
  * The rule of `complete_until` (docs/decisions/017-freshness.md). The returned function takes one snapshot after the
- * other and returns by partition the time (Unix ms) until which every event that was or ever will be answered 202 is stored
- * or a dead letter; undefined where that is not known now. Each result stays true, whichever writer owns the partition.
+ * other and returns by partition the time (Unix ms) until which every event that was or ever will be answered 202 is
+ * stored or a dead letter; undefined where that is not known now. Each result stays true, whichever writer owns the
+ * partition.
  *
  * Every event that was acknowledged before the log's ends were requested lies below these ends. Once the group has
  * committed up to such an end, only events are missing that were acknowledged later, and a gateway received these no

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { previewOf } from '@sluice/contracts/alert-preview'
-import { type AlertTrigger, comparesWindows, newAlertState, step } from '@sluice/contracts/alert-state'
+import { type AlertTrigger, comparesWindows, newAlertState, nextAlertState } from '@sluice/contracts/alert-state'
 import type { EventRow } from '@sluice/contracts/event-columns'
 import { measureAlertSeries } from '@sluice/event-store/alerts/alert-series'
 import type { AlertSpec } from '@sluice/event-store/alerts/alert-spec'
@@ -112,7 +112,7 @@ async function judgeMonth(
   const asking = askingOnce()
   let state = newAlertState
   for (let minute = start + minuteMs; minute <= end; minute += minuteMs) {
-    const result = step(trigger, state, minute, await measureAlert(spec, minute, options, asking))
+    const result = nextAlertState(trigger, state, minute, await measureAlert(spec, minute, options, asking))
     state = result.state
     const { transition } = result
     if (transition?.to === 'firing') firings.push({ from: minute, to: null, value: transition.value })

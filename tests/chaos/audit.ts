@@ -40,8 +40,8 @@ const rowsPerQuery = 50_000
 const clockSlackMs = 1_000
 
 /**
- * Compares the store, whose servers are in the order of their shards, with the list. Throws when ClickHouse has merged parts
- * of a table that replaces copies, which may hide rows that were stored twice.
+ * Compares the store, whose servers are in the order of their shards, with the list. Throws when ClickHouse has merged
+ * parts of a table that replaces copies, which may hide rows that were stored twice.
  */
 export async function audit(serverUrls: readonly string[], ledger: Ledger): Promise<Audit> {
   const servers = serverUrls.map((url) => openClickHouse(url))

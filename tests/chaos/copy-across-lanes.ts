@@ -13,8 +13,9 @@ export interface Copying {
 }
 
 /**
- * Copies every block of each lane to the same partition of the other one as soon as it is read, so that both lanes insert
- * the same rows at about the same time. Gateways do that seldom: when an event that is sent twice becomes old in between.
+ * Copies every block of each lane to the same partition of the other one as soon as it is read, so that both lanes
+ * insert the same rows at about the same time. Gateways do that seldom: when an event that is sent twice becomes old in
+ * between.
  */
 export async function copyAcrossLanes({ logUrl }: Pick<Rig, 'logUrl'>): Promise<Copying> {
   const live = await openEventLog(logUrl, { logger: silent })

@@ -32,9 +32,9 @@ const markers = 200
 /**
  * Waits until all events that were sent before are processed. It sends marker events, undated, dated and old, to every
  * partition of both lanes: they follow the earlier events in the log, so the earlier ones have been processed once the
- * markers are visible. Lost markers are replaced by new ones, so that a product that loses events reaches its audit: one set of
- * markers that is complete is enough. Old rows of one batch may be stored by several statements, month by month, so the groups
- * of both lanes must be at the end, too.
+ * markers are visible. Lost markers are replaced by new ones, so that a product that loses events reaches its audit:
+ * one set of markers that is complete is enough. Old rows of one batch may be stored by several statements, month by
+ * month, so the groups of both lanes must be at the end, too.
  */
 export async function waitForDrain(rig: DrainedRig, timeoutMs: number): Promise<void> {
   const { url, servers = [{ url }] } = rig.clickHouse

@@ -41,9 +41,10 @@ const agingFromMs = 10_000
 const agingForMs = 600_000
 
 /**
- * Creates event number `n` of a seed. Sender and audit both call it, so that neither keeps a million events in memory. The
- * events have the shapes of real producers (bench/producers.ts), with ids of their own. Half of them belong to one hot
- * site; every eighth has no timestamp. Of the others two in eight are old, and one in eight becomes old while the run lasts.
+ * Creates event number `n` of a seed. Sender and audit both call it, so that neither keeps a million events in memory.
+ * The events have the shapes of real producers (bench/producers.ts), with ids of their own. Half of them belong to one
+ * hot site; every eighth has no timestamp. Of the others two in eight are old, and one in eight becomes old while the
+ * run lasts.
  */
 export function drawEvent(seed: number, n: number): DrawnEvent {
   const random = seededRandom(seed, n)

@@ -63,7 +63,8 @@ const faults: Record<FaultKind, (rig: Rig, target: 0 | 1) => Promise<void>> = {
 
   /**
    * The insert of the frozen writer reaches ClickHouse when another writer owns the partition, at the same time as that
-   * writer's insert of the same events: neither look-back finds the rows of the other, and only the query_id excludes one.
+   * writer's insert of the same events: neither look-back finds the rows of the other, and only the query_id excludes
+   * one.
    */
   'freeze-writer-inserting': async (rig) => {
     const frozen = await holdNextInsert(rig, 'onArrived')
@@ -79,8 +80,8 @@ const faults: Record<FaultKind, (rig: Rig, target: 0 | 1) => Promise<void>> = {
   },
 
   /**
-   * Inserts of both lanes with copies of the same events reach ClickHouse at the same time: neither look-back finds the rows
-   * of the other, and only the query_id that both lanes share excludes one.
+   * Inserts of both lanes with copies of the same events reach ClickHouse at the same time: neither look-back finds the
+   * rows of the other, and only the query_id that both lanes share excludes one.
    */
   'meet-across-lanes': async (rig) => {
     const first = await holdNextInsert(rig, 'onArrived')

@@ -55,8 +55,9 @@ interface Findings {
 }
 
 /**
- * Kills workers at random moments of an import, of exports of its rows, and of erasures of a part of them. After each job
- * its counts, rows and files are compared with the file that was imported. At the end the site is deleted and registered anew.
+ * Kills workers at random moments of an import, of exports of its rows, and of erasures of a part of them. After each
+ * job its counts, rows and files are compared with the file that was imported. At the end the site is deleted and
+ * registered anew.
  */
 export async function jobs(rig: JobsRig, { seed, events: count, kills, say }: JobsOptions): Promise<Outcome> {
   const findings: Findings = { problems: [], details: [] }

@@ -6,8 +6,8 @@ import { underLoad } from './under-load.ts'
 export interface KafkaAwayOptions {
   seed: number
   /**
-   * Clients that send at a time, and the events of their batches. Each repeats its batch every second while it is refused,
-   * so that many clients with large batches overload a slow machine.
+   * Clients that send at a time, and the events of their batches. Each repeats its batch every second while it is
+   * refused, so that many clients with large batches overload a slow machine.
    */
   clients: number
   batchEvents: number

@@ -42,9 +42,9 @@ const endedTimeoutMs = 120_000
 const readinessMs = 50
 
 /**
- * Starts workers, one after the other, and sends SIGKILL to each at a random moment of its work on the job, until the kills
- * are used up or the job has ended by itself; the last worker is stopped when the job has ended. Returns how many were killed
- * before that. The leases of a killed worker are ended at once, as time would end them.
+ * Starts workers, one after the other, and sends SIGKILL to each at a random moment of its work on the job, until the
+ * kills are used up or the job has ended by itself; the last worker is stopped when the job has ended. Returns how many
+ * were killed before that. The leases of a killed worker are ended at once, as time would end them.
  */
 export async function killWorkers(rig: JobsRig, job: KilledJob, options: KillOptions): Promise<number> {
   const { kills, random, say, deadline } = options

@@ -14,8 +14,9 @@ export interface MorePartitionsOptions {
 }
 
 /**
- * Doubles the number of partitions of the log twice, from 4 to 16, with the steps of docs/operations.md#more-partitions, while
- * events are sent, many of them twice. Every event that was answered 202 must be stored once, and every partition must be used.
+ * Doubles the number of partitions of the log twice, from 4 to 16, with the steps of
+ * docs/operations.md#more-partitions, while events are sent, many of them twice. Every event that was answered 202 must
+ * be stored once, and every partition must be used.
  */
 export async function morePartitions(rig: Rig, { seed, events, say }: MorePartitionsOptions): Promise<Outcome> {
   const { topic } = parseKafkaUrl(rig.logUrl)

@@ -1,5 +1,5 @@
-// npm run chaos:must-fail [chaos|tests]: shows that each of the bugs in mutations.ts is detected. Each is put into a copy of
-// the last commit; the chaos run or the test file that must detect it has to fail, and for the right reason.
+// npm run chaos:must-fail [chaos|tests]: shows that each of the bugs in mutations.ts is detected. Each is put into a
+// copy of the last commit; the chaos run or the test file that must detect it has to fail, and for the right reason.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -79,8 +79,8 @@ export const mutations: readonly Mutation[] = [
     edits: [
       {
         file: 'services/gateway/publish/registered-log.ts',
-        from: 'maySpread: () => performance.now() >= oneShardUntil',
-        to: 'maySpread: () => false',
+        from: 'mayHaveSeveralShards: () => performance.now() >= oneShardUntil',
+        to: 'mayHaveSeveralShards: () => false',
       },
     ],
     detectedBy: { testFile: 'tests/shards/sent-again.test.ts' },

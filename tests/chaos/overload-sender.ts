@@ -1,4 +1,5 @@
-// The process that sends the load of overload.ts: in the same process, the audit and the engines' clients would delay it.
+// The process that sends the load of overload.ts: in the same process, the audit and the engines' clients would delay
+// it.
 import { generateLoad, type LoadReport, type LoadStage } from '../support/load-generator.ts'
 import { producerRequests } from '../support/producer-requests.ts'
 

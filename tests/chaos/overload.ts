@@ -32,8 +32,8 @@ const drainTimeoutMs = 600_000
 
 /**
  * R4: clients that don't wait for each other send 2 and 3 times as many events as Sluice can accept, in the shapes that
- * producers send. It must continue to accept events at its capacity, refuse the rest with 429 or 503 in time, stay within
- * its memory, and recover soon after the overload. Every accepted event must be stored once.
+ * producers send. It must continue to accept events at its capacity, refuse the rest with 429 or 503 in time, stay
+ * within its memory, and recover soon after the overload. Every accepted event must be stored once.
  */
 export async function overload(rig: Rig, { stageSeconds, say }: OverloadOptions): Promise<Outcome> {
   const sender = startSender()
@@ -212,8 +212,8 @@ function recoveryTime(answers: readonly LoadAnswer[], overloadMs: number): numbe
 }
 
 /**
- * Compares what was stored with the requests that were answered 202. Events without an id can only be counted: those of a
- * request that was answered 503 may be stored, too.
+ * Compares what was stored with the requests that were answered 202. Events without an id can only be counted: those of
+ * a request that was answered 503 may be stored, too.
  */
 async function auditRequests(
   rig: Rig,

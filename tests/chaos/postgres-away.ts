@@ -22,8 +22,8 @@ const spareSeconds = 12
 const backTimeoutMs = 120_000
 
 /**
- * R6: while Postgres is away, cached keys still ingest events and administration answers 503. When Postgres is back, every
- * process soon refuses a revoked key.
+ * R6: while Postgres is away, cached keys still ingest events and administration answers 503. When Postgres is back,
+ * every process soon refuses a revoked key.
  */
 export async function postgresAway(
   rig: Rig,

@@ -90,8 +90,8 @@ export async function keepEveryPart(clickHouseUrl: string): Promise<void> {
 export const rowIdColumn = 'row_id'
 
 /**
- * Adds an id of each row to the sorting key of the table of events, so that merges keep rows that are stored twice. Call it
- * while the table is empty: ClickHouse can't change the key of another one like this.
+ * Adds an id of each row to the sorting key of the table of events, so that merges keep rows that are stored twice.
+ * Call it while the table is empty: ClickHouse can't change the key of another one like this.
  */
 export async function keepEveryRow(clickHouseUrl: string): Promise<void> {
   const clickHouse = openClickHouse(clickHouseUrl)
@@ -154,8 +154,8 @@ export function countErrors(processes: readonly RestartableService[]): ReadonlyM
 }
 
 /**
- * How many requests gateways have refused because the log did not acknowledge their events in time, or because they waited
- * too long for the processor. Both happen on a busy machine, whatever other engine is away.
+ * How many requests gateways have refused because the log did not acknowledge their events in time, or because they
+ * waited too long for the processor. Both happen on a busy machine, whatever other engine is away.
  */
 export function countBusyRefusals(gateways: readonly RestartableService[]): number {
   const isBusy = (text: string): boolean => /^(not acknowledged|the log does not|Kafka|requests wait)/.test(text)

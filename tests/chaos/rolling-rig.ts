@@ -46,9 +46,9 @@ const partitions = 4
 const drain = { SLUICE_DRAIN_SECONDS: '4' }
 
 /**
- * Starts all parts with empty data folders in a temporary folder; the services run from another clone if `root` names one. The
- * schemas are always those of this build. ClickHouse merges as in production, so that questions stay as fast, but keeps rows that
- * are stored twice.
+ * Starts all parts with empty data folders in a temporary folder; the services run from another clone if `root` names
+ * one. The schemas are always those of this build. ClickHouse merges as in production, so that questions stay as fast,
+ * but keeps rows that are stored twice.
  */
 export function startRollingRig({ root }: { root?: URL | undefined } = {}): Promise<RollingRig> {
   return startWith((keep) => startParts(keep, root && { root }))

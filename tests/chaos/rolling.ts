@@ -45,9 +45,10 @@ const drainTimeoutMs = 180_000
 const shownFailures = 20
 
 /**
- * Restarts every process, one after the other, while events and queries are sent through HAProxy, with keep-alive and on new
- * connections, and exports run. No request may fail, each event must be stored once, and each process must end with 0 and in time. With a
- * previous release, odd rounds replace its processes with those of this build, and even rounds go back.
+ * Restarts every process, one after the other, while events and queries are sent through HAProxy, with keep-alive and
+ * on new connections, and exports run. No request may fail, each event must be stored once, and each process must end
+ * with 0 and in time. With a previous release, odd rounds replace its processes with those of this build, and even
+ * rounds go back.
  */
 export async function rolling(
   rig: RollingRig,

@@ -84,8 +84,8 @@ const resendAfterRequests = 50
 
 /**
  * Sends events as a careful producer does: a request without a 202 is repeated with the same `event_id`s until it is
- * acknowledged. Some acknowledged requests are sent again on purpose. Rejects on a response that a good request must not
- * get.
+ * acknowledged. Some acknowledged requests are sent again on purpose. Rejects on a response that a good request must
+ * not get.
  */
 export async function sendAll(options: SenderOptions): Promise<Ledger> {
   const { urls, key, seed, requestTimeoutMs, isOver = () => false } = options

@@ -24,14 +24,15 @@ export interface LoadOptions {
 }
 
 /**
- * A batch may wait for a group that lost its last member: 10 s for the session, 15 for the rebalance. Old events take a quarter
- * of the writer's time while live ones arrive: on a busy machine, where each statement takes seconds, many minutes.
+ * A batch may wait for a group that lost its last member: 10 s for the session, 15 for the rebalance. Old events take a
+ * quarter of the writer's time while live ones arrive: on a busy machine, where each statement takes seconds, many
+ * minutes.
  */
 const drainTimeoutMs = 600_000
 
 /**
- * Sends events while faults happen, one after the other, then compares the store with the sender's list. Events that were
- * answered 202 must be stored once and unaltered, and a good request may only be answered 202 or 503.
+ * Sends events while faults happen, one after the other, then compares the store with the sender's list. Events that
+ * were answered 202 must be stored once and unaltered, and a good request may only be answered 202 or 503.
  */
 export async function underLoad(
   rig: Rig,

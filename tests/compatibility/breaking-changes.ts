@@ -53,8 +53,8 @@ interface Field {
 type Fields = Map<string, Field>
 
 /**
- * Sentences on what a client of `before` may stumble over in `after`: an operation, a response or a field of one that is gone
- * or may be missing, and a request that is refused now. What was added is no such thing.
+ * Sentences on what a client of `before` may stumble over in `after`: an operation, a response or a field of one that
+ * is gone or may be missing, and a request that is refused now. What was added is no such thing.
  */
 export function breakingChanges(before: Document, after: Document): string[] {
   const changes: string[] = []

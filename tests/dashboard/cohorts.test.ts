@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
 import type { Locator, Page } from 'playwright-core'
-import { eventually } from './support/eventually.ts'
 import { openSession, type Rig, startRig } from './support/rig.ts'
 import { seededEvents, type SentEvent } from './support/seed.ts'
 import { describeWithChromium, useBrowser } from './support/use-browser.ts'
+import { waitUntilPasses } from './support/wait-until-passes.ts'
 
 const siteId = 'shop'
 
@@ -54,11 +54,11 @@ describeWithChromium('cohorts', () => {
     const preview = page.locator('.cohort-size')
     const germans = usersWith(({ country }) => country === 'DE')
     const all = usersWith(() => true)
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await numberOf(preview)).toBe(germans.size)
     })
     const share = Math.round((germans.size / all.size) * 10_000) / 100
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await preview.textContent()).toContain(`${germans.size} users, ${share}%`)
     })
 
@@ -67,7 +67,7 @@ describeWithChromium('cohorts', () => {
     await type(page, page.getByRole('combobox', { name: 'Value' }).nth(1), 'purchase')
     const buyers = usersWith(({ country, event_type }) => country === 'DE' && event_type === 'purchase')
     expect(buyers.size).toBeLessThan(germans.size)
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await numberOf(preview)).toBe(buyers.size)
     })
 
@@ -77,7 +77,7 @@ describeWithChromium('cohorts', () => {
     const path = `/api/v1/analytics/cohorts?site_id=${siteId}&cohort_id=${cohorts[0]?.cohort_id ?? ''}&weeks=4`
     const analysis = await rig.call<Analysis>('GET', path)
     expect(analysis).toMatchObject({ cohort_name: 'German buyers', size: buyers.size })
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await numberOf(page.getByRole('dialog'))).toBe(buyers.size)
     })
   })
@@ -99,7 +99,7 @@ describeWithChromium('cohorts', () => {
     await page.getByRole('button', { name: 'Save cohort' }).click()
     await page.getByText('Service temporarily unavailable').first().waitFor()
     await page.getByLabel('Name', { exact: true }).fill('Right name')
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await page.getByText('Service temporarily unavailable').count()).toBe(0)
     })
     // The save would have been repeated by then.
@@ -150,7 +150,7 @@ describeWithChromium('cohorts', () => {
     }
     await page.getByRole('button', { name: 'Remove this condition' }).first().click()
     const values = page.getByRole('textbox', { name: /^Values/ })
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await values.count()).toBe(1)
     })
     expect(await values.inputValue()).toBe('/a, /b')
@@ -171,11 +171,11 @@ describeWithChromium('cohorts', () => {
     await page.waitForURL(/draft=.*mobile/)
     await page.waitForURL(/name=Small.*description=For|description=For.*name=Small/)
     await page.reload()
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await page.getByLabel('Name').inputValue()).toBe('Small screens')
     })
     expect(await page.getByLabel('Description').inputValue()).toBe('For the new layout')
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await numberOf(page.locator('.cohort-size'))).toBe(
         usersWith(({ device_type }) => device_type === 'mobile').size,
       )

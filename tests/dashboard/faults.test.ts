@@ -3,11 +3,11 @@ import type { Page } from 'playwright-core'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { watermarkStore } from '@sluice/postgres/watermarks'
 import { startQuery, storeEvents, type TestQuery } from '../support/query.ts'
-import { eventually } from './support/eventually.ts'
 import { headline } from './support/numbers.ts'
 import { openSession, type Rig, startRig } from './support/rig.ts'
 import { seededEvents } from './support/seed.ts'
 import { describeWithChromium, useBrowser, type Visit } from './support/use-browser.ts'
+import { waitUntilPasses } from './support/wait-until-passes.ts'
 
 const siteId = 'shop'
 
@@ -53,7 +53,7 @@ describeWithChromium('faults', () => {
         .first()
         .click()
         .catch(() => undefined)
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await retry.count()).toBe(0)
       expect(await headline(page, 'Events')).toBeGreaterThan(0)
     })
@@ -75,11 +75,11 @@ describeWithChromium('faults', () => {
     await page.goto(rig.url + overview)
     await page.getByText(failed.error).first().waitFor()
     expect(await headline(page, 'Visitors')).toBeGreaterThan(0)
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await headline(page, 'Events')).toBeGreaterThan(0)
     })
     expect(tries).toBeGreaterThan(3)
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await page.getByText(failed.error).count()).toBe(0)
     })
   })
@@ -119,7 +119,7 @@ describeWithChromium('faults', () => {
     await page.getByText(failed.error).first().waitFor()
     await page.keyboard.press('x')
     await page.waitForURL(/compare=none/)
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await page.getByText(failed.error).count()).toBe(0)
     })
     await numbersOf(page)
@@ -142,7 +142,7 @@ describeWithChromium('faults', () => {
     hold.isOn = true
     await page.keyboard.press('n')
     await page.waitForURL(/range=91d/)
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(hold.release.length).toBe(1)
       expect(await page.locator('.funnel.old').count()).toBe(0)
     })
@@ -153,7 +153,7 @@ describeWithChromium('faults', () => {
     await changes.first().waitFor()
     await page.keyboard.press('x')
     await page.waitForURL(/compare=none/)
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await changes.count()).toBe(0)
     })
     expect(await steps.locator('[data-number]').count()).toBeGreaterThan(0)
@@ -237,7 +237,7 @@ describeWithChromium('faults', () => {
     await dialog.getByText(failed.error).waitFor()
     service.isBroken = false
     await dialog.getByRole('button', { name: 'Retry' }).click()
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await dialog.getByText(failed.error).count()).toBe(0)
     })
   })
@@ -278,7 +278,7 @@ describeWithChromium('faults', () => {
       start_date: String(Math.floor(Date.now() / 86_400_000) * 86_400_000),
     })
     const { value } = await rig.call<{ value: number }>('GET', `/api/v1/stats?${parameters.toString()}`)
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await headline(page, 'Events')).toBe(value)
     })
   })
@@ -427,7 +427,7 @@ describeWithChromium('a writer that has stopped', () => {
     const banner = page.getByRole('status', { name: 'Freshness' })
     await banner.getByText('Accepted events are not stored yet').waitFor()
     const title = page.getByRole('heading', { level: 1 })
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       const [above, below] = [await banner.boundingBox(), await title.boundingBox()]
       const bar = await page.locator('.sticky-bar').boundingBox()
       expect((above?.y ?? NaN) + (above?.height ?? NaN)).toBeLessThanOrEqual(below?.y ?? NaN)
@@ -445,7 +445,7 @@ describeWithChromium('a writer that has stopped', () => {
 
 /** Waits until the headline shows numbers. */
 async function numbersOf(page: Page): Promise<void> {
-  await eventually(async () => {
+  await waitUntilPasses(async () => {
     expect(await headline(page, 'Events')).not.toBeNaN()
   })
 }

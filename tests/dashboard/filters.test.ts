@@ -2,12 +2,12 @@ import '@sluice/runtime/parse-exactly'
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
 import type { Page } from 'playwright-core'
 import { expectedStats, type RawEvent, type RawStatsQuery } from '../support/oracle/expected-stats.ts'
-import { eventually } from './support/eventually.ts'
 import { headline } from './support/numbers.ts'
 import { rowOf, settledHeadline, startOfDay } from './support/overview.ts'
 import { openSession, type Rig, startRig } from './support/rig.ts'
 import { rawEvents, seededEvents, type SentEvent } from './support/seed.ts'
 import { describeWithChromium, useBrowser } from './support/use-browser.ts'
+import { waitUntilPasses } from './support/wait-until-passes.ts'
 
 const siteId = 'shop'
 const dayMs = 86_400_000
@@ -58,7 +58,7 @@ describeWithChromium('a filter of the overview', () => {
     const range = { start_date: startOfDay(Date.now(), 'UTC') - 27 * dayMs, end_date: Date.now() }
     const german = oracle({ ...range, metric: 'event_count', country: 'DE' }).value
     const expectEvents = (count: number) =>
-      eventually(async () => {
+      waitUntilPasses(async () => {
         expect(await headline(page, 'Events')).toBe(count)
       })
     await expectEvents(german)
@@ -67,7 +67,7 @@ describeWithChromium('a filter of the overview', () => {
       .getByText(/from Germany/)
       .first()
       .waitFor()
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await page.title()).toContain('Germany')
     })
     await page.reload()
@@ -83,7 +83,7 @@ describeWithChromium('a filter of the overview', () => {
     const page = await overview()
     const filters = () => new URL(page.url()).searchParams.getAll('f')
     const expectFilters = (expected: string[]) =>
-      eventually(() => {
+      waitUntilPasses(() => {
         expect(filters()).toEqual(expected)
       })
     await rowOf(page, 'Countries', 'Germany').click()
@@ -104,10 +104,10 @@ describeWithChromium('a filter of the overview', () => {
     const countries = page.getByRole('region', { name: 'Countries', exact: true })
     const row = countries.getByRole('button', { name: 'Iceland', pressed: true })
     await countries.getByRole('button', { name: 'Germany', pressed: true }).waitFor()
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await row.locator('[data-number]').getAttribute('data-number', { timeout: 1_000 })).toBe('1')
     })
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await countries.locator('[aria-pressed]').count()).toBe(9)
     })
   })
@@ -123,7 +123,7 @@ describeWithChromium('a filter of the overview', () => {
     expect(await dialog.getByLabel(/^Values/).inputValue()).toBe('Pro\\, yearly, Basic')
     await dialog.getByLabel('Condition').selectOption({ label: 'is none of' })
     await dialog.getByRole('button', { name: 'Apply filter' }).click()
-    await eventually(() => {
+    await waitUntilPasses(() => {
       expect(new URL(page.url()).searchParams.getAll('f')).toEqual([filter.replace(':in:', ':not_in:')])
     })
   })
@@ -141,7 +141,7 @@ describeWithChromium('a filter of the overview', () => {
     await dialog.getByRole('option', { name: /^Germany/ }).waitFor()
     await dialog.getByLabel('Value').fill('Germany')
     await dialog.getByLabel('Value').press('Enter')
-    await eventually(() => {
+    await waitUntilPasses(() => {
       expect(new URL(page.url()).searchParams.getAll('f')).toEqual(['country:equals:DE'])
     })
   })
@@ -150,11 +150,11 @@ describeWithChromium('a filter of the overview', () => {
     const page = await overview('?range=28d')
     const country = (name: string) => page.getByRole('region', { name: 'Countries' }).getByRole('button', { name })
     const expectChoice = async (filters: string[], pressed: Record<string, boolean>) => {
-      await eventually(() => {
+      await waitUntilPasses(() => {
         expect(new URL(page.url()).searchParams.getAll('f')).toEqual(filters)
       })
       for (const [name, isPressed] of Object.entries(pressed)) {
-        await eventually(async () => {
+        await waitUntilPasses(async () => {
           expect([name, await country(name).getAttribute('aria-pressed')]).toEqual([name, String(isPressed)])
         })
       }
@@ -167,7 +167,7 @@ describeWithChromium('a filter of the overview', () => {
     const [german, french] = ['DE', 'FR'].map(
       (each) => oracle({ ...range, metric: 'event_count', country: each }).value,
     )
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await headline(page, 'Events')).toBe((german ?? 0) + (french ?? 0))
     })
     await country('Germany').click({ modifiers: ['Shift'] })
@@ -202,7 +202,7 @@ describeWithChromium('a filter of the overview', () => {
     await page.getByRole('dialog').getByText('[9007199254740993]').waitFor()
     await page.getByRole('dialog').getByText('9007199254740993', { exact: true }).click()
     await page.waitForURL(/properties\.order:equals:9007199254740993/)
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await samples.allTextContents()).toEqual([expect.stringContaining('9007199254740993')])
     })
   })

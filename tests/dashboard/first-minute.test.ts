@@ -5,10 +5,10 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
 import type { Page } from 'playwright-core'
 import { startStopwatch } from '../support/stopwatch.ts'
-import { eventually } from './support/eventually.ts'
 import { headline } from './support/numbers.ts'
 import { openSession, type Rig, signIn, startRig } from './support/rig.ts'
 import { describeWithChromium, useBrowser } from './support/use-browser.ts'
+import { waitUntilPasses } from './support/wait-until-passes.ts'
 
 describeWithChromium('the first minute', () => {
   const visitors = useBrowser()
@@ -18,7 +18,7 @@ describeWithChromium('the first minute', () => {
   beforeAll(async () => {
     rig = await startRig()
     // The link is printed after the line that says that Sluice is ready.
-    await eventually(() => {
+    await waitUntilPasses(() => {
       link = /http:\/\/localhost:\d+\/#code=\S+/.exec(rig.sluice.output())?.[0] ?? ''
       expect(link).not.toBe('')
     })
@@ -36,7 +36,7 @@ describeWithChromium('the first minute', () => {
     await page.getByRole('button', { name: 'Send one from here' }).click()
     await page.getByText(/visible \d+(\.\d+)? s after receipt/i).waitFor()
     await page.getByRole('button', { name: 'Open overview' }).click()
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await headline(page, 'Events')).toBe(1)
       expect(await headline(page, 'Visitors')).toBe(1)
     })
@@ -148,7 +148,7 @@ describeWithChromium('the first minute', () => {
     await rig.call('POST', '/collect', { site_id: 'tried-out', event_type: 'page_view' }, key)
     await page.getByText('It arrived in dev').waitFor()
     await page.getByText('Show dev').click()
-    await eventually(() => {
+    await waitUntilPasses(() => {
       expect(page.url()).toContain('env=dev')
     })
   })
@@ -174,7 +174,7 @@ describeWithChromium('the first minute', () => {
       await shop.goto(`http://localhost:${(other.address() as AddressInfo).port}/`)
       await page.getByText(/visible \d+(\.\d+)? s after receipt/i).waitFor()
       await shop.reload()
-      await eventually(async () => {
+      await waitUntilPasses(async () => {
         expect(await countOf('snippet-browser', 'event_count')).toBe(2)
       })
       expect(await countOf('snippet-browser', 'visitors')).toBe(1)
@@ -202,7 +202,7 @@ describeWithChromium('the first minute', () => {
     await page.evaluate(`navigator.clipboard.writeText('')`)
     await page.getByRole('tabpanel').getByRole('button', { name: 'Copy' }).click()
     const clipboard = () => page.evaluate<string>('navigator.clipboard.readText()')
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await clipboard()).not.toBe('')
     })
     return clipboard()

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
 import type { Page } from 'playwright-core'
-import { eventually } from './support/eventually.ts'
 import { openSession, type Rig, startRig } from './support/rig.ts'
 import { describeWithChromium, useBrowser } from './support/use-browser.ts'
+import { waitUntilPasses } from './support/wait-until-passes.ts'
 
 const siteId = 'shop'
 
@@ -39,17 +39,17 @@ describeWithChromium('a form', () => {
     expect(await name.inputValue()).toBe('The shop')
     await save(page)
     const settings = { name: 'The shop', timezone: 'Asia/Kolkata', conversion_event: 'order', retention_days: 90 }
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await get(path)).toMatchObject(settings)
     })
     // The form follows the record again.
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await page.getByLabel('Time zone').inputValue()).toBe('Asia/Kolkata')
       expect(await page.getByLabel('Retention in days').inputValue()).toBe('90')
     })
     await page.getByLabel('Conversion event').fill('')
     await save(page)
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await get(path)).toMatchObject({ ...settings, conversion_event: null })
     })
   })
@@ -80,7 +80,7 @@ describeWithChromium('a form', () => {
       notification_config: { url: 'http://127.0.0.1:9/two' },
     })
     await save(page)
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await get(path)).toMatchObject({
         name: 'Few orders',
         description: 'Shop',
@@ -90,7 +90,7 @@ describeWithChromium('a form', () => {
       })
     })
     // The form has what was saved: nothing of it is a change any more.
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe('Few orders')
     })
     await rig.call('PUT', path, { condition: { threshold: 9 } })
@@ -100,7 +100,7 @@ describeWithChromium('a form', () => {
     await page.getByLabel(/^Description/).fill('')
     await save(page)
     const saved = { metric: 'event_count', operator: 'less_than', threshold: 9, window: '2h' }
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       const rule = await get(path)
       expect(rule).toMatchObject({ name: 'Few orders', description: null, enabled: false })
       expect(rule.condition).toEqual(saved)
@@ -109,7 +109,7 @@ describeWithChromium('a form', () => {
     // Without a change there is nothing to refuse.
     await rig.call('PUT', path, { name: 'Too few orders' })
     await save(page)
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe('Too few orders')
     })
     expect(await get(path)).toMatchObject({ name: 'Too few orders', condition: saved })
@@ -180,7 +180,7 @@ describeWithChromium('a form', () => {
     const scheduled = { frequency: 'weekly', next_run: Date.now() + 172_800_000, paused: true }
     await rig.call('PUT', path, { scheduled })
     await form.getByRole('button', { name: 'Save' }).click()
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await get(path)).toMatchObject({ name: 'Everything', scheduled })
     })
   })
@@ -207,7 +207,7 @@ describeWithChromium('a form', () => {
       field.value = text
       field.dispatchEvent(new Event('input', { bubbles: true }))
     }`)
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await page.getByLabel(/^Channel/).inputValue()).toBe('#ops')
       expect(await name.inputValue()).toBe('Orders')
     }, 10_000)
@@ -221,7 +221,7 @@ describeWithChromium('a form', () => {
     await page.evaluate(
       `document.querySelectorAll('dialog [type="checkbox"]:not(:checked)').forEach((box) => box.click())`,
     )
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await boxes.count()).toBe(await page.getByRole('dialog').getByRole('checkbox', { checked: true }).count())
     }, 10_000)
   })

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
-import { eventually } from './support/eventually.ts'
 import { addResources } from './support/resources.ts'
 import { openSession, type Rig, startRig } from './support/rig.ts'
 import { routesOf } from './support/routes.ts'
 import type { SentEvent } from './support/seed.ts'
 import { describeWithChromium, useBrowser } from './support/use-browser.ts'
+import { waitUntilPasses } from './support/wait-until-passes.ts'
 
 /** Ways out of text, attributes, scripts and addresses; each would set the canary. */
 const payload = `"'><img src=x onerror="window.canary=1"><svg onload=window.canary=2>`
@@ -43,7 +43,7 @@ describeWithChromium('text that would be markup', () => {
     const { page, expectMessages } = await visitors.open()
     expectMessages(/404|ERR_/)
     await page.setContent(`<p>${payload}</p>`)
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await page.evaluate('window.canary')).toBeGreaterThan(0)
     })
   })
@@ -64,7 +64,7 @@ describeWithChromium('text that would be markup', () => {
       await expectNothing()
       // The page shows something of it: otherwise the test would show nothing.
       if (path !== '/settings/session') {
-        await eventually(async () => {
+        await waitUntilPasses(async () => {
           expect(await page.locator('body').innerText()).toMatch(/onerror|onload/)
         })
         await expectNothing()

@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
-import { eventually } from './support/eventually.ts'
 import { readCsv } from './support/numbers.ts'
 import { openSession, type Rig, startRig } from './support/rig.ts'
 import { describeWithChromium, useBrowser } from './support/use-browser.ts'
+import { waitUntilPasses } from './support/wait-until-passes.ts'
 
 const siteId = 'shop'
 const badRows = 10_000
@@ -42,7 +42,7 @@ describeWithChromium('imports', () => {
     await page.waitForURL(/open=imp_/)
     await page.reload()
     await page.getByText('10,000 records failed').waitFor()
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       const numbers = page.getByRole('dialog').locator('[data-number]')
       const shown = await numbers.evaluateAll((elements: { dataset: { number?: string } }[]) =>
         elements.map(({ dataset }) => Number(dataset.number)),
@@ -59,7 +59,7 @@ describeWithChromium('imports', () => {
     expect(await table.getAttribute('aria-rowcount')).toBe(String(badRows + 1))
     expect(await table.getByRole('row').count()).toBeLessThan(100)
     await table.focus()
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       await page.keyboard.press('End')
       expect(await errors.getByText('10,001', { exact: true }).count()).toBe(1)
     })

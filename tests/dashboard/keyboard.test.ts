@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
 import type { Page } from 'playwright-core'
-import { eventually } from './support/eventually.ts'
 import { headline } from './support/numbers.ts'
 import { openSession, type Rig, startRig } from './support/rig.ts'
 import { seededEvents } from './support/seed.ts'
 import { describeWithChromium, useBrowser } from './support/use-browser.ts'
+import { waitUntilPasses } from './support/wait-until-passes.ts'
 
 const siteId = 'shop'
 
@@ -22,7 +22,7 @@ describeWithChromium('the keyboard alone', () => {
     const { page } = await visitors.open()
     await openSession(page, rig.url, rig.admin)
     await page.goto(`${rig.url}/sites/${siteId}`)
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await headline(page, 'Events')).toBeGreaterThan(0)
     })
     return page
@@ -46,7 +46,7 @@ describeWithChromium('the keyboard alone', () => {
     const { page } = await visitors.open()
     await page.goto(`${rig.url}/sites/${siteId}`)
     await page.getByLabel('API key').waitFor()
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await page.evaluate('document.activeElement?.tagName')).toBe('INPUT')
     })
     await page.keyboard.type(rig.admin)
@@ -88,13 +88,13 @@ describeWithChromium('the keyboard alone', () => {
     })()`)
     const search = () => page.evaluate<string>('decodeURIComponent(location.search)')
     const rendered = () => page.getByLabel('Time range', { exact: true }).inputValue()
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       const [, from = '', to = ''] = /^\?range=([\d-]{10})\.\.([\d-]{10})&compare=none$/.exec(await search()) ?? []
       expect(Date.parse(to) - Date.parse(from)).toBe(6 * 86_400_000)
       expect(await rendered()).toBe('chosen')
     })
     await page.goBack()
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await search()).toBe('?range=7d&compare=none')
       expect(await rendered()).toBe('7d')
     })
@@ -183,7 +183,7 @@ describeWithChromium('the keyboard alone', () => {
     const tables = await page.getByRole('table').count()
     await page.getByRole('figure').first().focus()
     await page.keyboard.press('t')
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await page.getByRole('table').count()).toBeGreaterThan(tables)
     })
   })

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
 import { waitUntil } from '@sluice/runtime/wait-until'
-import { eventually } from './support/eventually.ts'
 import { type LocalServer, serveLocally } from './support/resources.ts'
 import { openSession, type Rig, startRig } from './support/rig.ts'
 import { describeWithChromium, useBrowser } from './support/use-browser.ts'
+import { waitUntilPasses } from './support/wait-until-passes.ts'
 
 const siteId = 'shop'
 /** A site of its own, because the webhook of the other one would get the rule's notifications, too. */
@@ -85,11 +85,11 @@ describeWithChromium('notifications', () => {
     await drawer.getByRole('button', { name: 'All deliveries' }).click()
     for (const count of [2, 3]) {
       await drawer.getByRole('button', { name: 'Test', exact: true }).first().click()
-      await eventually(async () => {
+      await waitUntilPasses(async () => {
         expect(await deliveries.count()).toBe(count)
       })
     }
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await deliveries.filter({ hasText: 'Waiting' }).locator('[data-number="0"]').count()).toBe(0)
     })
     receiving.isHealthy = true
@@ -98,7 +98,7 @@ describeWithChromium('notifications', () => {
       .getByRole('dialog', { name: /^Send again/ })
       .getByRole('button', { name: 'Recover', exact: true })
       .click()
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await deliveries.filter({ hasText: 'Succeeded' }).count()).toBe(3)
     })
   })

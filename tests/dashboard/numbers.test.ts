@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
-import { eventually } from './support/eventually.ts'
 import { compareNumbers, copied, headline, readCsv, runInShell } from './support/numbers.ts'
 import { addResources } from './support/resources.ts'
 import { openSession, type Rig, startRig } from './support/rig.ts'
 import { routesOf } from './support/routes.ts'
 import { seededEvents } from './support/seed.ts'
 import { describeWithChromium, useBrowser } from './support/use-browser.ts'
+import { waitUntilPasses } from './support/wait-until-passes.ts'
 
 const siteId = 'shop'
 
@@ -39,11 +39,11 @@ describeWithChromium('every number', () => {
     'of the page %s is printed by its curl command and in its CSV',
     async (name, path) => {
       const page = await open(path)
-      await eventually(async () => {
+      await waitUntilPasses(async () => {
         expect(await page.locator('[data-number]').count()).toBeGreaterThanOrEqual(least[name] ?? 0)
       })
       // Between the page's question and that of its command, events leave the latest minutes, and rules are judged.
-      await eventually(async () => {
+      await waitUntilPasses(async () => {
         const { checked, mismatches } = await compareNumbers(page, rig)
         expect(mismatches).toEqual([])
         expect(checked).toBeGreaterThanOrEqual(least[name] ?? 0)
@@ -55,7 +55,7 @@ describeWithChromium('every number', () => {
     const page = await open(`/sites/${siteId}?range=7d&f=country:in:DE,FR&f=path:starts_with:/blog`)
     const names = ['Visitors', 'Sessions', 'Events', 'Bounce rate', 'Session duration', 'Conversion rate']
     for (const [place, name] of names.entries()) {
-      await eventually(async () => {
+      await waitUntilPasses(async () => {
         expect(await headline(page, name)).not.toBeNaN()
       })
       const value = await headline(page, name)
@@ -98,11 +98,11 @@ describeWithChromium('every number', () => {
     const page = await open(`/sites/${siteId}?f=country:in:DE,FR&f=path:equals:${rarest}`)
     const panel = page.getByRole('region', { name: 'Pages', exact: true })
     await panel.getByRole('button', { name: rarest, pressed: true }).waitFor()
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await panel.locator('[aria-pressed=false]').count()).toBe(8)
     })
     // A panel whose answer comes late moves the menus of the others.
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       const { checked, mismatches } = await compareNumbers(page, rig)
       expect(mismatches).toEqual([])
       expect(checked).toBeGreaterThanOrEqual(30)
@@ -141,7 +141,7 @@ describeWithChromium('every number', () => {
     const more = row.getByRole('button', { name: 'More', exact: true })
     for (const entry of ['Copy curl', 'Copy curl with relative dates']) {
       // Between the two questions, visitors leave the last 24 hours.
-      await eventually(async () => {
+      await waitUntilPasses(async () => {
         const shown = Number(await row.locator('[data-number]').first().getAttribute('data-number'))
         expect(shown).toBeGreaterThan(0)
         const printed = (await runInShell(await copied(page, more, entry), key)) as { data: { value: number } }

@@ -2,7 +2,6 @@ import { afterAll, beforeAll, expect, it } from '@jest/globals'
 import type { BrowserContextOptions, Locator, Page } from 'playwright-core'
 import { expectedStats, type RawEvent, type RawStatsQuery } from '../support/oracle/expected-stats.ts'
 import { launchChromium } from './support/chromium.ts'
-import { eventually } from './support/eventually.ts'
 import { copied, headline } from './support/numbers.ts'
 import { settledHeadline, startOfDay } from './support/overview.ts'
 import { coloursAt } from './support/pixels.ts'
@@ -11,6 +10,7 @@ import { openSession, type Rig, startRig } from './support/rig.ts'
 import { sitePages } from './support/routes.ts'
 import { rawEvents, seededEvents, type SentEvent } from './support/seed.ts'
 import { describeWithChromium, useBrowser } from './support/use-browser.ts'
+import { waitUntilPasses } from './support/wait-until-passes.ts'
 
 const siteId = 'shop'
 const hourMs = 3_600_000
@@ -73,7 +73,7 @@ describeWithChromium('the overview', () => {
   const expectHeadlines = async (page: Page, query: Omit<RawStatsQuery, 'site_id' | 'environment' | 'metric'>) => {
     for (const [name, metric] of Object.entries(headlines)) {
       const { value } = oracle({ ...query, metric })
-      await eventually(async () => {
+      await waitUntilPasses(async () => {
         expect([name, await headline(page, name)]).toEqual([name, value])
       })
     }
@@ -103,7 +103,7 @@ describeWithChromium('the overview', () => {
     const questions = watchQuestions(page)
     await page.reload()
     await page.getByRole('radio', { name: 'Visitors', exact: true }).waitFor()
-    await eventually(() => {
+    await waitUntilPasses(() => {
       expect(questions.asked().filter(({ group_by }) => group_by === undefined).length).toBeGreaterThanOrEqual(12)
     })
     const [end] = questions
@@ -129,7 +129,7 @@ describeWithChromium('the overview', () => {
     const page = await overview(`?range=today&zone=${encodeURIComponent(zone)}`)
     const questions = watchQuestions(page)
     await page.reload()
-    await eventually(() => {
+    await waitUntilPasses(() => {
       expect(questions.asked().filter(({ group_by }) => group_by === undefined).length).toBeGreaterThanOrEqual(12)
     })
     const end = Math.max(...questions.asked().map(({ end_date }) => end_date))
@@ -157,11 +157,11 @@ describeWithChromium('the overview', () => {
   it('shows 25 hours of a day on which clocks were put back', async () => {
     const search = '?range=2026-10-25..2026-10-25&zone=Europe/Berlin&by=hour&metric=event_count'
     const page = await overview(search, 'berlin')
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await headline(page, 'Events')).toBe(50)
     })
     const rows = (await tableOfChart(page)).getByRole('row')
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect((await rows.count()) - 1).toBe(25)
     })
   })
@@ -178,7 +178,7 @@ describeWithChromium('the overview', () => {
     await page.keyboard.press('Home')
     for (const hour of hours) {
       await page.keyboard.press('ArrowRight')
-      await eventually(async () => {
+      await waitUntilPasses(async () => {
         const tip = await chart.locator('.chart-tip p').first().innerText()
         expect(tip).toMatch(new RegExp(`Sun,? 25 Oct, ${hour}\\s+2$`))
       })
@@ -210,19 +210,19 @@ describeWithChromium('the overview', () => {
     const before = () => new URL(page.url()).searchParams.get('before')
     const rows = page.getByRole('table', { name: 'What was sent' }).getByRole('row')
     await page.getByRole('button', { name: 'Older' }).click()
-    await eventually(() => {
+    await waitUntilPasses(() => {
       expect(before()).not.toBeNull()
     })
     await page.getByRole('button', { name: 'Newest' }).waitFor()
     const older = before()
     await page.keyboard.press('w')
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(new URL(page.url()).searchParams.get('range')).toBe('7d')
       expect(before()).toBeNull()
       expect(await rows.count()).toBeGreaterThan(1)
     })
     await page.goBack()
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(before()).toBe(older)
       await page.getByRole('button', { name: 'Newest' }).waitFor()
     })
@@ -237,7 +237,7 @@ describeWithChromium('the overview', () => {
     const link = page.url()
     await drawer.getByRole('button', { name: 'the-older' }).click({ modifiers: ['Alt'] })
     await page.waitForURL(/f=user_id/)
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await rows.count()).toBe(1)
     })
     await drawer.getByText('the-older').waitFor()
@@ -286,7 +286,7 @@ describeWithChromium('the overview', () => {
     const questions = watchQuestions(page)
     await page.reload()
     const comparedDays = async () => {
-      await eventually(() => {
+      await waitUntilPasses(() => {
         expect(new Set(questions.asked().map(({ start_date }) => start_date)).size).toBe(2)
       })
       const from = Math.min(...questions.asked().map(({ start_date }) => start_date))
@@ -451,7 +451,7 @@ describeWithChromium('the overview', () => {
     await dialog.getByText(/#key=svc_/).waitFor()
     await dialog.getByRole('button', { name: 'Copy', exact: true }).click()
     const spoken = () => page.locator('[aria-live="polite"]').allTextContents()
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await spoken()).toEqual(['Link copied', ''])
     })
     await dialog.getByRole('button', { name: 'I saved it' }).click()
@@ -545,7 +545,7 @@ describeWithChromium('the overview', () => {
     await page.keyboard.press('w')
     await asked
     for (const key of ['n', 'm', 'y', 'f', 'e']) await page.keyboard.press(key)
-    await eventually(() => {
+    await waitUntilPasses(() => {
       expect(new URL(page.url()).searchParams.get('range')).toBe('yesterday')
     })
     chosen.resolve(undefined)
@@ -608,7 +608,7 @@ async function tableOfChart(page: Page): Promise<Locator> {
 async function expectChange(page: Page, metric: string, expected: () => { value: number; before: number }) {
   const [name = ''] = Object.entries(headlines).find(([, each]) => each === metric) ?? []
   const radio = page.getByRole('radio', { name, exact: true })
-  await eventually(async () => {
+  await waitUntilPasses(async () => {
     const { value, before } = expected()
     const change = metric.endsWith('_rate') ? value - before : ((value - before) / before) * 100
     const amount = Math.abs(change)

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
 import type { Page } from 'playwright-core'
 import { startStopwatch } from '../support/stopwatch.ts'
-import { eventually } from './support/eventually.ts'
 import { headline } from './support/numbers.ts'
 import { openSession, type Rig, startRig } from './support/rig.ts'
 import { routesOf } from './support/routes.ts'
 import { seededEvents, type SentEvent } from './support/seed.ts'
 import { describeWithChromium, useBrowser } from './support/use-browser.ts'
+import { waitUntilPasses } from './support/wait-until-passes.ts'
 
 const siteId = 'shop'
 
@@ -31,8 +31,8 @@ describeWithChromium('keys', () => {
 
   const open = async (path: string, key = rig.admin): Promise<Page> => {
     const { page, expectMessages } = await visitors.open()
-    // A revoked key's questions get 401, and the browser reports what a form is refused, and that the site was asked for
-    // before the rights were known.
+    // A revoked key's questions get 401, and the browser reports what a form is refused, and that the site was asked
+    // for before the rights were known.
     expectMessages(/status of (401|400.*\/keys|409.*\/sites|403.*\/sites\/kolkata$)/)
     await openSession(page, rig.url, key)
     await page.goto(rig.url + path)
@@ -50,7 +50,7 @@ describeWithChromium('keys', () => {
   it('with stats:read alone show what they may read, and name the scope of what they may not', async () => {
     const { key } = await rig.createKey({ name: 'reader', scopes: ['stats:read'] })
     const page = await open(`/sites/${siteId}`, key)
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await headline(page, 'Events')).toBeGreaterThan(0)
     })
     await page.getByRole('radiogroup').getByRole('button', { name: 'More', exact: true }).first().click()
@@ -126,7 +126,7 @@ describeWithChromium('keys', () => {
     expect(await reveal.textContent()).toContain(key)
     await reveal.getByRole('button', { name: 'I saved it' }).click()
     await page.getByRole('row').filter({ hasText: 'Web shop' }).waitFor()
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await page.locator('body').innerText()).not.toContain(key)
     })
     await page.getByRole('row').filter({ hasText: 'made meanwhile' }).waitFor()
@@ -138,7 +138,7 @@ describeWithChromium('keys', () => {
     const form = page.getByRole('dialog')
     const field = (name: string) => form.getByRole('textbox', { name })
     const expectProblem = (name: string, problem: RegExp) =>
-      eventually(async () => {
+      waitUntilPasses(async () => {
         const ids = (await field(name).getAttribute('aria-describedby'))?.split(' ') ?? []
         const id = ids.find((each) => each.endsWith('-error'))
         expect(id && (await form.locator(`[id="${id}"]`).innerText())).toMatch(problem)
@@ -169,7 +169,7 @@ describeWithChromium('keys', () => {
     await page.getByRole('button', { name: 'Edit' }).click()
     await field('Events per minute and IP address').fill('')
     await page.getByRole('button', { name: 'Save' }).click()
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect((await keys()).find(({ name }) => name === 'limited')).toMatchObject({ rate_limits: null })
     })
   })
@@ -187,7 +187,7 @@ describeWithChromium('keys', () => {
     await rig.call('PUT', path, { expires_at: expiresAt, scopes: ['stats:read', 'events:write'] })
     await page.getByRole('dialog').getByRole('textbox', { name: 'Name' }).fill('renamed')
     await page.getByRole('button', { name: 'Save' }).click()
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect((await keys()).find(({ name }) => name === 'renamed')).toMatchObject({
         expires_at: expiresAt,
         scopes: expect.arrayContaining(['stats:read', 'events:write']),
@@ -337,7 +337,7 @@ describeWithChromium('keys', () => {
     const { page: guest, expectMessages } = await visitors.open()
     expectMessages(/status of 401/)
     await guest.goto(link)
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await headline(guest, 'Events')).toBeGreaterThan(0)
     })
     expect(guest.url()).not.toContain('svc_')

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
-import { eventually } from './support/eventually.ts'
 import { openSession, type Rig, startRig } from './support/rig.ts'
 import type { SentEvent } from './support/seed.ts'
 import { describeWithChromium, useBrowser } from './support/use-browser.ts'
+import { waitUntilPasses } from './support/wait-until-passes.ts'
 
 const siteId = 'shop'
 /** Sites are listed in the order of their ids. */
@@ -38,7 +38,7 @@ describeWithChromium('a sorted table', () => {
     const rows = page.getByRole('dialog', { name: 'All pages' }).getByRole('row')
     await rows.last().getByText('/reader').waitFor()
     await page.getByRole('dialog').getByRole('button', { name: 'Events', exact: true }).click()
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await rows.nth(1).textContent()).toMatch(/^\/reader/)
     })
     // Each row has the value that it is ranked by.
@@ -63,10 +63,10 @@ describeWithChromium('a sorted table', () => {
     await page.goto(rig.url)
     await page.getByRole('row').nth(61).waitFor()
     await page.getByRole('columnheader', { name: 'Visitors' }).getByRole('button').click()
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await page.getByRole('row').nth(1).textContent()).toContain(lastSiteId)
     })
-    await eventually(async () => {
+    await waitUntilPasses(async () => {
       expect(await page.getByRole('row').locator('[data-number]').count()).toBe(61)
     })
   })

@@ -25,9 +25,9 @@ const personSite = 'forgetful'
 const storedTimeoutMs = 180_000
 
 /**
- * R17: events are sent with a ledger while backups are made, a full one and an incremental one; a person is erased, a key is
- * revoked, Postgres is backed up again, further events come, everything but the log is destroyed and restored by the
- * commands of docs/backup.md.
+ * R17: events are sent with a ledger while backups are made, a full one and an incremental one; a person is erased, a
+ * key is revoked, Postgres is backed up again, further events come, everything but the log is destroyed and restored by
+ * the commands of docs/backup.md.
  */
 export async function drill(rig: DrillRig, { seed, events, say }: DrillOptions): Promise<DrillResult> {
   const seconds: Record<string, number> = {}

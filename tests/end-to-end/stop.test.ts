@@ -127,8 +127,8 @@ async function runningQuestions(metricsUrl: string): Promise<number> {
 }
 
 /**
- * A load balancer: each new connection goes to the processes in turn that were ready when they were last probed. It knows
- * nothing of HTTP, so that a connection stays with its process.
+ * A load balancer: each new connection goes to the processes in turn that were ready when they were last probed. It
+ * knows nothing of HTTP, so that a connection stays with its process.
  */
 async function startBalancer(urls: readonly string[]): Promise<{ port: number; close: () => Promise<void> }> {
   let ready: readonly string[] = urls

@@ -8,8 +8,8 @@ import { planStats, type StatsSpec } from '@sluice/event-store/stats/spec'
 import { noon, openStatsDatabase, type StatsDatabase } from '../support/stats-database.ts'
 
 /**
- * Random questions of skewed events: estimates keep their promise, and what is not marked is exact. The 10,000 questions of
- * docs/benchmarks.md: `SLUICE_ESTIMATE_QUESTIONS=10000 npm test -- tests/estimates`.
+ * Random questions of skewed events: estimates keep their promise, and what is not marked is exact. The 10,000
+ * questions of docs/benchmarks.md: `SLUICE_ESTIMATE_QUESTIONS=10000 npm test -- tests/estimates`.
  */
 const questions = Number(process.env.SLUICE_ESTIMATE_QUESTIONS ?? 24)
 const sessions = 1_600_000
@@ -22,8 +22,8 @@ const draw = (salt: number): string => `((cityHash64(number, ${salt}) % 1000003 
 const normal = (salt: number): string => `sqrt(-2 * log(${draw(salt)})) * cos(2 * pi() * ${draw(salt + 1)})`
 
 /**
- * 80 % of the sessions have one event; the others two to six over a lognormal time, one in 5,000 over eight hours. A few
- * users have most of the sessions (Zipf).
+ * 80 % of the sessions have one event; the others two to six over a lognormal time, one in 5,000 over eight hours. A
+ * few users have most of the sessions (Zipf).
  */
 beforeAll(async () => {
   database = await openStatsDatabase()

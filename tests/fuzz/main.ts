@@ -86,7 +86,8 @@ async function main(command: Command): Promise<string[]> {
     const sluice = await startService('standalone', {
       SLUICE_DATA_DIR: join(folder, 'data'),
       SLUICE_ADMIN_KEY: key,
-      // Webhooks and alert rules of generated requests name real hosts: nothing listens here, and nothing is sent to them.
+      // Webhooks and alert rules of generated requests name real hosts: nothing listens here, and nothing is sent to
+      // them.
       SLUICE_WEBHOOK_PROXY: 'http://127.0.0.1:9',
     })
     try {

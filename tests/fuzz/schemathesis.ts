@@ -12,8 +12,8 @@ const cache = fileURLToPath(new URL('../../.cache/schemathesis/', import.meta.ur
 export class MissingError extends Error {}
 
 /**
- * Returns the folder with the commands of schemathesis, in a virtual environment of Python that is created if missing. The
- * name of the environment holds a hash of the versions, so that other versions get an environment of their own.
+ * Returns the folder with the commands of schemathesis, in a virtual environment of Python that is created if missing.
+ * The name of the environment holds a hash of the versions, so that other versions get an environment of their own.
  */
 export async function installSchemathesis(): Promise<string> {
   const versions = createHash('sha256')

@@ -215,8 +215,8 @@ test('the codes of ClickHouse mean what the golden file says', async () => {
   const lines = codes.map((code) => {
     const error = new ClickHouseError(code, 'the reason')
     expect(error).toBeInstanceOf(AppError)
-    const { message, retryable, retryAfterSeconds, isOfData, isOfSize } = error
-    return `${code ?? 'none'}: ${lineJson([message, { retryable, retryAfterSeconds, isOfData, isOfSize }])}`
+    const { message, retryable, retryAfterSeconds, isBadData, isTooLarge } = error
+    return `${code ?? 'none'}: ${lineJson([message, { retryable, retryAfterSeconds, isBadData, isTooLarge }])}`
   })
   expectGolden('clickhouse/codes.txt', `${lines.join('\n')}\n`)
 })

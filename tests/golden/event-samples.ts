@@ -1,5 +1,5 @@
-// Events as JSON text, because object literals can't express `__proto__`, 1e999 or a repeated name. The time of receipt is
-// 2026-01-15T12:00Z.
+// Events as JSON text, because object literals can't express `__proto__`, 1e999 or a repeated name. The time of receipt
+// is 2026-01-15T12:00Z.
 
 const receivedAt = Date.UTC(2026, 0, 15, 12)
 const dayMs = 24 * 3_600_000

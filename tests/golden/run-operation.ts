@@ -16,7 +16,7 @@ import { recordingClickHouse, type Replies, type SentStatement } from './recordi
 /** The time of receipt of every request: a Wednesday, within a quarter of an hour. */
 export const receivedAt = Date.UTC(2024, 4, 15, 12, 34, 56, 789)
 
-export const credential: Credential = {
+const credential: Credential = {
   keyId: 'key_golden',
   name: 'test',
   environment: 'prod',

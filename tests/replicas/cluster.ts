@@ -360,6 +360,6 @@ function pairKey(one: Replica, other: Replica): string {
   return [one.index, other.index].sort().join('-')
 }
 
-export function partText({ name, rows }: Part): string {
+function partText({ name, rows }: Part): string {
   return `${name} [${rows.map(rowText).join(' ')}]`
 }

@@ -351,8 +351,8 @@ export class Writer {
   }
 
   /**
-   * Rows that the insert has left out, as copies of others that are gone since, can't follow under the token of the rest.
-   * No insert with the old token can run any more when the one with the new token is sent.
+   * Rows that the insert has left out, as copies of others that are gone since, can't follow under the token of the
+   * rest. No insert with the old token can run any more when the one with the new token is sent.
    */
   #renew(task: Task): true {
     if (!this.#protocol.renewsToken || task.range === undefined) return this.#repeatAfterSync(task)

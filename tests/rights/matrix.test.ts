@@ -48,8 +48,8 @@ afterAll(async () => {
 })
 
 /**
- * A site, a key, a cohort, an import, an export and a webhook of their own for each cell: some operations use them up, others
- * make an absent site known.
+ * A site, a key, a cohort, an import, an export and a webhook of their own for each cell: some operations use them up,
+ * others make an absent site known.
  */
 async function targetOf(operation: Operation, owner: Owner, { scope }: Holder): Promise<Target> {
   const unique = `${run}-${cells++}`

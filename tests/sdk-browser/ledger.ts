@@ -29,8 +29,8 @@ export const faults = [
 export type Fault = (typeof faults)[number]
 
 /**
- * How the network is: `bad` in every way by chance, `together` holds the requests of five tabs with refused events until
- * each tab has sent one and delays others, and the rest is the same for all requests.
+ * How the network is: `bad` in every way by chance, `together` holds the requests of five tabs with refused events
+ * until each tab has sent one and delays others, and the rest is the same for all requests.
  */
 export type Network = 'bad' | 'forward' | 'cut-before' | 'cut-after' | 'delay' | 'answer' | 'together'
 
@@ -254,8 +254,8 @@ async function runRound(browser: RunningBrowser, round: RoundParts): Promise<boo
 }
 
 /**
- * Begins a round with `pages`, which get open afterwards. The function resolves with whether they have tracked a number of
- * events by chance, whether their store has as many, and whether a request with events was sent, as far as they can.
+ * Begins a round with `pages`, which get open afterwards. The function resolves with whether they have tracked a number
+ * of events by chance, whether their store has as many, and whether a request with events was sent, as far as they can.
  */
 function startRound({ fault, random, reported, proxy }: RoundParts, pages: readonly Tab[]): () => Promise<boolean> {
   const wanted = eventsMin + drawBelow(random, eventsMin)
@@ -326,8 +326,8 @@ async function readRows(rig: Rig, siteId: string, range: string): Promise<Row[]>
 }
 
 /**
- * Whether an event may be stored at a time: at its own, or at a later correction when Sluice refuses its own. A page that
- * is killed may have sent the corrected event without having reported it again.
+ * Whether an event may be stored at a time: at its own, or at a later correction when Sluice refuses its own. A page
+ * that is killed may have sent the corrected event without having reported it again.
  */
 function isTime(own: number, stored: number): boolean {
   return stored === own || (isRefused(own) && stored > Date.now() - correctionMsMax && stored <= Date.now())

@@ -1,4 +1,5 @@
-// npm run chaos:browser-sdk [-- --seed N --rounds N --browser chromium|firefox|webkit]: the ledger of ledger.ts over random faults and networks.
+// npm run chaos:browser-sdk [-- --seed N --rounds N --browser chromium|firefox|webkit]: the ledger of ledger.ts over
+// random faults and networks.
 import { parseArgs } from 'node:util'
 import { drawBelow, seededRandom } from '../chaos/random.ts'
 import { findChromium } from '../dashboard/support/chromium.ts'

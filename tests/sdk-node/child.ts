@@ -1,5 +1,5 @@
-// The application of the ledger: tracks events with a spool, and prints the receipt of each once track has returned, until it is
-// killed. With `isLast` it tracks nothing, and ends when everything that others have left is sent.
+// The application of the ledger: tracks events with a spool, and prints the receipt of each once track has returned,
+// until it is killed. With `isLast` it tracks nothing, and ends when everything that others have left is sent.
 import { readdirSync, writeSync } from 'node:fs'
 import { openSluice } from '@sluice/node/open-sluice'
 import type { Sluice, SluiceError } from '@sluice/node/types'

@@ -43,9 +43,9 @@ const dayMs = 86_400_000
 const lastProcessMsMax = 300_000
 
 /**
- * Runs processes that track events with one spool, kills each at a random moment, and lets a last one send what is left. In
- * between, a proxy does to requests what networks and servers do. Then the rows are compared with what the processes
- * have reported: each event once track had returned.
+ * Runs processes that track events with one spool, kills each at a random moment, and lets a last one send what is
+ * left. In between, a proxy does to requests what networks and servers do. Then the rows are compared with what the
+ * processes have reported: each event once track had returned.
  */
 export async function runLedger(target: LedgerTarget, options: LedgerOptions): Promise<Outcome> {
   const { seed, site, kills, line, mutation, say } = options

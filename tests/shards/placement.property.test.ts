@@ -9,13 +9,13 @@ import { type BlockEncoder, blockEncoder } from '@sluice/event-log/encode-blocks
 import { openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
 import { requireWholePartitions } from '@sluice/event-log/require-whole-partitions'
 import { type EncodedEvent, encodeEvent } from '@sluice/events/encode-event'
-import { hashMadeIds } from '@sluice/gateway/publish/hash-made-ids'
+import { hashGeneratedIds } from '@sluice/gateway/publish/hash-generated-ids'
 import { encodeImportedEvent } from '@sluice/imports/encode-imported-event'
 import { recordParser } from '@sluice/imports/parse-record'
 import { capturedLogger } from '../support/captured-logger.ts'
 
-// An event is stored exactly once on several shards only if all of its copies are on one of them: as it was sent first, sent
-// again, exported and imported, or replayed, by gateways, workers and logs with different numbers of partitions.
+// An event is stored exactly once on several shards only if all of its copies are on one of them: as it was sent first,
+// sent again, exported and imported, or replayed, by gateways, workers and logs with different numbers of partitions.
 
 const receivedAt = Date.UTC(2026, 9, 1)
 
@@ -43,7 +43,7 @@ const events = fc.record({
 /** The blocks that a gateway publishes of an event. */
 async function publishedBlocks(event: EncodedEvent, partitions: number, defaultPartition: number): Promise<Block[]> {
   let encoder: BlockEncoder | undefined
-  const publisher = hashMadeIds(
+  const publisher = hashGeneratedIds(
     {
       publish: (published) => {
         encoder = blockEncoder({ partitions, defaultPartition })

@@ -30,8 +30,8 @@ export interface ClickHouseProxy {
 }
 
 /**
- * Stands between a writer and ClickHouse, so that something can happen at an exact point of an insert. `serverUrls` are given
- * for a cluster, whose servers have hosts of their own and one port: the proxy listens on the same hosts.
+ * Stands between a writer and ClickHouse, so that something can happen at an exact point of an insert. `serverUrls` are
+ * given for a cluster, whose servers have hosts of their own and one port: the proxy listens on the same hosts.
  */
 export async function clickHouseProxy(
   clickHouseUrl: string,

@@ -59,7 +59,8 @@ export interface CollectProxy {
 
 /**
  * Stands between the SDKs of an application and a service, and fails in all the ways that networks and servers do. With
- * `isPatient`, it repeats what a service with too much to do refuses with 503, which would be one more request of the SDK.
+ * `isPatient`, it repeats what a service with too much to do refuses with 503, which would be one more request of the
+ * SDK.
  */
 export async function startCollectProxy(
   target: string,

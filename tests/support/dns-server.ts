@@ -6,8 +6,9 @@ import ipaddr from 'ipaddr.js'
 type RecordType = 'A' | 'AAAA'
 
 /**
- * What the server says about a name, called for each question: addresses (those of the other family are left out, so that
- * none is left means "no such record"), `unknown` for a name that is not there, or `silent` for no response at all.
+ * What the server says about a name, called for each question: addresses (those of the other family are left out, so
+ * that none is left means "no such record"), `unknown` for a name that is not there, or `silent` for no response at
+ * all.
  */
 export type Answer = (name: string, type: RecordType) => readonly string[] | 'unknown' | 'silent'
 

@@ -15,8 +15,8 @@ export function requestSuffix(n: number): string {
 }
 
 /**
- * Requests with batches of the events that producers send, whose times end now. They are prepared but for the suffixes, so
- * that they cost their sender next to nothing.
+ * Requests with batches of the events that producers send, whose times end now. They are prepared but for the suffixes,
+ * so that they cost their sender next to nothing.
  */
 export function producerRequests({ key, batchEvents }: { key: string; batchEvents: number }): ProducerRequests {
   const lines = freshProducerLines(placeholder)

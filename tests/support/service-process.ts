@@ -38,8 +38,8 @@ const outputMax = 256 * 1024
 const outputs: (() => string)[] = []
 
 /**
- * The last warnings and errors that the services of this test file have logged, the server errors that they answered among
- * them: what a test that fails by such an answer says about its reason.
+ * The last warnings and errors that the services of this test file have logged, the server errors that they answered
+ * among them: what a test that fails by such an answer says about its reason.
  */
 export function warningsOfServices(): string[] {
   const lines = outputs.flatMap((output) => output().split('\n'))

@@ -3,9 +3,9 @@ const tickMs = 10
 const countedMsMax = 50
 
 /**
- * Measures the time in which this process could run, so that a promise in time is judged without the stalls of a machine that
- * others use, too. Returns a function that stops the measurement and gives the time in ms. Not for work that keeps the event
- * loop busy, which looks like a stall.
+ * Measures the time in which this process could run, so that a promise in time is judged without the stalls of a
+ * machine that others use, too. Returns a function that stops the measurement and gives the time in ms. Not for work
+ * that keeps the event loop busy, which looks like a stall.
  */
 export function startStopwatch(): () => number {
   let totalMs = 0
@@ -24,8 +24,8 @@ export function startStopwatch(): () => number {
 }
 
 /**
- * Measures the processor time of this process, for work that keeps the event loop busy. Returns a function that gives the time
- * so far in ms.
+ * Measures the processor time of this process, for work that keeps the event loop busy. Returns a function that gives
+ * the time so far in ms.
  */
 export function startCpuStopwatch(): () => number {
   const start = process.cpuUsage()

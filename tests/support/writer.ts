@@ -18,7 +18,7 @@ import { type ClickHouseProxy, clickHouseProxy } from './clickhouse-proxy.ts'
 import { type TestClickHouse, testClickHouse } from './engines/test-engines.ts'
 
 export const timeoutMs = 10_000
-export const noon = Date.UTC(2026, 0, 15, 12)
+const noon = Date.UTC(2026, 0, 15, 12)
 /** Concurrent inserts of a writer in tests. */
 const insertsMax = 2
 /** One more than the writer serves at a time. */

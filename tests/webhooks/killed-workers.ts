@@ -6,7 +6,7 @@ import type { Selectable } from 'kysely'
 import { queueDeliveries } from '@sluice/postgres/deliveries'
 import type { Postgres } from '@sluice/postgres/open'
 import type { Tables } from '@sluice/postgres/tables'
-import { retryDelaysMs } from '@sluice/worker/webhooks/judge-attempt'
+import { retryDelaysMs } from '@sluice/worker/webhooks/retry-schedule'
 import { drawBelow, seededRandom } from '../chaos/random.ts'
 import { addWebhook } from '../support/webhooks.ts'
 import { behaviours, type Plan, type ReceivedAttempt, retryAfterSeconds, startReceivers } from './receivers.ts'
@@ -89,9 +89,9 @@ function startWorker(postgresUrl: string, now: number, timeoutMs: number): Worke
 }
 
 /**
- * R7: deliveries to receivers that answer 200, 500, 429, 302, 410, hang or reset, sent by two workers that are killed at
- * random moments, over days of virtual time. Then every delivery has ended, no other id was sent for it, and each attempt
- * came on its schedule.
+ * R7: deliveries to receivers that answer 200, 500, 429, 302, 410, hang or reset, sent by two workers that are killed
+ * at random moments, over days of virtual time. Then every delivery has ended, no other id was sent for it, and each
+ * attempt came on its schedule.
  */
 export async function killWorkers(
   postgres: Postgres & { url: string },

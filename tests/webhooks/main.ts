@@ -1,4 +1,5 @@
-// npm run chaos:deliveries: deliveries to receivers that fail in every way, while the workers are killed (killed-workers.ts).
+// npm run chaos:deliveries: deliveries to receivers that fail in every way, while the workers are killed
+// (killed-workers.ts).
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

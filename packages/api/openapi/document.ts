@@ -345,7 +345,7 @@ function failure(
 ): Response | Reference {
   const { name, meaning } = failures[status]
   const data = failureData?.status === status ? toJsonSchema(failureData.data, 'output', shared.schemas) : undefined
-  // Other errors may come before the rate limit, e.g. for a path that can't be decoded, or for a body that contains the key.
+  // Other errors may come before the rate limit, e.g. for a path that can't be decoded, or for a key in the body.
   const isAboutRequest = [409, 413, 415, 429].includes(status)
   const isCounted = isAboutRequest && limit !== undefined && (dialect === undefined || status === 429)
   const response: Response = {

@@ -53,8 +53,8 @@ function amend(json: JsonSchema, joi: Description, components: Record<string, Js
   if (json.items && amended.items === json.items && item) amended.items = amend(json.items, item, components)
 
   const absent = flags.presence === 'required' ? [] : (flags.empty?.allow ?? [])
-  // joi states a `minLength` of 1 for every text that does not allow "", also where "" means absent and is accepted. For an
-  // enumeration or another type it says nothing.
+  // joi states a `minLength` of 1 for every text that does not allow "", also where "" means absent and is accepted.
+  // For an enumeration or another type it says nothing.
   if (absent.includes('') || amended.enum || !typesOf(amended).includes('string')) delete amended.minLength
   if (absent.includes(null)) amended = { ...amended, type: [...typesOf(amended), 'null'] }
   if (amended.enum && typesOf(amended).includes('null')) amended.enum = [...amended.enum, null]

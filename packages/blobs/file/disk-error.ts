@@ -15,8 +15,8 @@ export async function onDisk<T>(folder: string, step: () => Promise<T>): Promise
 }
 
 /**
- * The AppError for a failure of the file system; a full disk and a failing one may mend by themselves. AppErrors and the
- * TypeErrors of rules.ts stay as they are.
+ * The AppError for a failure of the file system; a full disk and a failing one may mend by themselves. AppErrors and
+ * the TypeErrors of rules.ts stay as they are.
  */
 export function toDiskError(folder: string, error: unknown): Error {
   if (error instanceof AppError || error instanceof TypeError) return error

@@ -13,8 +13,8 @@ const attemptsMax = 100
 type RunStep = <T>(step: () => Promise<T>) => Promise<T>
 
 /**
- * Creates a file and hands it to `write`. The content is durable when the promise resolves, the file when its folder is.
- * `run` gets the steps besides `write`.
+ * Creates a file and hands it to `write`. The content is durable when the promise resolves, the file when its folder
+ * is. `run` gets the steps besides `write`.
  */
 export async function createFile<T>(
   path: string,
@@ -54,7 +54,7 @@ export async function renameDurably(from: string, to: string): Promise<void> {
 }
 
 /** Creates a folder with those above it, durably. */
-export async function createFolder(folder: string): Promise<void> {
+async function createFolder(folder: string): Promise<void> {
   const first = await mkdir(folder, { recursive: true, mode: folderMode })
   if (first === undefined) return
   for (let created = folder; created.length >= first.length; created = dirname(created)) {

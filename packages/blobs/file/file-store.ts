@@ -19,8 +19,8 @@ const probe = Buffer.alloc(4096)
 
 /**
  * Opens a store in a folder, which is created if missing. Processes that see the same folder may share it. A blob is a
- * file of its name; it is written elsewhere (uploads.ts), synced and renamed. Completing an upload copies its parts, which
- * needs its bytes a second time on the disk meanwhile. Throws an AppError when the folder can't be used.
+ * file of its name; it is written elsewhere (uploads.ts), synced and renamed. Completing an upload copies its parts,
+ * which needs its bytes a second time on the disk meanwhile. Throws an AppError when the folder can't be used.
  */
 export function openFileStore(folder: string): BlobStore {
   const uploads = uploadsIn(folder)

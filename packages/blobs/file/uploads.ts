@@ -9,8 +9,8 @@ import { checkName } from '../rules.ts'
 const uploadsName = '.uploads'
 
 /**
- * The folders of what is being written: `.uploads/<id>~<name>`, with `~` in place of the slashes of the name. They lie in
- * the store's own folder, so that a finished file can be renamed to its place. The id begins with the time in ms.
+ * The folders of what is being written: `.uploads/<id>~<name>`, with `~` in place of the slashes of the name. They lie
+ * in the store's own folder, so that a finished file can be renamed to its place. The id begins with the time in ms.
  */
 export interface Uploads {
   /** Creates the folder for an upload; the folder of all uploads must exist. */

@@ -5,9 +5,10 @@ import { unavailable } from '@sluice/runtime/errors'
 const attemptsMax = 3
 
 /**
- * A stream of the bytes of `first` that continues when the connection breaks: `reopen` gets the number of bytes received and
- * resolves to the rest. So a reader may be slower than the server's patience: the rest is requested when the reader has
- * taken what was received. Fails with the error of `reopen`, or with `unavailable` after three connections without a byte.
+ * A stream of the bytes of `first` that continues when the connection breaks: `reopen` gets the number of bytes
+ * received and resolves to the rest. So a reader may be slower than the server's patience: the rest is requested when
+ * the reader has taken what was received. Fails with the error of `reopen`, or with `unavailable` after three
+ * connections without a byte.
  */
 export function resumeBody(first: Readable, reopen: (received: number) => Promise<Readable>): Readable {
   let body = first

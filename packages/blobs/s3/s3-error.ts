@@ -17,8 +17,9 @@ export function s3ErrorStatus(error: unknown): number | undefined {
 }
 
 /**
- * The AppError for a failure of the SDK; `what` names the request: `GetObject of bucket/key`. The error itself is not its
- * cause, only its name is: the error holds headers and the text that was signed. AppErrors and the TypeErrors of rules.ts stay as they are.
+ * The AppError for a failure of the SDK; `what` names the request: `GetObject of bucket/key`. The error itself is not
+ * its cause, only its name is: the error holds headers and the text that was signed. AppErrors and the TypeErrors of
+ * rules.ts stay as they are.
  */
 export function toS3Error(address: S3Address, what: string, error: unknown): Error {
   if (error instanceof AppError || error instanceof TypeError) return error

@@ -56,8 +56,8 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
   const nameOf = (key: string | undefined): string => (key ?? '').slice(prefix.length)
 
   /**
-   * Runs a request. `expected` returns the error for a failure with a meaning of its own. Rejects with the signal's reason
-   * once that is aborted.
+   * Runs a request. `expected` returns the error for a failure with a meaning of its own. Rejects with the signal's
+   * reason once that is aborted.
    */
   const attempt = async <T>(
     what: string,

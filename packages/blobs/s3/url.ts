@@ -19,8 +19,9 @@ export interface S3Address {
 }
 
 /**
- * Reads `s3://<bucket>[/<prefix>]?region=<region>[&endpoint=http[s]://host[:port]][&ca=<PEM file>]`. The region may be left out beside an
- * endpoint. Several installations can share a bucket with a prefix each. Throws one Error that names every mistake.
+ * Reads `s3://<bucket>[/<prefix>]?region=<region>[&endpoint=http[s]://host[:port]][&ca=<PEM file>]`. The region may be
+ * left out beside an endpoint. Several installations can share a bucket with a prefix each. Throws one Error that names
+ * every mistake.
  */
 export function parseS3Url(text: string): S3Address {
   if (!text.startsWith('s3://') || !URL.canParse(text)) {

@@ -9,8 +9,8 @@ interface PartWriter {
 }
 
 /**
- * Writes the two parts that were read and all others as one upload, and returns their bytes; a part is sent while the next
- * one is read. When anything fails, the upload is aborted and the promise rejects with that failure.
+ * Writes the two parts that were read and all others as one upload, and returns their bytes; a part is sent while the
+ * next one is read. When anything fails, the upload is aborted and the promise rejects with that failure.
  */
 export async function writeInParts(
   writer: PartWriter,

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// Starts main.ts, which needs a Node that runs TypeScript: the one of the shell, or else the one that the installation of
-// the repository brought. Plain JavaScript for Node 18 with the modules of Node alone.
+// Starts main.ts, which needs a Node that runs TypeScript: the one of the shell, or else the one that the installation
+// of the repository brought. Plain JavaScript for Node 18 with the modules of Node alone.
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import module from 'node:module'
@@ -13,7 +13,8 @@ const nodeMajorMin = 24
 const main = new URL('../main.ts', import.meta.url)
 
 if (Number.parseInt(process.versions.node, 10) >= nodeMajorMin) {
-  // Keeps what was compiled: the next start is faster. In a folder of the user's own, because what it holds is executed.
+  // Keeps what was compiled: the next start is faster. In a folder of the user's own, because what it holds is
+  // executed.
   module.enableCompileCache(join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'sluice'))
   await import(main.href)
 } else {

@@ -224,7 +224,8 @@ async function follow(
   const job = await waitForEnd(context, client, jobId).catch(async (error: unknown) => {
     // --job will know nothing of them.
     await reportProblems(context, prepared, options)
-    // A 429, a 5xx or a lost connection says nothing about the import; after any other refusal, waiting would be refused, too.
+    // A 429, a 5xx or a lost connection says nothing about the import; after any other refusal, waiting would be
+    // refused, too.
     if (signal.aborted || error instanceof ConnectionFailure || (error instanceof Refusal && error.status >= 429))
       terminal.note(`The import goes on without this command: "sluice import --job ${jobId}" waits for it.`)
     throw error
@@ -311,8 +312,8 @@ function printErrors(
 }
 
 /**
- * Throws a Failure for a file of errors that can't be written, which must not show after an import of an hour, and for one that
- * is the file to import. A file that is there keeps its content until there are errors, or none, to write.
+ * Throws a Failure for a file of errors that can't be written, which must not show after an import of an hour, and for
+ * one that is the file to import. A file that is there keeps its content until there are errors, or none, to write.
  */
 async function requireWritable(errorsFile: string, input: string | undefined): Promise<void> {
   if (input !== undefined && (await isSameFile(errorsFile, input))) {

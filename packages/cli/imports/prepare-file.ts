@@ -58,8 +58,9 @@ interface LineWriter {
 const hashLength = 24
 
 /**
- * Converts an export of another product into NDJSON below `folder`. The same export becomes the same events: those without
- * an id of their own get one from the hash of its text, the line, and the place in a total. Rejects when `signal` aborts.
+ * Converts an export of another product into NDJSON below `folder`. The same export becomes the same events: those
+ * without an id of their own get one from the hash of its text, the line, and the place in a total. Rejects when
+ * `signal` aborts.
  */
 export async function convertFile(path: string, product: Product, { folder, signal }: Target): Promise<PreparedFile> {
   const kind = await readableKind(path)

@@ -13,8 +13,8 @@ import { RecordError, type SourceRecord } from './converted-event.ts'
 export type FileKind = 'csv' | 'ndjson' | 'json list'
 
 /**
- * A record of a file, or why the text at its place is none. `line` is the line at which the record begins; `idLine`, if present, is
- * the number for its id, which must remain what it was when the file was imported before.
+ * A record of a file, or why the text at its place is none. `line` is the line at which the record begins; `idLine`, if
+ * present, is the number for its id, which must remain what it was when the file was imported before.
  */
 export type PlacedRecord = { line: number; idLine?: number } & (
   { record: SourceRecord; text?: string } | { error: string }
@@ -126,9 +126,9 @@ function parseLine(text: string): { record: SourceRecord; text: string } | { err
 }
 
 /**
- * The records of CSV. Empty lines are left out. The lines are counted here, because csv-parse counts CRLF within quotes twice and
- * ignores empty lines before a record. They are counted in `on_record`, because after an error csv-parse emits no more of the records
- * that it has parsed.
+ * The records of CSV. Empty lines are left out. The lines are counted here, because csv-parse counts CRLF within quotes
+ * twice and ignores empty lines before a record. They are counted in `on_record`, because after an error csv-parse
+ * emits no more of the records that it has parsed.
  */
 async function* readCsv(path: string): AsyncGenerator<PlacedRecord> {
   const head = await readHead(path)
@@ -139,8 +139,8 @@ async function* readCsv(path: string): AsyncGenerator<PlacedRecord> {
   /** Empty lines before the record that is being read. */
   let emptyLines = 0
   /**
-   * Lines by the count of csv-parse, of which ids are made. Earlier versions took the end of the first line for the only one: after
-   * LF, csv-parse counted CRLF for two.
+   * Lines by the count of csv-parse, of which ids are made. Earlier versions took the end of the first line for the
+   * only one: after LF, csv-parse counted CRLF for two.
    */
   let idLines = 1
   let crlfAfterLf = 0

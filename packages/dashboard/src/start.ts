@@ -1,5 +1,6 @@
-// Runs before the first paint: it is a classic script, because a module would run later. It sets the theme, preloads the data
-// that every page needs, and starts the dashboard (main.tsx) once the outline of the page in index.html is painted.
+// Runs before the first paint: it is a classic script, because a module would run later. It sets the theme, preloads
+// the data that every page needs, and starts the dashboard (main.tsx) once the outline of the page in index.html is
+// painted.
 
 // The theme is set before the first paint, so that the page does not flash. Without a chosen theme, or when storage is
 // blocked, the page follows the system.
@@ -30,8 +31,8 @@ function start(): void {
 }
 
 /**
- * The dashboard can't be loaded: a server of another build answered, as during a rolling deploy, or the connection broke. The page
- * says so in place of its outline.
+ * The dashboard can't be loaded: a server of another build answered, as during a rolling deploy, or the connection
+ * broke. The page says so in place of its outline.
  */
 function showFailure(): void {
   const page = document.getElementById('load-failed')

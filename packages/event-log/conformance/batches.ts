@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
+import { waitUntil } from '@sluice/runtime/wait-until'
 import { readBudget } from '../consumer/read-budget.ts'
-import { block, bufferBytes, collect, eagerly, nameOf, waitUntilTrue } from './collect.ts'
+import { block, bufferBytes, collect, eagerly, nameOf } from './collect.ts'
 import { areAllHeld, type Harness, timeoutMs } from './harness.ts'
 
 /** Limits of batches, back-pressure and lag. */
@@ -13,7 +14,7 @@ export function describeBatches({ createGate, openNew, publishNames }: Harness):
         { timeoutMs },
       )
       const reader = collect(log, 'group', { batchRowsMax: 100, lingerMs: 1_000 })
-      await waitUntilTrue('all blocks', () => reader.committed.length === 10)
+      await waitUntil(() => reader.committed.length === 10, 'all blocks')
       expect(reader.batches.map(({ rows }) => rows)).toEqual([90, 90, 90, 30])
     })
 
@@ -25,7 +26,7 @@ export function describeBatches({ createGate, openNew, publishNames }: Harness):
         { timeoutMs },
       )
       const reader = collect(log, 'group', { batchBytesMax: 1000, lingerMs: 1_000 })
-      await waitUntilTrue('all blocks', () => reader.committed.length === sizes.length)
+      await waitUntil(() => reader.committed.length === sizes.length, 'all blocks')
       expect(reader.batches.map(({ bytes }) => bytes)).toEqual([800, 400, 3000, 10])
       expect(reader.names).toEqual(['0', '1', '2', '3', '4'])
     })
@@ -34,15 +35,15 @@ export function describeBatches({ createGate, openNew, publishNames }: Harness):
       const log = await openNew()
       const full = collect(log, 'full', { batchRowsMax: 2, lingerMs: 60_000 })
       const lingering = collect(log, 'lingering', { batchRowsMax: 100, lingerMs: 300 })
-      await waitUntilTrue('claims', () => areAllHeld(full) && areAllHeld(lingering))
+      await waitUntil(() => areAllHeld(full) && areAllHeld(lingering), 'claims')
       const started = performance.now()
       await publishNames(log, 0, ['a'])
       await publishNames(log, 0, ['b'])
       // The wait is shorter than the linger of a minute.
-      await waitUntilTrue('the full batch', () => full.batches.length === 1)
-      await waitUntilTrue('the first batch that lingered', () => lingering.batches.length > 0)
+      await waitUntil(() => full.batches.length === 1, 'the full batch')
+      await waitUntil(() => lingering.batches.length > 0, 'the first batch that lingered')
       expect(performance.now() - started).toBeGreaterThanOrEqual(300)
-      await waitUntilTrue('all that lingered', () => lingering.names.length === 2)
+      await waitUntil(() => lingering.names.length === 2, 'all that lingered')
       expect(lingering.names).toEqual(['a', 'b'])
     })
 
@@ -67,15 +68,15 @@ export function describeBatches({ createGate, openNew, publishNames }: Harness):
       })
       const running = reader.run()
       await publishNames(log, 0, ['a'])
-      await waitUntilTrue('the question', () => asked === 1)
+      await waitUntil(() => asked === 1, 'the question')
       await publishNames(log, 0, ['b'])
-      await waitUntilTrue('the second block', () => reader.lag().some(({ blocks }) => blocks === 2))
+      await waitUntil(() => reader.lag().some(({ blocks }) => blocks === 2), 'the second block')
       expect(read).toEqual([])
       gate.resolve(undefined)
-      await waitUntilTrue('the batch', () => read.length > 0)
+      await waitUntil(() => read.length > 0, 'the batch')
       expect(read[0]?.[0]).toBe('a')
       await publishNames(log, 0, ['c'])
-      await waitUntilTrue('the next batch', () => read.flat().length === 3)
+      await waitUntil(() => read.flat().length === 3, 'the next batch')
       expect(read.flat()).toEqual(['a', 'b', 'c'])
       expect(asked).toBe(read.length)
       await reader.stop()
@@ -91,18 +92,18 @@ export function describeBatches({ createGate, openNew, publishNames }: Harness):
       const reader = collect(log, 'group', { batchBytesMax: mebibyte }, async ({ partition }) => {
         if (partition === 0) await release.promise
       })
-      await waitUntilTrue('claims', () => areAllHeld(reader))
+      await waitUntil(() => areAllHeld(reader), 'claims')
       const before = bufferBytes()
       for (let round = 0; round < 24; round++) await log.publish([big, big, big, big], { timeoutMs })
       // The time would suffice to read the whole log.
       for (let round = 0; round < 30; round++) {
         await publishNames(log, 1, [String(round)])
-        await waitUntilTrue('the other partition', () => reader.committed.includes(String(round)))
+        await waitUntil(() => reader.committed.includes(String(round)), 'the other partition')
       }
       expect(bufferBytes() - before).toBeLessThan(48 * mebibyte)
       expect(reader.batches.filter(({ partition }) => partition === 0)).toHaveLength(1)
       release.resolve(undefined)
-      await waitUntilTrue('the rest', () => reader.committed.length === 96 + 30)
+      await waitUntil(() => reader.committed.length === 96 + 30, 'the rest')
     })
 
     test('of a stalled claim leave room in a small budget for those of the others', async () => {
@@ -117,9 +118,9 @@ export function describeBatches({ createGate, openNew, publishNames }: Harness):
       const reader = collect(log, 'group', options, ({ partition }) =>
         partition === 3 ? Promise.resolve() : release.promise,
       )
-      await waitUntilTrue('the blocks of the partition that is not stalled', () => reader.committed.length === count)
+      await waitUntil(() => reader.committed.length === count, 'the blocks of the partition that is not stalled')
       release.resolve(undefined)
-      await waitUntilTrue('all blocks', () => reader.committed.length === 4 * count)
+      await waitUntil(() => reader.committed.length === 4 * count, 'all blocks')
       expect(new Set(reader.committed).size).toBe(4 * count)
     })
 
@@ -130,13 +131,13 @@ export function describeBatches({ createGate, openNew, publishNames }: Harness):
       await publishNames(log, 0, ['a', 'b', 'c'])
       const reader = collect(log, 'group', { batchRowsMax: 1 }, () => release.promise)
       const lagOf = (partition: number) => reader.consumer.lag().find((each) => each.partition === partition)
-      await waitUntilTrue('claims', () => areAllHeld(reader) && reader.names.length === 1)
-      await waitUntilTrue('the lag', () => lagOf(0)?.blocks === 3)
+      await waitUntil(() => areAllHeld(reader) && reader.names.length === 1, 'claims')
+      await waitUntil(() => lagOf(0)?.blocks === 3, 'the lag')
       expect(lagOf(0)?.oldestAppendedAt).toBeGreaterThanOrEqual(before - 1000)
       expect(lagOf(0)?.committed).toBe(0n)
       expect(lagOf(1)).toEqual({ partition: 1, committed: 0n, blocks: 0, oldestAppendedAt: undefined })
       release.resolve(undefined)
-      await waitUntilTrue('no lag', () => lagOf(0)?.blocks === 0)
+      await waitUntil(() => lagOf(0)?.blocks === 0, 'no lag')
       expect(lagOf(0)?.committed).toBe(3n)
       await reader.consumer.stop()
       expect(reader.consumer.lag()).toEqual([])

@@ -2,7 +2,6 @@ import { randomBytes } from 'node:crypto'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import type { Logger } from '@sluice/runtime/logger'
-import { waitUntil } from '@sluice/runtime/wait-until'
 import type { Block, BlockHeaders } from '../block.ts'
 import type { Claim, ConsumerOptions, EventLog, LogBatch, LogConsumer } from '../log.ts'
 
@@ -15,11 +14,6 @@ export const silent: Pick<Logger, 'debug' | 'info' | 'warn' | 'error'> = {
   info: nothing,
   warn: nothing,
   error: nothing,
-}
-
-/** Resolves when `condition` holds; throws an Error that names `what` after `deadlineMs`. */
-export function waitUntilTrue(what: string, condition: () => boolean, deadlineMs?: number): Promise<void> {
-  return waitUntil(condition, what, deadlineMs)
 }
 
 /** A block whose payload is its name and as many random bytes, which don't compress, as `bytes` needs. */

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
-import { block, collect, waitUntilTrue } from './collect.ts'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { block, collect } from './collect.ts'
 import { areAllHeld, type Harness, partitions, timeoutMs } from './harness.ts'
 
 /** The backfill log beside a log: equal in partitions, independent in everything else. */
@@ -16,7 +17,7 @@ export function describeLanes({ createUrl, open, openBackfill, publishEverywhere
 
       const reopened = await open(url)
       const reader = collect(await openBackfill(url, reopened), 'group')
-      await waitUntilTrue('the old blocks', () => reader.committed.length === partitions)
+      await waitUntil(() => reader.committed.length === partitions, 'the old blocks')
       expect(reader.committed.sort()).toEqual(names)
       expect(await reopened.ends()).toEqual([0n, 0n, 0n, 0n])
     })
@@ -28,11 +29,11 @@ export function describeLanes({ createUrl, open, openBackfill, publishEverywhere
       const live = collect(log, 'group')
       const old = collect(backfill, 'group')
       // Each member has every partition of its own log and none of the other's.
-      await waitUntilTrue('all partitions of both', () => areAllHeld(live) && areAllHeld(old))
+      await waitUntil(() => areAllHeld(live) && areAllHeld(old), 'all partitions of both')
       const liveNames = await publishEverywhere(log, 'live')
       const oldNames = await publishEverywhere(backfill, 'old')
       await log.publish([block(0, 'last')], { timeoutMs })
-      await waitUntilTrue('all blocks', () => live.committed.length + old.committed.length === 2 * partitions + 1)
+      await waitUntil(() => live.committed.length + old.committed.length === 2 * partitions + 1, 'all blocks')
       expect(live.committed.sort()).toEqual(['last', ...liveNames])
       expect(old.committed.sort()).toEqual(oldNames)
       const standing = (await backfill.positions('group')).map(({ next, end }) => `${next}/${end}`)

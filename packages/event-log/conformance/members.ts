@@ -1,7 +1,8 @@
 import { once } from 'node:events'
 import { describe, expect, test } from '@jest/globals'
+import { waitUntil } from '@sluice/runtime/wait-until'
 import type { Claim, LogBatch } from '../log.ts'
-import { collect, eagerly, waitUntilTrue } from './collect.ts'
+import { collect, eagerly } from './collect.ts'
 import { areAllHeld, type Harness, partitions } from './harness.ts'
 
 /** How members share partitions, lose them, stop and fail. */
@@ -15,26 +16,26 @@ export function describeMembers({ createGate, openNew, publishNames, publishEver
         for (let round = 0; !enough.signal.aborted; round++) sent.push(...(await publishEverywhere(log, `${round}-`)))
       })()
       const first = collect(log, 'group')
-      await waitUntilTrue('all partitions and some blocks', () => areAllHeld(first) && first.committed.length > 40)
+      await waitUntil(() => areAllHeld(first) && first.committed.length > 40, 'all partitions and some blocks')
 
       const second = collect(log, 'group')
-      await waitUntilTrue('shares', () => second.held().length > 0 && areAllHeld(first, second))
+      await waitUntil(() => second.held().length > 0 && areAllHeld(first, second), 'shares')
       expect(first.held().length).toBe(2)
       const shared = second.committed.length
-      await waitUntilTrue('blocks for the second', () => second.committed.length > shared + 20)
+      await waitUntil(() => second.committed.length > shared + 20, 'blocks for the second')
 
       await second.consumer.stop()
       await second.running
-      await waitUntilTrue('all partitions back', () => first.held().length === partitions)
+      await waitUntil(() => first.held().length === partitions, 'all partitions back')
       enough.abort()
       await publisher
-      await waitUntilTrue('every block', () => new Set([...first.worked, ...second.worked]).size === sent.length)
+      await waitUntil(() => new Set([...first.worked, ...second.worked]).size === sent.length, 'every block')
       await first.consumer.stop()
       await first.running
 
       const after = collect(log, 'group')
       const [last = ''] = await publishEverywhere(log, 'last')
-      await waitUntilTrue('the last blocks', () => after.names.includes(last))
+      await waitUntil(() => after.names.includes(last), 'the last blocks')
       expect(after.names.filter((each) => !each.startsWith('last'))).toEqual([])
     })
 
@@ -49,20 +50,20 @@ export function describeMembers({ createGate, openNew, publishNames, publishEver
         await release.promise
         if (claim.lost.aborted) refusals.push(await claim.commit(batch).catch((error: unknown) => error))
       })
-      await waitUntilTrue('a batch of each', () => held.size === partitions)
+      await waitUntil(() => held.size === partitions, 'a batch of each')
       const second = collect(log, 'group')
-      await waitUntilTrue('a lost claim', () => first.claims.some(({ lost }) => lost.aborted))
-      await waitUntilTrue('the second to work', () => second.committed.length > 0)
+      await waitUntil(() => first.claims.some(({ lost }) => lost.aborted), 'a lost claim')
+      await waitUntil(() => second.committed.length > 0, 'the second to work')
       const lost = first.claims.filter((claim) => claim.lost.aborted)
       release.resolve(undefined)
-      await waitUntilTrue('refusals', () => refusals.length >= lost.length)
+      await waitUntil(() => refusals.length >= lost.length, 'refusals')
       for (const refusal of refusals) expect(refusal).toBeInstanceOf(Error)
-      await waitUntilTrue('every block', () => new Set([...first.worked, ...second.worked]).size === partitions)
+      await waitUntil(() => new Set([...first.worked, ...second.worked]).size === partitions, 'every block')
 
       await second.consumer.stop()
-      await waitUntilTrue('all partitions back', () => first.held().length === partitions)
+      await waitUntil(() => first.held().length === partitions, 'all partitions back')
       const [next = ''] = await publishEverywhere(log, 'next')
-      await waitUntilTrue('the member to go on', () => first.committed.includes(next))
+      await waitUntil(() => first.committed.includes(next), 'the member to go on')
     })
 
     test('a member that stops finishes and commits its batch and gets no further one', async () => {
@@ -70,7 +71,7 @@ export function describeMembers({ createGate, openNew, publishNames, publishEver
       await publishNames(log, 2, ['a', 'b'])
       const release = createGate()
       const first = collect(log, 'group', { batchRowsMax: 1 }, () => release.promise)
-      await waitUntilTrue('the batch', () => first.names.length === 1)
+      await waitUntil(() => first.names.length === 1, 'the batch')
       let stopped = false
       const stopping = first.consumer.stop().then(() => {
         stopped = true
@@ -84,7 +85,7 @@ export function describeMembers({ createGate, openNew, publishNames, publishEver
       await first.consumer.stop()
 
       const second = collect(log, 'group')
-      await waitUntilTrue('the others', () => second.committed.length >= 2)
+      await waitUntil(() => second.committed.length >= 2, 'the others')
       expect(second.names).toEqual(['b', 'c'])
     })
 
@@ -93,13 +94,13 @@ export function describeMembers({ createGate, openNew, publishNames, publishEver
       const unstarted = log.consumer({ group: 'group', ...eagerly, onClaim: () => Promise.resolve() })
       const members = [collect(log, 'group')]
       expect(members[0]?.consumer.hasJoined()).toBe(false)
-      await waitUntilTrue('the first to join', () => members[0]?.consumer.hasJoined() === true)
+      await waitUntil(() => members[0]?.consumer.hasJoined() === true, 'the first to join')
       // One more than there are partitions.
       while (members.length <= partitions) members.push(collect(log, 'group'))
-      await waitUntilTrue('the others to join', () => {
+      await waitUntil(() => {
         expect(members[0]?.consumer.hasJoined()).toBe(true)
         return members.every(({ consumer }) => consumer.hasJoined()) && areAllHeld(...members)
-      })
+      }, 'the others to join')
       expect(members.filter(({ held }) => held().length === 0)).toHaveLength(1)
       expect(unstarted.hasJoined()).toBe(false)
     })
@@ -111,7 +112,7 @@ export function describeMembers({ createGate, openNew, publishNames, publishEver
       await hasty.running
       const [name = ''] = await publishEverywhere(log, 'block')
       const second = collect(log, 'group')
-      await waitUntilTrue('all partitions', () => areAllHeld(second) && second.committed.includes(name))
+      await waitUntil(() => areAllHeld(second) && second.committed.includes(name), 'all partitions')
     })
 
     test('a failed handler ends the member after the other handlers have finished', async () => {
@@ -123,13 +124,13 @@ export function describeMembers({ createGate, openNew, publishNames, publishEver
         await release.promise
         if (partition === 1) throw failure
       })
-      await waitUntilTrue('a batch of each', () => first.names.length === partitions)
+      await waitUntil(() => first.names.length === partitions, 'a batch of each')
       release.resolve(undefined)
       await expect(first.running).rejects.toBe(failure)
       expect(first.committed.sort()).toEqual(['block0', 'block2', 'block3'])
 
       const second = collect(log, 'group')
-      await waitUntilTrue('the block that failed', () => second.committed.length > 0)
+      await waitUntil(() => second.committed.length > 0, 'the block that failed')
       expect(second.names).toEqual(['block1'])
     })
 
@@ -138,7 +139,7 @@ export function describeMembers({ createGate, openNew, publishNames, publishEver
       await publishEverywhere(log, 'block')
       const failure = new Error('cannot write')
       const first = collect(log, 'group', {}, async ({ partition }, { lost }) => {
-        await waitUntilTrue('a batch of each', () => first.names.length >= partitions)
+        await waitUntil(() => first.names.length >= partitions, 'a batch of each')
         if (partition === 1) throw failure
         if (partition === 2 && !lost.aborted) await once(lost, 'abort')
       })

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
+import { waitUntil } from '@sluice/runtime/wait-until'
 import type { LogBatch } from '../log.ts'
-import { collect, nameOf, waitUntilTrue } from './collect.ts'
+import { collect, nameOf } from './collect.ts'
 import { areAllHeld, type Harness, partitions } from './harness.ts'
 
 /** Where a group continues: at its committed position, in order, whatever happened to its members. */
@@ -19,17 +20,17 @@ export function describePositions({
       const first = await publishEverywhere(log, 'first')
       const reading = createGate()
       const other = collect(log, 'other', {}, () => reading.promise)
-      await waitUntilTrue('the other group', () => other.names.length === partitions)
+      await waitUntil(() => other.names.length === partitions, 'the other group')
       const before = collect(log, 'group')
-      await waitUntilTrue('the first blocks', () => before.committed.length === partitions)
+      await waitUntil(() => before.committed.length === partitions, 'the first blocks')
       await before.consumer.stop()
       await before.running
 
       const second = await publishEverywhere(log, 'second')
       const after = collect(log, 'group')
-      await waitUntilTrue('the second blocks', () => after.committed.length >= partitions)
+      await waitUntil(() => after.committed.length >= partitions, 'the second blocks')
       reading.resolve(undefined)
-      await waitUntilTrue('all blocks', () => other.committed.length >= 2 * partitions)
+      await waitUntil(() => other.committed.length >= 2 * partitions, 'all blocks')
       expect(after.names.sort()).toEqual(second)
       expect(other.names.sort()).toEqual([...first, ...second].sort())
     })
@@ -43,10 +44,10 @@ export function describePositions({
       await publishNames(log, 3, ['c'])
       expect(await standing()).toEqual(['0: 0/0', '1: 0/2', '2: 0/0', '3: 0/1'])
       const reader = collect(log, 'group', { batchRowsMax: 1 })
-      await waitUntilTrue('all blocks', () => reader.committed.length === 3)
+      await waitUntil(() => reader.committed.length === 3, 'all blocks')
       expect(await standing()).toEqual(['0: 0/0', '1: 2/2', '2: 0/0', '3: 1/1'])
       await publishNames(log, 0, ['d'])
-      await waitUntilTrue('the next block', () => reader.committed.length === 4)
+      await waitUntil(() => reader.committed.length === 4, 'the next block')
       await reader.consumer.stop()
       await publishNames(log, 0, ['e'])
       expect(await standing()).toEqual(['0: 1/2', '1: 2/2', '2: 0/0', '3: 1/1'])
@@ -57,7 +58,7 @@ export function describePositions({
       await publishNames(log, 1, ['a', 'b'])
       await publishNames(log, 2, ['c'])
       const between = Date.now() + 1
-      await waitUntilTrue('the next millisecond', () => Date.now() >= between)
+      await waitUntil(() => Date.now() >= between, 'the next millisecond')
       await publishNames(log, 1, ['d', 'e'])
       expect(await log.offsetsForTime(0)).toEqual([0n, 0n, 0n, 0n])
       expect(await log.offsetsForTime(between)).toEqual([0n, 2n, 1n, 0n])
@@ -68,7 +69,7 @@ export function describePositions({
       const log = await openNew()
       await publishEverywhere(log, 'first')
       const before = collect(log, 'before')
-      await waitUntilTrue('the first blocks', () => before.committed.length === partitions)
+      await waitUntil(() => before.committed.length === partitions, 'the first blocks')
       await before.consumer.stop()
       await before.running
 
@@ -76,7 +77,7 @@ export function describePositions({
       await log.replaceGroup('before', 'after')
       const second = await publishEverywhere(log, 'second')
       const after = collect(log, 'after')
-      await waitUntilTrue('the second blocks', () => after.committed.length === partitions)
+      await waitUntil(() => after.committed.length === partitions, 'the second blocks')
       await after.consumer.stop()
       await after.running
       expect(after.names.sort()).toEqual(second)
@@ -88,7 +89,7 @@ export function describePositions({
 
     test('groups of the same name in two logs are independent', async () => {
       const readers = await Promise.all([openNew(), openNew()].map(async (log) => collect(await log, 'group')))
-      await waitUntilTrue('all partitions of both', () => readers.every((reader) => areAllHeld(reader)))
+      await waitUntil(() => readers.every((reader) => areAllHeld(reader)), 'all partitions of both')
     })
 
     test('uncommitted blocks are delivered again', async () => {
@@ -108,12 +109,12 @@ export function describePositions({
         },
       })
       const running = before.run()
-      await waitUntilTrue('all blocks', () => seen.length === 3)
+      await waitUntil(() => seen.length === 3, 'all blocks')
       await before.stop()
       await running
 
       const after = collect(log, 'group')
-      await waitUntilTrue('the uncommitted blocks', () => after.committed.length >= 2)
+      await waitUntil(() => after.committed.length >= 2, 'the uncommitted blocks')
       expect(after.names).toEqual(['b', 'c'])
     })
 
@@ -123,12 +124,12 @@ export function describePositions({
       for (const prefix of ['first', 'second', 'third', 'fourth']) await publishEverywhere(log, prefix)
       await log.close()
       const child = startProcess(url, 'consume', 'group')
-      await waitUntilTrue('two commits of each partition', () => child.reported('abandoned').length === partitions)
+      await waitUntil(() => child.reported('abandoned').length === partitions, 'two commits of each partition')
       await child.kill()
       expect(child.reported('committed')).toHaveLength(2 * partitions)
 
       const after = collect(await open(url), 'group')
-      await waitUntilTrue('the uncommitted blocks', () => after.committed.length >= 2 * partitions)
+      await waitUntil(() => after.committed.length >= 2 * partitions, 'the uncommitted blocks')
       expect(after.names.sort()).toEqual(
         ['third', 'fourth'].flatMap((prefix) => [0, 1, 2, 3].map((each) => `${prefix}${each}`)).sort(),
       )

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
+import { waitUntil } from '@sluice/runtime/wait-until'
 import type { DeadLetter } from '../block.ts'
-import { block, collect, nameOf, silent, waitUntilTrue } from './collect.ts'
+import { block, collect, nameOf, silent } from './collect.ts'
 import { type Harness, partitions, timeoutMs } from './harness.ts'
 
 /** Durability, order and bytes of what is published, and the ends of the partitions. */
@@ -21,12 +22,12 @@ export function describePublishing({ open, openNew, createUrl, startProcess, pub
     test('acknowledged blocks survive the end of the process that published them', async () => {
       const url = await createUrl()
       const child = startProcess(url, 'publish')
-      await waitUntilTrue('acknowledgements', () => child.reported('acknowledged').length >= 200)
+      await waitUntil(() => child.reported('acknowledged').length >= 200, 'acknowledgements')
       await child.kill()
       const acknowledged = child.reported('acknowledged')
 
       const reader = collect(await open(url), 'reader')
-      await waitUntilTrue('every acknowledged block', () => reader.names.length >= acknowledged.length)
+      await waitUntil(() => reader.names.length >= acknowledged.length, 'every acknowledged block')
       expect(reader.names).toEqual(expect.arrayContaining(acknowledged))
     })
 
@@ -40,7 +41,7 @@ export function describePublishing({ open, openNew, createUrl, startProcess, pub
         )
       }
       const reader = collect(log, 'reader')
-      await waitUntilTrue('all blocks', () => reader.names.length === 2 * names.length)
+      await waitUntil(() => reader.names.length === 2 * names.length, 'all blocks')
       for (const partition of [1, 2]) {
         const read = reader.batches.filter((batch) => batch.partition === partition).flatMap(({ blocks }) => blocks)
         expect(read.map(nameOf)).toEqual(names)
@@ -56,10 +57,10 @@ export function describePublishing({ open, openNew, createUrl, startProcess, pub
       const names = Array.from({ length: 300 }, (_, index) => String(index))
       await Promise.all(names.map((each, index) => publishNames(log, index % partitions, [each])))
       const reader = collect(log, 'reader')
-      await waitUntilTrue('all blocks', () => new Set(reader.names).size >= names.length)
+      await waitUntil(() => new Set(reader.names).size >= names.length, 'all blocks')
       expect([...new Set(reader.names)].sort()).toEqual(names.sort())
-      // A broker that acknowledges a request too late stores its block twice: the producer sends the request again. Here
-      // each request has one block.
+      // A broker that acknowledges a request too late stores its block twice: the producer sends the request again.
+      // Here each request has one block.
       expect(reader.names.length - names.length).toBeLessThanOrEqual(sentAgain)
     })
 
@@ -93,7 +94,7 @@ export function describePublishing({ open, openNew, createUrl, startProcess, pub
       expect(given.equals(payload)).toBe(true)
 
       const reader = collect(log, 'reader')
-      await waitUntilTrue('both blocks', () => reader.names.length === 2)
+      await waitUntil(() => reader.names.length === 2, 'both blocks')
       const blocks = reader.batches.flatMap((batch) => batch.blocks)
       expect(blocks.map((each) => ({ ...each, payload: each.payload.toString() }))).toEqual([
         { partition: 3, headers, payload: payload.toString() },
@@ -122,7 +123,7 @@ export function describePublishing({ open, openNew, createUrl, startProcess, pub
       const headers = { v: 1, rows: 1, bytes: payload.length, undated: true, letter } as const
       await log.publish([{ partition: 0, headers, payload }], { timeoutMs })
       const reader = collect(log, 'reader')
-      await waitUntilTrue('the letter', () => reader.names.length === 1)
+      await waitUntil(() => reader.names.length === 1, 'the letter')
       expect(reader.batches[0]?.blocks).toEqual([{ partition: 0, headers, payload }])
     })
 

@@ -16,8 +16,8 @@ export interface ClaimSet {
   lose(partition: number, reason: string): void
   loseAll(reason: string): void
   /**
-   * Ends every claim gracefully; resolves when all handlers settled, those of lost claims included. After a failure, a claim
-   * whose handler takes longer than 5 s is lost: it may wait for a store of its own. Never rejects.
+   * Ends every claim gracefully; resolves when all handlers settled, those of lost claims included. After a failure, a
+   * claim whose handler takes longer than 5 s is lost: it may wait for a store of its own. Never rejects.
    */
   drain(options?: { hasFailed: boolean }): Promise<void>
 }

@@ -2,7 +2,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
-import { block, bufferBytes, collect, silent, waitUntilTrue } from '../conformance/collect.ts'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { block, bufferBytes, collect, silent } from '../conformance/collect.ts'
 import { openSqliteLog } from '../sqlite/sqlite-log.ts'
 import { readBudget } from './read-budget.ts'
 
@@ -24,7 +25,7 @@ test('a process that reads many partitions holds no more than its budget allows'
   const options = { batchBytesMax: mebibyte, budget: readBudget(8 * mebibyte) }
   const reader = collect(log, 'group', options, () => gate.promise)
   const readPartitions = () => new Set(reader.batches.map(({ partition }) => partition)).size
-  await waitUntilTrue('every partition has its batch', () => readPartitions() === partitions, 120_000)
+  await waitUntil(() => readPartitions() === partitions, 'every partition has its batch', 120_000)
   // Each look collects all garbage, which takes a second in a large process. What changes by less than a block is the
   // process's own.
   let last = bufferBytes()
@@ -35,12 +36,12 @@ test('a process that reads many partitions holds no more than its budget allows'
     last = now
     return equalLooks >= 5
   }
-  await waitUntilTrue('no more is read', isSettled, 120_000)
+  await waitUntil(isSettled, 'no more is read', 120_000)
   // One and a half times the budget, and the sizes of single blocks; without the budget it is all of the 48 MiB.
   expect((last - before) / mebibyte).toBeLessThan(24)
 
   gate.resolve(undefined)
-  await waitUntilTrue('all blocks', () => reader.committed.length === partitions * blocksEach, 120_000)
+  await waitUntil(() => reader.committed.length === partitions * blocksEach, 'all blocks', 120_000)
   await log.close()
   await rm(dir, { recursive: true })
 })

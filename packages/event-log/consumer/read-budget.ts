@@ -1,8 +1,9 @@
 /**
- * Memory that the consumers of a process may hold in blocks: those that wait for their batch, as they are in the log, and
- * those of batches that are not committed, decompressed. A claim may read on while it holds less than what is left of the
- * budget, so that N busy claims get 1/(N+1) each, and a lone one half. A claim that holds nothing may always read one piece
- * (`pieceBytes`): no claim waits for others that are stalled. All claims together so hold at most 1.5 times the budget.
+ * Memory that the consumers of a process may hold in blocks: those that wait for their batch, as they are in the log,
+ * and those of batches that are not committed, decompressed. A claim may read on while it holds less than what is left
+ * of the budget, so that N busy claims get 1/(N+1) each, and a lone one half. A claim that holds nothing may always
+ * read one piece (`pieceBytes`): no claim waits for others that are stalled. All claims together so hold at most 1.5
+ * times the budget.
  */
 export interface ReadBudget {
   /** Bytes of one read of one of a log's `partitions`: half of the budget is enough for a piece of each, of all consumers. */
@@ -31,8 +32,8 @@ const pieceBytesMax = 16 * 1024 * 1024
 const pieceBytesMin = 64 * 1024
 
 /**
- * `bytesMax` is Infinity for claims that are bounded by their own limits only. `consumers` with as many partitions each may
- * share the budget, 1 by default.
+ * `bytesMax` is Infinity for claims that are bounded by their own limits only. `consumers` with as many partitions each
+ * may share the budget, 1 by default.
  */
 export function readBudget(bytesMax: number, { consumers = 1 }: { consumers?: number } = {}): ReadBudget {
   const accounts = new Set<() => void>()

@@ -39,7 +39,8 @@ export interface KafkaClient {
 }
 
 const decompressZstd = promisify(zstdDecompress)
-// Sluice compresses the payloads itself. Brokers may be told to compress records anew, and other programs may compress theirs.
+// Sluice compresses the payloads itself. Brokers may be told to compress records anew, and other programs may compress
+// theirs.
 kafkajs.CompressionCodecs[kafkajs.CompressionTypes.ZSTD] = () => ({ decompress: decompressZstd })
 
 const connectTimeoutMs = 3000
@@ -178,8 +179,8 @@ export function kafkaErrorType(error: unknown): string | undefined {
 }
 
 /**
- * True when a broker answered with an error, which may concern only one of the partitions of the request. A partition without
- * a leader is none: kafkajs then takes the metadata of no partition.
+ * True when a broker answered with an error, which may concern only one of the partitions of the request. A partition
+ * without a leader is none: kafkajs then takes the metadata of no partition.
  */
 export function isRefusal(error: unknown): boolean {
   const { type, cause } = fieldsOf(error)

@@ -34,9 +34,9 @@ export interface KafkaConsumerContext {
 }
 
 /**
- * A member of a Kafka consumer group, which Kafka knows as `<topic>.<group>`. A rebalance ends all its claims, also those
- * of partitions that it keeps: each begins again at its committed position. While Kafka is unavailable the member keeps
- * reconnecting; `run` rejects only when a handler failed or Kafka rejects this client permanently.
+ * A member of a Kafka consumer group, which Kafka knows as `<topic>.<group>`. A rebalance ends all its claims, also
+ * those of partitions that it keeps: each begins again at its committed position. While Kafka is unavailable the member
+ * keeps reconnecting; `run` rejects only when a handler failed or Kafka rejects this client permanently.
  */
 export function createKafkaConsumer(context: KafkaConsumerContext, options: ConsumerOptions): LogConsumer {
   const { logger } = context

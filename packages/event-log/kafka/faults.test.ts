@@ -11,7 +11,7 @@ import { describeWithKafka, testKafka } from '../../../tests/support/engines/tes
 import { startKafkaBehindProxy } from '../../../tests/support/kafka-behind-proxy.ts'
 import { startStopwatch } from '../../../tests/support/stopwatch.ts'
 import type { TcpProxy } from '../../../tests/support/tcp-proxy.ts'
-import { block, collect, silent, waitUntilTrue } from '../conformance/collect.ts'
+import { block, collect, silent } from '../conformance/collect.ts'
 import { createKafkaLog, createTopic, kafkaClientOf, topicOf } from '../conformance/kafka-client.ts'
 import type { EventLog } from '../log.ts'
 import { openEventLog, type OpenEventLogOptions } from '../open-event-log.ts'
@@ -63,7 +63,7 @@ describeWithKafka('records in Kafka', () => {
     await log.publish([block(0, 'ours')], { timeoutMs })
 
     const reader = collect(log, 'group')
-    await waitUntilTrue('all records', () => reader.batches.flatMap(({ blocks }) => blocks).length === 4)
+    await waitUntil(() => reader.batches.flatMap(({ blocks }) => blocks).length === 4, 'all records')
     const blocks = reader.batches.flatMap(({ blocks: each }) => each)
     expect(blocks.map(({ headers }) => [headers.v, headers.rows])).toEqual([
       [0, 0],
@@ -83,7 +83,7 @@ describeWithKafka('records in Kafka', () => {
     const log = await open(url, silent, {})
     await log.publish([block(0, 'small'), block(0, 'large', {}, 100_000)], { timeoutMs })
     const reader = collect(log, 'group')
-    await waitUntilTrue('both blocks', () => reader.batches.flatMap(({ blocks }) => blocks).length === 2)
+    await waitUntil(() => reader.batches.flatMap(({ blocks }) => blocks).length === 2, 'both blocks')
     const blocks = reader.batches.flatMap(({ blocks: each }) => each)
     expect(blocks.map(({ headers, payload }) => [headers.v, payload.length])).toEqual([
       [1, 6],
@@ -94,14 +94,15 @@ describeWithKafka('records in Kafka', () => {
   test('are skipped and logged when Kafka deleted them before they were read', async () => {
     const url = await createKafkaLog()
     const { lines, logger } = listen()
-    // With a session as long as in production: a member that loses it has no position from which blocks could be missing.
+    // With a session as long as in production: a member that loses it has no position from which blocks could be
+    // missing.
     const log = await open(url, logger, {})
     const names = Array.from({ length: 40 }, (_, index) => String(index))
     const publish = async (each: string) => log.publish([block(0, each, {}, 100_000)], { timeoutMs })
     for (const each of names.slice(0, 20)) await publish(each)
     const release = Promise.withResolvers<undefined>()
     const reader = collect(log, 'group', { batchBytesMax: 100_000, batchRowsMax: 1 }, () => release.promise)
-    await waitUntilTrue('a batch', () => reader.names.length === 1)
+    await waitUntil(() => reader.names.length === 1, 'a batch')
     for (const each of names.slice(20)) await publish(each)
 
     const admin = kafkaClientOf(url).admin()
@@ -109,7 +110,7 @@ describeWithKafka('records in Kafka', () => {
     await admin.fetchTopicOffsets(topicOf(url)) // else kafkajs does not know the leaders
     await admin.deleteTopicRecords({ topic: topicOf(url), partitions: [{ partition: 0, offset: '30' }] })
     release.resolve(undefined)
-    await waitUntilTrue('the last block', () => reader.committed.includes('39'))
+    await waitUntil(() => reader.committed.includes('39'), 'the last block')
     expect(reader.names.filter((each) => Number(each) >= 30)).toEqual(names.slice(30))
     expect(lines.join('\n')).toContain('retention')
 
@@ -117,7 +118,7 @@ describeWithKafka('records in Kafka', () => {
     await admin.disconnect()
     const late = collect(log, 'late')
     await publish('next')
-    await waitUntilTrue('the next block', () => late.committed.includes('next'))
+    await waitUntil(() => late.committed.includes('next'), 'the next block')
     expect(late.names).toEqual(['next'])
   })
 })
@@ -131,7 +132,7 @@ describeWithKafka('secrets of a Kafka URL', () => {
     const reader = collect(log, 'group')
     const refusal = await log.publish([block(0, 'a')], { timeoutMs: 1000 }).catch((error: unknown) => error)
     expect(refusal).toMatchObject({ code: 'unavailable' })
-    await waitUntilTrue('kafkajs to complain', () => lines.length > 3)
+    await waitUntil(() => lines.length > 3, 'kafkajs to complain')
     const migration = await ensureTopics(secret, { logger }).catch((error: unknown) => error)
     expect(migration).toBeInstanceOf(Error)
     await reader.consumer.stop()
@@ -153,18 +154,19 @@ describeWithKafka('a frozen member of a Kafka group', () => {
       const reports: Record<string, string>[] = []
       frozen.on('message', (report: Record<string, string>) => reports.push(report))
       const reported = (key: string) => reports.flatMap((report) => report[key] ?? [])
-      await waitUntilTrue('its batches', () => reported('taken').length >= 2)
+      await waitUntil(() => reported('taken').length >= 2, 'its batches')
       frozen.kill('SIGSTOP')
 
       const other = collect(log, 'group')
-      await waitUntilTrue('the other to take over', () => other.committed.length >= 2)
+      await waitUntil(() => other.committed.length >= 2, 'the other to take over')
       // The message is handled when the process wakes, before anything from the network.
       frozen.send('commit')
       frozen.kill('SIGCONT')
-      await waitUntilTrue('its commits to be refused', () => reported('refused').length >= 2)
+      await waitUntil(() => reported('refused').length >= 2, 'its commits to be refused')
       expect(reported('committed')).toEqual([])
       await log.publish([block(0, 'c'), block(1, 'd')], { timeoutMs })
-      // The group's positions, because a commit that Kafka has taken may be refused to a member that is losing its claims.
+      // The group's positions, because a commit that Kafka has taken may be refused to a member that is losing its
+      // claims.
       const isCommitted = async () => (await log.positions('group')).every(({ next }) => next === 2n)
       await waitUntil(isCommitted, 'the blocks after it are committed')
     } finally {
@@ -274,14 +276,14 @@ describeWithKafka('a Kafka broker', () => {
       const { acknowledged, done } = publishUntil(log, 'broken', over.signal, 500)
       for (const bytes of [1, 4, 7, 20]) {
         const before = acknowledged.length
-        await waitUntilTrue('acknowledged blocks', () => acknowledged.length > before + 5)
+        await waitUntil(() => acknowledged.length > before + 5, 'acknowledged blocks')
         proxy.endWithin(bytes)
       }
       const before = acknowledged.length
-      await waitUntilTrue('blocks to be taken again', () => acknowledged.length > before + 5)
+      await waitUntil(() => acknowledged.length > before + 5, 'blocks to be taken again')
       over.abort()
       await done
-      await waitUntilTrue('every acknowledged block', () => acknowledged.every((name) => reader.worked.includes(name)))
+      await waitUntil(() => acknowledged.every((name) => reader.worked.includes(name)), 'every acknowledged block')
     })
   })
 
@@ -292,9 +294,9 @@ describeWithKafka('a Kafka broker', () => {
       const over = new AbortController()
       loops.push(over)
       const { acknowledged, refusedAfterMs, done } = publishUntil(log, 'killed', over.signal, 500)
-      await waitUntilTrue('acknowledged blocks', () => acknowledged.length > 20)
+      await waitUntil(() => acknowledged.length > 20, 'acknowledged blocks')
       await kafka.kill()
-      await waitUntilTrue('refusals', () => refusedAfterMs.length >= 2)
+      await waitUntil(() => refusedAfterMs.length >= 2, 'refusals')
       await expect(log.check()).rejects.toMatchObject({ code: 'unavailable' })
 
       // Opened while it is away.
@@ -307,11 +309,11 @@ describeWithKafka('a Kafka broker', () => {
 
       const before = acknowledged.length
       await kafka.restart()
-      await waitUntilTrue('blocks to be taken again', () => acknowledged.length > before + 20)
+      await waitUntil(() => acknowledged.length > before + 20, 'blocks to be taken again')
       over.abort()
       await done
       expect(Math.max(...refusedAfterMs)).toBeLessThan(1500)
-      await waitUntilTrue('every acknowledged block', () => acknowledged.every((name) => reader.worked.includes(name)))
+      await waitUntil(() => acknowledged.every((name) => reader.worked.includes(name)), 'every acknowledged block')
       const isConnected = () =>
         early.check().then(
           () => true,
@@ -319,7 +321,7 @@ describeWithKafka('a Kafka broker', () => {
         )
       await waitUntil(isConnected, 'the one opened early is connected')
       await early.publish([block(0, 'late')], { timeoutMs })
-      await waitUntilTrue('the one opened early', () => earlyReader.committed.includes('late'))
+      await waitUntil(() => earlyReader.committed.includes('late'), 'the one opened early')
       expect(acknowledged.filter((name) => !earlyReader.worked.includes(name))).toEqual([])
     })
   })
@@ -332,20 +334,20 @@ describeWithKafka('a Kafka broker', () => {
       const over = new AbortController()
       loops.push(over)
       const { acknowledged, refusedAfterMs, done } = publishUntil(log, 'frozen', over.signal, 500)
-      await waitUntilTrue('claims and blocks', () => held() && acknowledged.length > 20)
+      await waitUntil(() => held() && acknowledged.length > 20, 'claims and blocks')
       kafka.pause()
       try {
-        await waitUntilTrue('the claims to be lost', () => reader.claims.every(({ lost }) => lost.aborted))
-        await waitUntilTrue('refusals', () => refusedAfterMs.length >= 2)
+        await waitUntil(() => reader.claims.every(({ lost }) => lost.aborted), 'the claims to be lost')
+        await waitUntil(() => refusedAfterMs.length >= 2, 'refusals')
       } finally {
         kafka.resume()
       }
       const before = acknowledged.length
-      await waitUntilTrue('claims and blocks again', () => held() && acknowledged.length > before + 20)
+      await waitUntil(() => held() && acknowledged.length > before + 20, 'claims and blocks again')
       over.abort()
       await done
       expect(Math.max(...refusedAfterMs)).toBeLessThan(1500)
-      await waitUntilTrue('every acknowledged block', () => acknowledged.every((name) => reader.worked.includes(name)))
+      await waitUntil(() => acknowledged.every((name) => reader.worked.includes(name)), 'every acknowledged block')
     })
   })
 })

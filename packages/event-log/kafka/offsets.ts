@@ -11,8 +11,8 @@ export interface PartitionOffsets {
 }
 
 /**
- * A group's name in Kafka. It holds the topic, because Kafka's groups span topics: kafkajs would give partitions of this
- * topic to members that read another one.
+ * A group's name in Kafka. It holds the topic, because Kafka's groups span topics: kafkajs would give partitions of
+ * this topic to members that read another one.
  */
 export function kafkaGroup(topic: string, group: string): string {
   return `${topic}.${group}`
@@ -42,8 +42,8 @@ export function startOffset({ committed, low, high }: PartitionOffsets): bigint 
 }
 
 /**
- * Commits the positions of the group `from` for the group `to`, unless `to` has committed any. Kafka forgets `from` by itself
- * after its `offsets.retention.minutes`.
+ * Commits the positions of the group `from` for the group `to`, unless `to` has committed any. Kafka forgets `from` by
+ * itself after its `offsets.retention.minutes`.
  */
 export async function copyPositions(admin: Admin, topic: string, from: string, to: string): Promise<void> {
   const known = await committedPositions(admin, topic, to)

@@ -161,9 +161,9 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
   }
 
   /**
-   * Sends the blocks again until they are acknowledged or `deadlineSignal` aborts: the publish has failed by then. kafkajs tells
-   * only the first of the partitions that a broker refused, so after a refusal each partition is sent by itself: those that
-   * take their blocks would otherwise append them at every attempt.
+   * Sends the blocks again until they are acknowledged or `deadlineSignal` aborts: the publish has failed by then.
+   * kafkajs tells only the first of the partitions that a broker refused, so after a refusal each partition is sent by
+   * itself: those that take their blocks would otherwise append them at every attempt.
    */
   async function sendRequest(
     connectedProducer: Producer,
@@ -251,8 +251,8 @@ function bytesOf(blocks: readonly Block[]): number {
 
 /**
  * Kafka limits what one request brings to one partition (`max.message.bytes`, 1 MiB by default), not the single block:
- * larger publishes become several requests, sent one after the other so that the order stays. The first one has blocks of all
- * partitions: those of a partition that refuses writes let none of the others wait.
+ * larger publishes become several requests, sent one after the other so that the order stays. The first one has blocks
+ * of all partitions: those of a partition that refuses writes let none of the others wait.
  */
 function splitIntoRequests(blocks: readonly Block[]): Block[][] {
   const requests: Block[][] = []
@@ -270,8 +270,8 @@ function splitIntoRequests(blocks: readonly Block[]): Block[][] {
 }
 
 /**
- * Returns a function that takes acknowledged blocks, and calls `onDurable` with the partitions that have all of theirs, unless
- * the whole publish has: its promise tells that.
+ * Returns a function that takes acknowledged blocks, and calls `onDurable` with the partitions that have all of theirs,
+ * unless the whole publish has: its promise tells that.
  */
 function reportPartitions(
   blocks: readonly Block[],
@@ -293,9 +293,9 @@ function reportPartitions(
 }
 
 /**
- * The blocks of partitions that no answer acknowledges. kafkajs drops records of a partition that it does not know; and it
- * keeps one answer per broker across its own retries, so when a partition's leader moved to a broker that had answered
- * already, it never sent that partition's records and reported success (seen when brokers were killed).
+ * The blocks of partitions that no answer acknowledges. kafkajs drops records of a partition that it does not know; and
+ * it keeps one answer per broker across its own retries, so when a partition's leader moved to a broker that had
+ * answered already, it never sent that partition's records and reported success (seen when brokers were killed).
  */
 function unacknowledged(blocks: readonly Block[], acknowledged: readonly RecordMetadata[]): Block[] {
   const partitions = new Set(acknowledged.filter(({ errorCode }) => errorCode === 0).map(({ partition }) => partition))

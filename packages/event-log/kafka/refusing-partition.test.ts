@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { type LocalKafka, startKafka } from '../../../tests/support/engines/kafka.ts'
 import { describeWithKafka } from '../../../tests/support/engines/test-engines.ts'
-import { block, collect, silent, waitUntilTrue } from '../conformance/collect.ts'
+import { block, collect, silent } from '../conformance/collect.ts'
 import { createTopic, kafkaClientOf } from '../conformance/kafka-client.ts'
 import { openEventLog } from '../open-event-log.ts'
 
@@ -64,8 +64,8 @@ describeWithKafka('a partition with fewer in-sync replicas than min.insync.repli
     })
     await expect(failing).rejects.toMatchObject({ code: 'unavailable', retryable: true })
     expect(reports).toEqual([[0]])
-    // The publish makes some 14 attempts. The block is appended by the first one, and by one that sends it by itself; an attempt
-    // without an answer in time is repeated.
+    // The publish makes some 14 attempts. The block is appended by the first one, and by one that sends it by itself;
+    // an attempt without an answer in time is repeated.
     expect(await highOf(0)).toBeLessThan(6)
     expect(await highOf(1)).toBe(1)
 
@@ -73,7 +73,7 @@ describeWithKafka('a partition with fewer in-sync replicas than min.insync.repli
     await waitUntil(async () => (await inSync()) === 2, 'the replica is in sync again')
     await log.publish([block(0, 'e'), block(1, 'f')], { timeoutMs })
     const reader = collect(log, 'group')
-    await waitUntilTrue('all blocks', () => reader.names.includes('e') && reader.names.includes('f'))
+    await waitUntil(() => reader.names.includes('e') && reader.names.includes('f'), 'all blocks')
     expect(new Set(reader.names)).toEqual(new Set(['a', 'b', 'c', 'e', 'f']))
     await reader.consumer.stop()
     await log.close()

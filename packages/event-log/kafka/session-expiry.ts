@@ -13,8 +13,8 @@ export interface SessionExpiry {
 }
 
 /**
- * A session that has begun to join. `onExpired` gets the reason, in the first `check` after the time has passed. After a
- * freeze of this process such a check notices the expiry before any response from the network does.
+ * A session that has begun to join. `onExpired` gets the reason, in the first `check` after the time has passed. After
+ * a freeze of this process such a check notices the expiry before any response from the network does.
  */
 export function createSessionExpiry(
   times: Pick<KafkaGroupTimes, 'sessionTimeoutMs' | 'rebalanceTimeoutMs'>,

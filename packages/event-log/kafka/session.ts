@@ -41,8 +41,8 @@ export interface KafkaSession {
 
 /**
  * A fetch returns with this many bytes, or with what there is after the wait, which bounds the delay of new blocks, of
- * heartbeats and of resumed partitions. A fetch that returned with every new block would cost the broker and this process
- * more CPU than storing the block costs.
+ * heartbeats and of resumed partitions. A fetch that returned with every new block would cost the broker and this
+ * process more CPU than storing the block costs.
  */
 const fetchBytesMin = 64 * 1024
 const fetchWaitMsMax = 50

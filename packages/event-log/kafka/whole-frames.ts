@@ -8,10 +8,10 @@ const frameBytesMin = 4
 const frameBytesMax = 512 * 1024 * 1024
 
 /**
- * Makes a socket emit the bytes of a response only when all of them have arrived. kafkajs connects again with the object
- * that held the lost connection, and keeps the first bytes of a response that was cut off: it would read them as the
- * beginning of the next connection's responses, and the process would end with an error that nobody can catch. A frame
- * whose length can't be Kafka's destroys the socket.
+ * Makes a socket emit the bytes of a response only when all of them have arrived. kafkajs connects again with the
+ * object that held the lost connection, and keeps the first bytes of a response that was cut off: it would read them as
+ * the beginning of the next connection's responses, and the process would end with an error that nobody can catch. A
+ * frame whose length can't be Kafka's destroys the socket.
  */
 export function emitWholeFrames(socket: Socket): void {
   const emit = socket.emit.bind(socket) as (event: string, ...values: unknown[]) => boolean

@@ -57,7 +57,7 @@ export function createGroup(partitions: number): Group {
 }
 
 /** The new owner of each partition: shares that differ by one at most, with as few moves as possible. */
-export function assignPartitions<M>(owners: readonly (M | undefined)[], members: readonly M[]): (M | undefined)[] {
+function assignPartitions<M>(owners: readonly (M | undefined)[], members: readonly M[]): (M | undefined)[] {
   const capacity = new Map(
     members.map((member, index) => {
       const extra = index < owners.length % members.length ? 1 : 0

@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterAll, afterEach, describe, expect, test } from '@jest/globals'
-import { block, collect, silent, waitUntilTrue } from '../conformance/collect.ts'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { block, collect, silent } from '../conformance/collect.ts'
 import { describeEventLog } from '../conformance/conformance.ts'
 import type { EventLog } from '../log.ts'
 import { openEventLog } from '../open-event-log.ts'
@@ -77,7 +78,7 @@ describe('the folder of a SQLite log', () => {
     const pruned = await open(dir, { retentionMs: 365 * dayMs })
     expect((await pruned.positions('group'))[0]).toEqual({ partition: 0, next: 1n, end: 2n })
     const reader = collect(pruned, 'group')
-    await waitUntilTrue('the newer block', () => reader.committed.length === 1)
+    await waitUntil(() => reader.committed.length === 1, 'the newer block')
     expect(reader.names).toEqual(['new'])
     expect(await pruned.ends()).toEqual([2n, 0n, 0n, 0n])
   })
@@ -94,7 +95,7 @@ describe('the folder of a SQLite log', () => {
     const reader = collect(log, 'group')
     for (let round = 1; round <= 100; round++) {
       await log.publish([block(0, 'a', {}, mebibyte)], { timeoutMs })
-      await waitUntilTrue('the block', () => reader.committed.length === round)
+      await waitUntil(() => reader.committed.length === round, 'the block')
     }
     const { size } = await stat(join(dir, 'log.sqlite'))
     expect(size).toBeLessThan(50 * mebibyte)
@@ -103,7 +104,7 @@ describe('the folder of a SQLite log', () => {
     const again = await open(dir)
     const next = collect(again, 'group')
     await again.publish([block(0, 'next')], { timeoutMs })
-    await waitUntilTrue('the block', () => next.batches.length > 0)
+    await waitUntil(() => next.batches.length > 0, 'the block')
     expect(next.batches[0]?.firstOffset).toBe(100n)
     expect(next.names).toEqual(['next'])
   })
@@ -135,16 +136,16 @@ describe('the folder of a SQLite log', () => {
     const names = ['x', 'y', 'z']
     const published = Promise.all(names.map(publishAgain))
     release.resolve(undefined)
-    await waitUntilTrue('the blocks', () => reader.committed.length >= taken)
+    await waitUntil(() => reader.committed.length >= taken, 'the blocks')
     await published
-    await waitUntilTrue('the next blocks', () => reader.committed.length >= taken + names.length)
+    await waitUntil(() => reader.committed.length >= taken + names.length, 'the next blocks')
     expect(reader.committed.slice(taken).sort()).toEqual(names)
     await log.close()
 
     const again = await open(dir)
     const next = collect(again, 'group')
     await again.publish([block(0, 'last')], { timeoutMs })
-    await waitUntilTrue('the last block', () => next.committed.length > 0)
+    await waitUntil(() => next.committed.length > 0, 'the last block')
     expect(next.names).toEqual(['last'])
   })
 })
@@ -162,7 +163,7 @@ describe('a SQLite log on a full disk', () => {
       internal: expect.stringMatching(/\d+ bytes left/) as unknown,
     })
     const reader = collect(full, 'group')
-    await waitUntilTrue('the block', () => reader.committed.includes('a'))
+    await waitUntil(() => reader.committed.includes('a'), 'the block')
   })
 })
 
@@ -175,7 +176,7 @@ describe('the thread of a SQLite log', () => {
     await large
     await log.publish([block(0, 'next')], { timeoutMs })
     const reader = collect(log, 'group')
-    await waitUntilTrue('the next block', () => reader.names.includes('next'))
+    await waitUntil(() => reader.names.includes('next'), 'the next block')
     expect(reader.names).toEqual(['large', 'next'])
   })
 
@@ -184,7 +185,7 @@ describe('the thread of a SQLite log', () => {
     const log = await open(await createDir(), { onEngine: (engine) => engines.push(engine) })
     const reader = collect(log, 'group')
     await log.publish([block(0, 'a')], { timeoutMs })
-    await waitUntilTrue('the block', () => reader.committed.length === 1)
+    await waitUntil(() => reader.committed.length === 1, 'the block')
     // Too large to be compressed, which would take until after the thread's end.
     const waiting = log.publish([block(0, 'b', {}, 65 * mebibyte)], { timeoutMs })
     await Promise.all([
@@ -195,7 +196,7 @@ describe('the thread of a SQLite log', () => {
 
     await log.publish([block(0, 'c')], { timeoutMs })
     const next = collect(log, 'group')
-    await waitUntilTrue('the block after', () => next.committed.includes('c'))
+    await waitUntil(() => next.committed.includes('c'), 'the block after')
     expect(next.names).not.toContain('a')
     expect(engines).toHaveLength(2)
   })

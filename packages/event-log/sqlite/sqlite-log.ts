@@ -20,8 +20,8 @@ export interface SqliteLogOptions {
    */
   fileBytesMax?: number
   /**
-   * Publishes throw AppError `unavailable` while disk and file together have fewer free bytes. Must be twice a full WAL,
-   * or commits would fail as well and nothing could be deleted any more. Default 128 MiB.
+   * Publishes throw AppError `unavailable` while disk and file together have fewer free bytes. Must be twice a full
+   * WAL, or commits would fail as well and nothing could be deleted any more. Default 128 MiB.
    */
   freeBytesMin?: number
   /** Blocks that are older are deleted when the log is opened, read or not. Default: blocks wait for their readers. */
@@ -32,8 +32,8 @@ export interface SqliteLogOptions {
 
 /**
  * The event log in a folder of this machine. One process at a time: its consumers and its producers share the instance.
- * A block is kept until every group that ever joined has committed past it, or for `retentionMs`; its space is then reused, not returned to the
- * disk. Rejects when the folder can't be used or another process has locked it.
+ * A block is kept until every group that ever joined has committed past it, or for `retentionMs`; its space is then
+ * reused, not returned to the disk. Rejects when the folder can't be used or another process has locked it.
  */
 export async function openSqliteLog(dir: string, options: SqliteLogOptions): Promise<EventLog> {
   const { logger } = options

@@ -50,7 +50,8 @@ function openTables(db: DatabaseSync, data: SqliteWorkerData): Log {
   db.exec('PRAGMA page_size=8192')
   db.exec('PRAGMA journal_mode=WAL')
   db.exec('PRAGMA synchronous=FULL; PRAGMA fullfsync=1; PRAGMA checkpoint_fullfsync=1')
-  // 32 MiB of WAL between checkpoints: pages of blocks that were consumed meanwhile are written to the file once or never.
+  // 32 MiB of WAL between checkpoints: pages of blocks that were consumed meanwhile are written to the file once or
+  // never.
   db.exec('PRAGMA wal_autocheckpoint=4096; PRAGMA cache_size=-16384')
   db.exec('BEGIN EXCLUSIVE')
   const isNew = db.prepare(`SELECT 1 FROM sqlite_master WHERE name = 'meta'`).get() === undefined
@@ -141,7 +142,8 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
     'SELECT id FROM blocks WHERE id >= ? AND id < ? AND appended_at >= ? ORDER BY id LIMIT 1',
   )
   const deleteBlocks = db.prepare('DELETE FROM blocks WHERE id >= ? AND id < ?')
-  // A position never decreases: the blocks of a late commit, after the partition moved, have been processed all the same.
+  // A position never decreases: the blocks of a late commit, after the partition moved, have been processed all the
+  // same.
   const storePosition = db.prepare(
     `INSERT INTO positions (consumer_group, partition, next_offset) VALUES (?, ?, ?)
      ON CONFLICT DO UPDATE SET next_offset = max(next_offset, excluded.next_offset)`,
@@ -249,7 +251,8 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
         }
       }
       if (appendError !== undefined && request.commits.length > 0) {
-        // Positions must still advance, because that frees space; after the checkpoint the WAL is written from its start.
+        // Positions must still advance, because that frees space; after the checkpoint the WAL is written from its
+        // start.
         db.exec('PRAGMA wal_checkpoint(PASSIVE)')
         transaction(() => {
           storePositions(request.commits)

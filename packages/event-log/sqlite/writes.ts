@@ -117,8 +117,8 @@ function bytesOf(blocks: readonly Block[]): number {
 }
 
 /**
- * One buffer with all payloads, which is transferred to the thread. It is a copy, because a transferred buffer is detached
- * and the caller may have to retry with it; the copy takes far less time than the fsync.
+ * One buffer with all payloads, which is transferred to the thread. It is a copy, because a transferred buffer is
+ * detached and the caller may have to retry with it; the copy takes far less time than the fsync.
  */
 function packPayloads(blocks: readonly Block[]): { appends: Append[]; data: ArrayBuffer } {
   const bytes = new Uint8Array(bytesOf(blocks))

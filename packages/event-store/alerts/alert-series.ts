@@ -23,8 +23,8 @@ const pointsPerWindow = 12
 
 /**
  * Measures a spec at many times up to `end` (Unix ms, a whole minute), the first one after `start`, each as
- * `measureAlert` does. One statement for numbers of events, else up to three. Throws QueryTooLargeError and whatever else
- * the runner throws.
+ * `measureAlert` does. One statement for numbers of events, else up to three. Throws QueryTooLargeError and whatever
+ * else the runner throws.
  */
 export async function measureAlertSeries(
   spec: AlertSpec,

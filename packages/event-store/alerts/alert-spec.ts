@@ -43,8 +43,8 @@ export function countsEvents({ metric }: Pick<AlertSpec, 'metric'>): boolean {
 }
 
 /**
- * How long before the end of its window the answer depends on events, in ms: two windows, because the previous one may be
- * compared, and the time in which a session may have begun.
+ * How long before the end of its window the answer depends on events, in ms: two windows, because the previous one may
+ * be compared, and the time in which a session may have begun.
  */
 export function readsBeforeMs({ windowMs }: Pick<AlertSpec, 'windowMs'>): number {
   return 2 * windowMs + sessionWindowMs

@@ -18,8 +18,8 @@ export function measureOptionsOf({ operator, noData }: Pick<AlertTrigger, 'opera
 }
 
 /**
- * Measures a spec over the window that ends at `end` (Unix ms, a whole minute), as it is at that time: of a session only
- * what happened before. Throws as `evaluateStats` does.
+ * Measures a spec over the window that ends at `end` (Unix ms, a whole minute), as it is at that time: of a session
+ * only what happened before. Throws as `evaluateStats` does.
  */
 export async function measureAlert(
   spec: AlertSpec,
@@ -49,7 +49,8 @@ async function valueOf(spec: AlertSpec, metric: Metric, end: number, runner: Que
       conditions: filter,
       ...(targetEvent === undefined ? {} : { targetEvent }),
       sessionsUntil: end,
-      // The preview, and rules that are measured together, count the same way. Exact sessions of a large site may take too much.
+      // The preview, and rules that are measured together, count the same way. Exact sessions of a large site may take
+      // too much.
       exact: !isSessionMetric(metric),
     },
     runner,

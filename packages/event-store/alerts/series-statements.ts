@@ -81,8 +81,8 @@ GROUP BY point`,
 }
 
 /**
- * Each session counts in every window that it starts in, with its events before the window's end. It starts at its first
- * event in the window, unless the 24 h before the window have one.
+ * Each session counts in every window that it starts in, with its events before the window's end. It starts at its
+ * first event in the window, unless the 24 h before the window have one.
  */
 function sessionsStatement(spec: AlertSpec, grid: PointGrid, { term, valueSql }: SessionMetric): Statement {
   const { windowMs, targetEvent = defaultConversionEvent } = spec

@@ -14,9 +14,9 @@ export interface EventsSpec extends EventScope {
 }
 
 /**
- * Selects the newest events of a scope. The order is that of the table's key from its end, so that ClickHouse reads a few
- * granules of each part and not the whole range; a page further back begins where its cursor is. Conditions on fields of
- * users read the whole range, because ClickHouse does not keep the order through a join.
+ * Selects the newest events of a scope. The order is that of the table's key from its end, so that ClickHouse reads a
+ * few granules of each part and not the whole range; a page further back begins where its cursor is. Conditions on
+ * fields of users read the whole range, because ClickHouse does not keep the order through a join.
  */
 export function eventsStatement({ conditions, before, limit, ...scope }: EventsSpec): Statement {
   // The primary key finds the range's end; the comparison with the cursor alone would not use it.

@@ -28,9 +28,9 @@ const periods = {
 } as const
 
 /**
- * The first occurrence after `after` (Unix ms), which may be the anchor or one before it. Hours are 3,600 s. A time of day
- * that the zone's clocks skip falls as much later as they are put forward; one that they show twice falls on the first.
- * A month without the anchor's day has the occurrence on its last day.
+ * The first occurrence after `after` (Unix ms), which may be the anchor or one before it. Hours are 3,600 s. A time of
+ * day that the zone's clocks skip falls as much later as they are put forward; one that they show twice falls on the
+ * first. A month without the anchor's day has the occurrence on its last day.
  */
 export function nextOccurrence(recurrence: Recurrence, after: number): Occurrence {
   const { anchor, frequency } = recurrence

@@ -37,8 +37,8 @@ export function columnList(expressions: readonly string[]): string {
 }
 
 /**
- * The statement that writes rows in a format, without what stands around them in a file: no header, and no brackets. Rows
- * of `json` have a comma between them, but none after the last.
+ * The statement that writes rows in a format, without what stands around them in a file: no header, and no brackets.
+ * Rows of `json` have a comma between them, but none after the last.
  */
 export function formatStatement(
   { columns, sql, params }: ExportRows,

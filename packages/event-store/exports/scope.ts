@@ -35,8 +35,8 @@ export interface ScopeSql {
 }
 
 /**
- * The comparison of `site_id` itself, and not of the column that analyses compare, lets ClickHouse read a site's events in
- * the order of their key: a slice then costs what it holds, and not what comes after it.
+ * The comparison of `site_id` itself, and not of the column that analyses compare, lets ClickHouse read a site's events
+ * in the order of their key: a slice then costs what it holds, and not what comes after it.
  */
 export function scopeSql(scope: ExportScope, { widenedByMs = 0 } = {}): ScopeSql {
   const { siteId, environment, start = 0, end = latestMs, receivedFrom = 0, receivedUntil } = scope

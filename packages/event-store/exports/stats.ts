@@ -19,9 +19,9 @@ export interface StatsExport {
 }
 
 /**
- * The breakdown of a metric over the scope's range (docs/http-interface.md#stats-breakdown), or one row without a grouping.
- * Without a range: from the site's first event to its last. Groups by value beyond 100,000 are one, as in answers. Throws
- * QueryTooLargeError as `evaluateStats` does.
+ * The breakdown of a metric over the scope's range (docs/http-interface.md#stats-breakdown), or one row without a
+ * grouping. Without a range: from the site's first event to its last. Groups by value beyond 100,000 are one, as in
+ * answers. Throws QueryTooLargeError as `evaluateStats` does.
  */
 export async function statsExportRows(
   scope: ExportScope,

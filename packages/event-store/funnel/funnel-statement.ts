@@ -24,14 +24,15 @@ const unitsPerMs = 2 ** 22
 const unitsPerEvent = 8
 
 /**
- * Selects how many users (or visitors) came to each level: the most steps that a sequence of one user's events meets, with one event
- * for each step, in the order of times and ids, within the window of the first event (docs/http-interface.md#funnel).
+ * Selects how many users (or visitors) came to each level: the most steps that a sequence of one user's events meets,
+ * with one event for each step, in the order of times and ids, within the window of the first event
+ * (docs/http-interface.md#funnel).
  *
- * ClickHouse's windowFunnel computes the level, but takes events of the same time in any order, and one event for several steps.
- * So it gets a time of its own for each step that an event meets, in a finer unit: first by the place among the user's events,
- * then from the last step to the first, which an event can thus not follow itself in. Half of the units stay unused, so that
- * they never move an event into the window or out of it. (`strict_once` keeps every sequence that began: memory and time
- * grow with the power of a user's events.)
+ * ClickHouse's windowFunnel computes the level, but takes events of the same time in any order, and one event for
+ * several steps. So it gets a time of its own for each step that an event meets, in a finer unit: first by the place
+ * among the user's events, then from the last step to the first, which an event can thus not follow itself in. Half of
+ * the units stay unused, so that they never move an event into the window or out of it. (`strict_once` keeps every
+ * sequence that began: memory and time grow with the power of a user's events.)
  */
 export function funnelStatement(spec: FunnelSpec): Statement {
   const { steps, windowMs, of } = spec
@@ -45,7 +46,8 @@ export function funnelStatement(spec: FunnelSpec): Statement {
   const isOfStep = units.map((unit) => `arrayMap(time -> time % ${unitsPerEvent} = ${unit}, times)`).join(', ')
   const window = `${BigInt(windowMs) * BigInt(unitsPerMs) + BigInt(unitsPerMs / 2)}`
   return {
-    // The statement holds the conditions once: one with many parameters travels in form fields, which ClickHouse limits.
+    // The statement holds the conditions once: one with many parameters travels in form fields, which ClickHouse
+    // limits.
     sql: `
 WITH arrayFilter((unit, is_met) -> is_met, [${units.join(', ')}], [${met}]) AS met
 SELECT level, count() AS users

@@ -23,8 +23,8 @@ export interface InsertOptions {
   /** Whether a running insert of the same id is cancelled first; the insert then waits for the end of that one. */
   shouldReplaceRunning: boolean
   /**
-   * The partition of the log that the rows come from: they are stored on shard `partition % shards`. Only a store on a single
-   * server does without.
+   * The partition of the log that the rows come from: they are stored on shard `partition % shards`. Only a store on a
+   * single server does without.
    */
   partition?: number
   timeoutMs: number
@@ -35,26 +35,26 @@ export interface EventInserter {
   /**
    * Stores the rows that are not stored yet. Resolves to their number, and to the number of rows that ClickHouse read:
    * the batch several times, and the stored rows that it is compared with. Throws ClickHouseError; when its `retryable`
-   * is true, the same call may be repeated, whether or not this one stored rows. Every insert of a shard goes to the server
-   * that the first one went to: another one behind the same address refuses it, and says what to do.
+   * is true, the same call may be repeated, whether or not this one stored rows. Every insert of a shard goes to the
+   * server that the first one went to: another one behind the same address refuses it, and says what to do.
    */
   insert(batch: EventBatch, options: InsertOptions): Promise<{ inserted: number; readRows: number }>
   /**
-   * Stores records of users, JSON lines of `UserRow` (insert-users.ts), in place of those of lower versions, on every shard;
-   * repeats change nothing. Throws ClickHouseError; when its `retryable` is true, the same call may be repeated.
+   * Stores records of users, JSON lines of `UserRow` (insert-users.ts), in place of those of lower versions, on every
+   * shard; repeats change nothing. Throws ClickHouseError; when its `retryable` is true, the same call may be repeated.
    */
   insertUsers(payloads: readonly Buffer[], options: { timeoutMs: number }): Promise<void>
   /**
-   * The UUID of the store behind the URL. Throws AppError, with what to do, when inserts would not be exactly once there:
-   * on another server than the one that `migrate` prepared, or in a table of a cluster. ClickHouseError while unknown. Of the
-   * servers of a cluster, one that answers is enough.
+   * The UUID of the store behind the URL. Throws AppError, with what to do, when inserts would not be exactly once
+   * there: on another server than the one that `migrate` prepared, or in a table of a cluster. ClickHouseError while
+   * unknown. Of the servers of a cluster, one that answers is enough.
    */
   storeId(): Promise<string>
   /** The number of shards of the store, which never changes. Throws as `storeId` does. */
   shards(): Promise<number>
   /**
-   * Finds the lines that ClickHouse can't read as events, with the reasons. Reads the lines alone, so that a wrong table
-   * or schema makes no line bad. Stores nothing. Throws ClickHouseError when the statements could not run.
+   * Finds the lines that ClickHouse can't read as events, with the reasons. Reads the lines alone, so that a wrong
+   * table or schema makes no line bad. Stores nothing. Throws ClickHouseError when the statements could not run.
    */
   findBadRows(
     lines: readonly Buffer[],
@@ -144,7 +144,7 @@ function openServerInserter(address: ClickHouseAddress, place?: StoreTarget['pla
   const clickHouse = openClickHouseAt(address)
   /** One request for all first inserts: two requests could be answered by two servers. */
   const storeId = untilSuccessful(() => readStoreId(clickHouse, place))
-  /** Until then (`performance.now()`) the inserts compare tombstones at once: one applied a moment ago. */
+  /** `performance.now()` until which inserts compare their rows with the tombstones at once, as one applied a moment ago. */
   let compareTombstonesUntil = 0
 
   async function requireStore(id: string): Promise<StoreTarget> {

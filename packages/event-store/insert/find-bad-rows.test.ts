@@ -94,7 +94,7 @@ async function isStoredAlone(row: Buffer): Promise<boolean> {
   } catch (error) {
     // The writer looks for bad rows after these codes only, so every bad row must cause one of them.
     expect(error).toBeInstanceOf(ClickHouseError)
-    expect(error).toMatchObject({ isOfData: true, retryable: false })
+    expect(error).toMatchObject({ isBadData: true, retryable: false })
     return false
   }
 }
@@ -171,7 +171,7 @@ describe('the search for bad rows on a server that shortens results', () => {
     const strictInserter = openEventInserterAt(server.address)
     // A profile's limit of read rows makes the statement fail, which the writer retries.
     const found = await strictInserter.findBadRows(lines, { timeoutMs: 20_000 }).catch((error: unknown) => error)
-    if (found instanceof Error) expect(found).toMatchObject({ isOfData: false })
+    if (found instanceof Error) expect(found).toMatchObject({ isBadData: false })
     else expect((found as unknown[]).length).toBe(100)
     await strictInserter.close()
     await server.close()

@@ -39,8 +39,8 @@ WHERE NOT ignore(
  * Finds bad rows by one query that skips them, however many there are. Halving the batch until each row is found would
  * take a query or more for every bad row.
  *
- * After an error the parser skips to the next line. It may miss the start of that line when it notices the error late, in
- * a string that a broken line left open; so lines that are no JSON objects are removed before.
+ * After an error the parser skips to the next line. It may miss the start of that line when it notices the error late,
+ * in a string that a broken line left open; so lines that are no JSON objects are removed before.
  */
 export async function findBadRows(
   client: ExternalTableClient,

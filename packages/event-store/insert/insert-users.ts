@@ -1,6 +1,6 @@
 import type { Environment } from '@sluice/contracts/scopes'
 import type { ExternalTableQuery } from '../external-table.ts'
-import { isOwnServer, isOwnShard, storeParameters, type StoreTarget } from '../store-identity.ts'
+import { ownServerCondition, ownShardCondition, storeParameters, type StoreTarget } from '../store-identity.ts'
 import { isNotErased, tombstonesSql } from '../tombstones.ts'
 
 /** A user's record to store, in place of the ones of lower versions. Empty texts are stored too: they clear a field. */
@@ -22,8 +22,8 @@ export interface UserRow {
 const recordsPerImport = 2n ** 34n
 
 /**
- * The version of the row that record `number` of the import `seq` (the order of creation) makes. Of two imports the later
- * one counts, in a file the last record, in whatever order they are stored and however often.
+ * The version of the row that record `number` of the import `seq` (the order of creation) makes. Of two imports the
+ * later one counts, in a file the last record, in whatever order they are stored and however often.
  */
 export function userVersion(seq: number, number: number): string {
   return String(BigInt(seq) * recordsPerImport + BigInt(number))
@@ -42,7 +42,7 @@ export function insertUsersStatement(store: StoreTarget): Pick<ExternalTableQuer
 INSERT INTO users (${columns}, imported_at, version)
 WITH ${tombstonesSql('imported_at')} AS tombstones
 SELECT ${columns}, fromUnixTimestamp64Milli(b.imported_at, 'UTC') AS imported_at, version FROM b
-WHERE ${store.place === undefined ? isOwnServer : isOwnShard} AND ${isKept}`,
+WHERE ${store.place === undefined ? ownServerCondition : ownShardCondition} AND ${isKept}`,
     structure: [...texts.map((name) => `${name} String`), 'imported_at Int64', 'version UInt64'].join(', '),
     parameters: {
       ...storeParameters(store),

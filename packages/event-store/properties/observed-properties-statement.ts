@@ -33,9 +33,9 @@ export interface PropertyValueRow {
 }
 
 /**
- * Selects the values of the most frequent properties of the latest events, the rows of one property together. Properties
- * and their values are sorted by frequency, then by name or value. The events are read from the end of the primary key's
- * order; without buffers, which would read ahead in each part, hardly more than are wanted.
+ * Selects the values of the most frequent properties of the latest events, the rows of one property together.
+ * Properties and their values are sorted by frequency, then by name or value. The events are read from the end of the
+ * primary key's order; without buffers, which would read ahead in each part, hardly more than are wanted.
  */
 export function observedPropertiesStatement({ siteId, environment, now }: ObservedPropertiesSpec): Statement {
   const { days, eventsMax, namesMax, valuesMax } = observedPropertiesLimits

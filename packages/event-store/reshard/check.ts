@@ -29,8 +29,8 @@ export interface CheckedStore {
 export const defaultSpaceFactor = 1.25
 
 /**
- * Checks the servers and their databases; changes nothing. Throws AppError, with what to do, and ClickHouseError while a server
- * can't answer. A server needs `spaceFactor` times the bytes that it gets.
+ * Checks the servers and their databases; changes nothing. Throws AppError, with what to do, and ClickHouseError while
+ * a server can't answer. A server needs `spaceFactor` times the bytes that it gets.
  */
 export async function checkReshard(servers: ReshardServers, spaceFactor: number): Promise<CheckedStore> {
   await requireOneList(servers)
@@ -118,8 +118,8 @@ async function findSources({ database, before, old, target }: ReshardServers): P
 }
 
 /**
- * The database of a store on a server, under its name before or after `retire`, with what tells its server and its shard
- * from others; undefined where there is no store.
+ * The database of a store on a server, under its name before or after `retire`, with what tells its server and its
+ * shard from others; undefined where there is no store.
  */
 async function findSource(
   server: ClickHouseAddress,

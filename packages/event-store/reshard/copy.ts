@@ -40,8 +40,8 @@ const wholeTables = {
 } as const
 
 /**
- * Copies the months of events that differ from those of the source, and the other tables if they differ. Returns how many it
- * copied. The rows go from server to server.
+ * Copies the months of events that differ from those of the source, and the other tables if they differ. Returns how
+ * many it copied. The rows go from server to server.
  */
 export async function copyFrom(source: Source, receivers: readonly [Receiver, Receiver], say: Say): Promise<number> {
   const halves = await eventsByHalf(source)
@@ -55,8 +55,8 @@ export async function copyFrom(source: Source, receivers: readonly [Receiver, Re
 }
 
 /**
- * SQL of the half of its shard that an event belongs to: the bit by which `hash % (2 * shards)` differs from `hash % shards`.
- * An event that is not on the shard of its hash is in one of the halves as well, and not lost.
+ * SQL of the half of its shard that an event belongs to: the bit by which `hash % (2 * shards)` differs from `hash %
+ * shards`. An event that is not on the shard of its hash is in one of the halves as well, and not lost.
  */
 function halfSql({ shards }: Source): string {
   return `intDiv(${keyHashSql('site_id', 'event_id')}, ${shards}) % 2`

@@ -1,6 +1,6 @@
 /**
- * SQL of `keyHash` (packages/events/key-hash.ts) of two text columns, a UInt32: an event's shard is this hash modulo the
- * number of shards. The result must be the same for every text, or the copies of an event would be on two shards.
+ * SQL of `keyHash` (packages/events/key-hash.ts) of two text columns, a UInt32: an event's shard is this hash modulo
+ * the number of shards. The result must be the same for every text, or the copies of an event would be on two shards.
  */
 export function keyHashSql(siteId: string, eventId: string): string {
   const units = `arrayConcat(${unitsSql(siteId)}, [toUInt32(0xffff)], ${unitsSql(eventId)})`

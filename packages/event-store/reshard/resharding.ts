@@ -16,8 +16,8 @@ import { copyFrom } from './copy.ts'
 import { openReshardServers, type ReshardTarget } from './servers.ts'
 
 /**
- * The doubling of a store's shards, whose order of steps is that of services/admin/reshard. Each step can be repeated. Every
- * method throws AppError, with what to do, when the servers or their databases don't fit, and ClickHouseError.
+ * The doubling of a store's shards, whose order of steps is that of services/admin/reshard. Each step can be repeated.
+ * Every method throws AppError, with what to do, when the servers or their databases don't fit, and ClickHouseError.
  */
 export interface Resharding {
   /** The number of shards before. */
@@ -33,21 +33,20 @@ export interface Resharding {
   /** Throws when `prepare` has not made the new database on every server before the check. */
   requirePrepared(): void
   /**
-   * Copies each month of events, the users and the tombstones that differ in the new database, and returns how many of these
-   * parts it copied.
-   * Services may run meanwhile, and change what was copied. `say` gets a line after each.
+   * Copies each month of events, the users and the tombstones that differ in the new database, and returns how many of
+   * these parts it copied. Services may run meanwhile, and change what was copied. `say` gets a line after each.
    */
   copy(say: (line: string) => void): Promise<number>
   /**
-   * Renames the database on the old servers, so that no statement of a service finds it, and waits until those have ended
-   * that had begun.
+   * Renames the database on the old servers, so that no statement of a service finds it, and waits until those have
+   * ended that had begun.
    */
   retire(): Promise<void>
   /** As `check`, for `cancel` alone: joining servers may be away. Returns whether there is anything to undo. */
   checkStarted(): Promise<boolean>
   /**
-   * Gives the old database its name back, and drops the new one. Returns the servers where that may be left, because they did not
-   * answer.
+   * Gives the old database its name back, and drops the new one. Returns the servers where that may be left, because
+   * they did not answer.
    */
   cancel(): Promise<readonly string[]>
   close(): Promise<void>

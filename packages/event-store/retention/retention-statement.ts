@@ -6,7 +6,14 @@ import type { QueryParams } from '../client.ts'
 import { type CohortScope, membersStatement } from '../cohorts/members.ts'
 import { actorKeys, siteCondition, userWeeksScope } from '../event-scope.ts'
 import type { Statement } from '../query-runner.ts'
-import { type ProjectedWeeks, projectedWeeks, weekMs } from './projected-weeks.ts'
+import {
+  epochDayOfWeekMs,
+  headEndsMs,
+  type ProjectedWeeks,
+  projectedWeeks,
+  tailBeginsMs,
+  weekMs,
+} from './projected-weeks.ts'
 
 export interface RetentionStatementSpec extends CohortScope {
   /**
@@ -34,11 +41,11 @@ export interface WeekRow {
 }
 
 const time = 'toUnixTimestamp64Milli(timestamp)'
-const sinceMonday = `(${time} + 259200000) % 604800000`
-const weekBit = `bitShiftLeft(toUInt64(1), toUInt8(intDiv(${time} + 259200000, 604800000) % 64))`
+const sinceMonday = `(${time} + ${epochDayOfWeekMs}) % ${weekMs}`
+const weekBit = `bitShiftLeft(toUInt64(1), toUInt8(intDiv(${time} + ${epochDayOfWeekMs}, ${weekMs}) % 64))`
 /** ClickHouse uses the projection only for its own expressions (packages/event-store/migrations/003-cohorts.sql). */
-const head = `groupBitOr(if(${sinceMonday} < 554400000, ${weekBit}, 0))`
-const tail = `groupBitOr(if(${sinceMonday} >= 43200000, ${weekBit}, 0))`
+const head = `groupBitOr(if(${sinceMonday} < ${headEndsMs}, ${weekBit}, 0))`
+const tail = `groupBitOr(if(${sinceMonday} >= ${tailBeginsMs}, ${weekBit}, 0))`
 const projectionSql: Readonly<Record<ProjectedWeeks['projection'], string>> = {
   head,
   tail,
@@ -49,10 +56,10 @@ const projectionSql: Readonly<Record<ProjectedWeeks['projection'], string>> = {
  * Selects users by the week of their first event, with the weeks that they returned in
  * (docs/http-interface.md#retention).
  *
- * The projection `user_weeks` of the table holds each user's first event and the weeks with events. Three kinds of ranges
- * are read from the events themselves: the week of `now`, in which later events do not count; the hours around the
- * starts of weeks that are not UTC's; and all of the weeks when only one event type counts as a return. Visitors have no
- * projection: their first events are read from all events of the site.
+ * The projection `user_weeks` of the table holds each user's first event and the weeks with events. Three kinds of
+ * ranges are read from the events themselves: the week of `now`, in which later events do not count; the hours around
+ * the starts of weeks that are not UTC's; and all of the weeks when only one event type counts as a return. Visitors
+ * have no projection: their first events are read from all events of the site.
  */
 export function retentionStatement(spec: RetentionStatementSpec): Statement {
   const { starts, now, mode, of, returnEvent, criteria } = spec
@@ -106,8 +113,8 @@ GROUP BY begun`,
 }
 
 /**
- * SQL of the index of a moment's week, until `now`. A zone's weeks begin at most some days off from weeks of equal length, and the
- * last one may be longer than others.
+ * SQL of the index of a moment's week, until `now`. A zone's weeks begin at most some days off from weeks of equal
+ * length, and the last one may be longer than others.
  */
 function weekSql(starts: readonly number[], now: number): (at: string) => string {
   const [from = 0] = starts

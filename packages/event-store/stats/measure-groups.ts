@@ -33,7 +33,8 @@ const defaultThresholds: LeadingThresholds = {
   sampleFactor: 16,
   sampleMin: 400,
   groupsMin: 1_000,
-  // The names are one parameter. It may have 128 KiB (ClickHouse's http_max_field_value_size); an escaped character takes 4.
+  // The names are one parameter. It may have 128 KiB (ClickHouse's http_max_field_value_size); an escaped character
+  // takes 4.
   charactersMax: 24_576,
 }
 
@@ -65,12 +66,13 @@ export function totalOf({ totals }: QueryResult<ValueRow>): Pick<GroupedNumbers,
 }
 
 /**
- * Finds the groups that may be among the listed ones by a sample of the keys: a set of keys for each of thousands of groups
- * costs most of the time of a distinct count, and all but a few of these groups are measured together in the end. Undefined
- * when every group must be measured, or when that costs no more.
+ * Finds the groups that may be among the listed ones by a sample of the keys: a set of keys for each of thousands of
+ * groups costs most of the time of a distinct count, and all but a few of these groups are measured together in the
+ * end. Undefined when every group must be measured, or when that costs no more.
  *
- * The number of a group's keys in the sample has a standard deviation of at most its root. A group that is missed has at
- * least as many keys as one that is 10 roots ahead of it in the sample, which are 7 standard deviations of the difference.
+ * The number of a group's keys in the sample has a standard deviation of at most its root. A group that is missed has
+ * at least as many keys as one that is 10 roots ahead of it in the sample, which are 7 standard deviations of the
+ * difference.
  */
 async function leadingGroups(
   plan: StatsPlan,

@@ -1,7 +1,7 @@
 import type { Metric } from '@sluice/contracts/stats'
 import { ClickHouseError } from '../errors.ts'
+import { percent } from '../percent.ts'
 import type { QueryRunner } from '../query-runner.ts'
-import { percentOf } from '../session-metrics.ts'
 import { sessionWindowMs } from '../session-sql.ts'
 import { countEvents } from './count-events.ts'
 import { unusualSessionCode } from './row-sources.ts'
@@ -29,9 +29,9 @@ export interface SessionsNumber {
 
 /**
  * Measures a metric of sessions over a range without grouping, in large ranges from a sample by the hash of the session
- * ids, unless the sample leaves the value too uncertain. Then a share of converted sessions is measured from their number and
- * the number of all sessions, which the sample leaves certain enough. Buckets and groups are never sampled, as few of them hold a
- * million sessions.
+ * ids, unless the sample leaves the value too uncertain. Then a share of converted sessions is measured from their
+ * number and the number of all sessions, which the sample leaves certain enough. Buckets and groups are never sampled,
+ * as few of them hold a million sessions.
  */
 export async function measureSessions(
   plan: StatsPlan,
@@ -78,10 +78,10 @@ function errorOf({ measured, ...row }: RangeRow, metric: Metric): number {
 }
 
 /**
- * The conversion rate from the number of converted sessions, which are found by their events of the target type, and the number
- * of sessions that the sample stands for. Undefined for other metrics, for plans that count sessions by further conditions, and
- * where the error may exceed 1 %: that of the number of sessions, and that of converted sessions of more than 24 h, of which the sample
- * has missed a few at most.
+ * The conversion rate from the number of converted sessions, which are found by their events of the target type, and
+ * the number of sessions that the sample stands for. Undefined for other metrics, for plans that count sessions by
+ * further conditions, and where the error may exceed 1 %: that of the number of sessions, and that of converted
+ * sessions of more than 24 h, of which the sample has missed a few at most.
  */
 async function conversionRate(
   plan: StatsPlan,
@@ -97,7 +97,7 @@ async function conversionRate(
   const countError = standardErrors * Math.sqrt((1 - 1 / sampleFactor) / measured)
   const unseenError = (unseenMax * sampleFactor) / converted
   if (countError + unseenError > relativeErrorMax) return undefined
-  return percentOf(converted, sampleFactor * measured)
+  return percent(converted, sampleFactor * measured)
 }
 
 /** Reads sessions by the cheap statement; when that fails with `unusualSessionCode`, by the statement for all sessions. */

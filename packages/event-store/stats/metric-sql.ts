@@ -53,10 +53,10 @@ function distinctCount(key: string): MetricSql {
 const exactCountMax = 65_536
 
 /**
- * Counts as `distinctCount`, but above 65,536 keys with a standard error of 0.3 % and without a set of them all, which is
- * what takes time, above all where sets are merged (docs/decisions/031-grouped-answers.md). The set of the first 65,537 keys
- * makes smaller counts exact: `uniq` and `uniqCombined64` are not (`uniq` hashes to 32 bits and misses 1 or 2 keys in one of
- * two sets of 65,536), and the error of `uniq` exceeds 1 % above.
+ * Counts as `distinctCount`, but above 65,536 keys with a standard error of 0.3 % and without a set of them all, which
+ * is what takes time, above all where sets are merged (docs/decisions/031-grouped-answers.md). The set of the first
+ * 65,537 keys makes smaller counts exact: `uniq` and `uniqCombined64` are not (`uniq` hashes to 32 bits and misses 1 or
+ * 2 keys in one of two sets of 65,536), and the error of `uniq` exceeds 1 % above.
  */
 function estimatedCount(key: string): MetricSql {
   const args = `(${key}, ${key} != 0)`
@@ -76,8 +76,9 @@ function estimatedCount(key: string): MetricSql {
 }
 
 /**
- * SQL of a value that is computed from a sum and a number of rows that is not 0. It is rounded in SQL, so that groups are
- * sorted by the value that is shown; sum and count are integers, so that the order of reading can not change a value.
+ * SQL of a value that is computed from a sum and a number of rows that is not 0. It is rounded in SQL, so that groups
+ * are sorted by the value that is shown; sum and count are integers, so that the order of reading can not change a
+ * value.
  */
 function average({ term, valueSql, unit }: SessionMetric): MetricSql {
   const sql = combinable('sumCount', term, (pair) => {

@@ -4,13 +4,13 @@ import type { QueryParams } from '../client.ts'
 import { conditionSql, eventFieldSql } from '../conditions.ts'
 import { clickHouseCode } from '../errors.ts'
 import {
-  isWholeQuarter,
   joinUsers,
   outsideWholeQuarters,
   quarterMs,
   scopeCondition,
   scopeParams,
   scopeParts,
+  wholeQuarterCondition,
   wholeQuarters,
 } from '../event-scope.ts'
 import { distinctKeyColumns } from '../metric-keys.ts'
@@ -18,8 +18,8 @@ import { eventOrder, joinOverlongSessions, sessionWindowMs } from '../session-sq
 import type { StatsPlan } from './spec.ts'
 
 /**
- * The rows that a plan is evaluated over. The expressions are over these rows, whose columns have names of their own, so
- * that several sources can be used for the same plan.
+ * The rows that a plan is evaluated over. The expressions are over these rows, whose columns have names of their own,
+ * so that several sources can be used for the same plan.
  */
 export interface RowSource {
   /** `FROM … WHERE …` of a statement. */
@@ -77,9 +77,9 @@ function measuredColumns(metric: Metric): readonly string[] {
 }
 
 /**
- * Rows of events counted by quarter of an hour from the projection `counts` (packages/event-store/migrations); incomplete
- * quarters at the edges of the range are counted from the events. Undefined for plans that need more than counts by type,
- * country and device, or that have buckets which begin within a quarter.
+ * Rows of events counted by quarter of an hour from the projection `counts` (packages/event-store/migrations);
+ * incomplete quarters at the edges of the range are counted from the events. Undefined for plans that need more than
+ * counts by type, country and device, or that have buckets which begin within a quarter.
  */
 export function countRows(plan: StatsPlan): RowSource | undefined {
   const { metric, start, end, groupBy, conditions, environment } = plan
@@ -108,7 +108,7 @@ export function countRows(plan: StatsPlan): RowSource | undefined {
     'site_id = {site_id:String}',
     ...(environment === 'all' ? [] : ['environment = {environment:String}']),
     // ClickHouse uses the projection only for its own expression.
-    isWholeQuarter('toStartOfFifteenMinutes(timestamp)'),
+    wholeQuarterCondition('toStartOfFifteenMinutes(timestamp)'),
   )
   const edges = counted(scopeCondition(plan), outsideWholeQuarters)
   const isAligned = start === whole.start && end === whole.end
@@ -127,14 +127,14 @@ const countedDimensions = ['event_type', 'country', 'device_type'] as const
 export const unusualSessionCode = clickHouseCode.throwIf
 
 /**
- * One row for each session that starts in the range (docs/http-interface.md#stats-sessions), with the columns started_ms,
- * duration_ms, event_count and is_converted. A session starts with its first event in the range or the 24 h before it,
- * and has the events of the 24 h from there, also beyond the range.
+ * One row for each session that starts in the range (docs/http-interface.md#stats-sessions), with the columns
+ * started_ms, duration_ms, event_count and is_converted. A session starts with its first event in the range or the 24 h
+ * before it, and has the events of the 24 h from there, also beyond the range.
  *
  * With `allowsUnusual`, the sessions that continue after their 24 h are selected first, so that later events are left
  * out. Most sites have no such session and need one reading only. Joining every event with the start of its session, or
- * a window function, takes 2–3 times as long. Groups by value then also compare the ids of events, which takes longest of
- * all: without it the statement fails when the first events of a session have one time and several values.
+ * a window function, takes 2–3 times as long. Groups by value then also compare the ids of events, which takes longest
+ * of all: without it the statement fails when the first events of a session have one time and several values.
  */
 export function sessionRows(plan: StatsPlan): RowSource {
   const { groupBy, metrics, targetEvent, sessionsUntil } = plan
@@ -185,8 +185,8 @@ FROM
 }
 
 /**
- * SQL of the condition that the earliest events of a session have more than one value: the least pair of time and hash has
- * another hash than the least pair of time and inverted hash.
+ * SQL of the condition that the earliest events of a session have more than one value: the least pair of time and hash
+ * has another hash than the least pair of time and inverted hash.
  */
 function severalFirstValues(value: string): string {
   const least = (hash: string) =>

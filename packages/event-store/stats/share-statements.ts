@@ -5,9 +5,9 @@ import { isSessionMetric } from '../session-metrics.ts'
 import type { StatsSpec } from './spec.ts'
 
 /**
- * For specs that are evaluated at the same time: the returned function adds to each spec the session metrics that other specs
- * ask of the same sessions (`sharedMetrics`), so that their statements are equal. `deduplicatingRunner` then runs each
- * statement once.
+ * For specs that are evaluated at the same time: the returned function adds to each spec the session metrics that other
+ * specs ask of the same sessions (`sharedMetrics`), so that their statements are equal. `deduplicatingRunner` then runs
+ * each statement once.
  */
 export function shareStatements(specs: readonly StatsSpec[]): <Spec extends StatsSpec>(spec: Spec) => Spec {
   const sharing = Map.groupBy(specs.filter(isShareable), sessionsKey)

@@ -27,8 +27,8 @@ export interface StatsSpec extends EventScope {
   /** Whether estimates are excluded. */
   exact?: boolean
   /**
-   * Unix ms: sessions end there, as they were then; later events don't count. By default sessions of the range go on after
-   * its end.
+   * Unix ms: sessions end there, as they were then; later events don't count. By default sessions of the range go on
+   * after its end.
    */
   sessionsUntil?: number
   /** Metrics of sessions that are asked of the same sessions at the same time: one statement measures them all. */

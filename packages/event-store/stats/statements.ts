@@ -78,8 +78,9 @@ export function rangeStatement(plan: StatsPlan): Statement {
 }
 
 /**
- * Selects how many sessions of the range have the target event, if none lasts for 24 h: such a session starts in the range when it
- * has no event in the 24 h before the range, and one before its end. Only the events of the target type are grouped.
+ * Selects how many sessions of the range have the target event, if none lasts for 24 h: such a session starts in the
+ * range when it has no event in the 24 h before the range, and one before its end. Only the events of the target type
+ * are grouped.
  */
 export function convertedSessionsStatement(plan: StatsPlan): Statement {
   const time = (edge: 'start' | 'end', shift = '') => `fromUnixTimestamp64Milli({${edge}:Int64}${shift}, 'UTC')`
@@ -113,9 +114,9 @@ GROUP BY ${bucket.sql} AS bucket WITH TOTALS`,
 }
 
 /**
- * Selects a distinct count in every bucket that has rows, exactly, and over the range, in one row. The union of the buckets'
- * sets is made only if it is small: made by one thread, a large one takes as long as all else. Its size is then estimated from
- * the keys that are a multiple of 16, of which there must be enough for a standard error of 0.4 %.
+ * Selects a distinct count in every bucket that has rows, exactly, and over the range, in one row. The union of the
+ * buckets' sets is made only if it is small: made by one thread, a large one takes as long as all else. Its size is
+ * then estimated from the keys that are a multiple of 16, of which there must be enough for a standard error of 0.4 %.
  */
 export function distinctBucketsStatement(plan: StatsPlan, key: string): Statement {
   const rows = rowSourceOf(plan)
@@ -166,9 +167,9 @@ function metricColumns(plan: StatsPlan, rows: RowSource): string {
 }
 
 /**
- * Selects the metric in the `limit` greatest groups by value after the first `offset`, sorted by value and key, then in one
- * row over the groups after these, and in one over the groups before them; the totals hold the metric over the range. One
- * statement reads the rows once, so that its numbers agree.
+ * Selects the metric in the `limit` greatest groups by value after the first `offset`, sorted by value and key, then in
+ * one row over the groups after these, and in one over the groups before them; the totals hold the metric over the
+ * range. One statement reads the rows once, so that its numbers agree.
  */
 export function groupsStatement(plan: StatsPlan): Statement {
   const rows = rowSourceOf(plan)
@@ -206,8 +207,8 @@ ORDER BY ${inPlace}, value DESC, key`,
 }
 
 /**
- * Selects the groups by value with the most distinct keys among those that are a multiple of `sampleFactor`, the `groupsMax`
- * greatest first.
+ * Selects the groups by value with the most distinct keys among those that are a multiple of `sampleFactor`, the
+ * `groupsMax` greatest first.
  */
 export function sampledGroupsStatement(
   plan: StatsPlan,
@@ -235,9 +236,9 @@ function placeOf(rank: string): string {
 const inPlace = `place != 'named'`
 
 /**
- * Selects the number of events by type in every group of the plan: the `limit` most frequent types after the first `offset`
- * by name, those after these in one row, and those before them in another. Rows are sorted by bucket, then by value with the
- * types without a name last. The totals hold the number of all events.
+ * Selects the number of events by type in every group of the plan: the `limit` most frequent types after the first
+ * `offset` by name, those after these in one row, and those before them in another. Rows are sorted by bucket, then by
+ * value with the types without a name last. The totals hold the number of all events.
  */
 export function typesStatement(plan: StatsPlan): Statement {
   const { groupBy, limit, offset } = plan
@@ -276,8 +277,9 @@ interface Bucket extends Statement {
 }
 
 /**
- * SQL of a row's bucket: the last one whose start is not later than the row. So the calendar of this process alone decides
- * about buckets. Of evenly spaced starts, a division finds their number faster; numbers of 16 bits are grouped without hashing.
+ * SQL of a row's bucket: the last one whose start is not later than the row. So the calendar of this process alone
+ * decides about buckets. Of evenly spaced starts, a division finds their number faster; numbers of 16 bits are grouped
+ * without hashing.
  */
 function bucketOf({ buckets, end }: StatsPlan, { time }: RowSource): Bucket {
   const [first = 0, second = 0] = buckets

@@ -3,7 +3,8 @@ import { type Kysely, sql } from 'kysely'
 export const oldestBuild = 1
 
 export async function up(db: Kysely<never>): Promise<void> {
-  // One export, one run of a schedule (schedule_id is set), or the definition of a schedule (its id is in export_schedules).
+  // One export, one run of a schedule (schedule_id is set), or the definition of a schedule (its id is in
+  // export_schedules).
   await sql`
     CREATE TABLE exports (
       export_id text PRIMARY KEY,

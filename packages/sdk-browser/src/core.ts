@@ -13,8 +13,8 @@ import { watchOutbound } from './watch-outbound.ts'
 import { watchPages } from './watch-pages.ts'
 
 /**
- * An event without the visitor's ids, its time by the device's clock (Unix ms), and whether the caller gave its time. Without an
- * event: a reset, which keeps its place among the events.
+ * An event without the visitor's ids, its time by the device's clock (Unix ms), and whether the caller gave its time.
+ * Without an event: a reset, which keeps its place among the events.
  */
 type Draft = [event: SluiceEvent | undefined, deviceNow: number, isFixed: boolean]
 

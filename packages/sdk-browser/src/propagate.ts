@@ -2,8 +2,8 @@ import { attempt } from './attempt.ts'
 import type { Context } from './types.ts'
 
 /**
- * Adds the header `baggage` with the current ids to the page's requests to these origins, by fetch and XMLHttpRequest, until
- * `signal` is aborted.
+ * Adds the header `baggage` with the current ids to the page's requests to these origins, by fetch and XMLHttpRequest,
+ * until `signal` is aborted.
  */
 export function propagate(origins: readonly string[], context: () => Context, signal: AbortSignal): void {
   /** The header for a request to this address, under the names that @sluice/node reads; '' for none. */

@@ -47,8 +47,8 @@ export interface Options {
   /** Whether clicks on links to other hosts are tracked as `outbound_click`; default false. */
   outbound?: boolean | undefined
   /**
-   * What the SDK does when the browser sends Global Privacy Control or Do Not Track: `no-ids` (default) sends events without
-   * ids and stores nothing, `off` sends nothing, `ignore` changes nothing.
+   * What the SDK does when the browser sends Global Privacy Control or Do Not Track: `no-ids` (default) sends events
+   * without ids and stores nothing, `off` sends nothing, `ignore` changes nothing.
    */
   gpc?: 'no-ids' | 'off' | 'ignore' | undefined
   /** `pending` keeps events in memory until `consent()` is called; default `granted`. */

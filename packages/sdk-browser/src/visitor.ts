@@ -25,8 +25,8 @@ export interface Visitor {
 }
 
 /**
- * The ids of a visitor; tabs with the same storage share them. `isLasting`: whether the visitor gets an anonymous id, which
- * lasts longer than the session.
+ * The ids of a visitor; tabs with the same storage share them. `isLasting`: whether the visitor gets an anonymous id,
+ * which lasts longer than the session.
  */
 export function openVisitor(storage: Storage | undefined, name: string, isLasting: boolean): Visitor {
   /** The data that is not stored, because there is no storage or it is full: it replaces what the storage has. */

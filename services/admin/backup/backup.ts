@@ -52,9 +52,9 @@ const ignore = (): void => undefined
 const silent = { debug: ignore, info: ignore, warn: ignore, error: ignore }
 
 /**
- * Backs an installation up while it runs. The order is what makes the parts fit: the positions of the writers first, so that
- * every event below them is in ClickHouse's part; Postgres after ClickHouse, so that it knows every erasure that ClickHouse's
- * part lacks; the manifest last. Throws, with what to do, when the target is not empty or a part fails.
+ * Backs an installation up while it runs. The order is what makes the parts fit: the positions of the writers first, so
+ * that every event below them is in ClickHouse's part; Postgres after ClickHouse, so that it knows every erasure that
+ * ClickHouse's part lacks; the manifest last. Throws, with what to do, when the target is not empty or a part fails.
  */
 export async function backUp(engines: BackupEngines, options: BackupOptions): Promise<Manifest> {
   const { postgres, clickHouse } = engines
@@ -114,8 +114,8 @@ export async function backUp(engines: BackupEngines, options: BackupOptions): Pr
 }
 
 /**
- * Replaces the dump of Postgres in a backup by one of now, so that a restore knows later erasures and revoked keys. The backup
- * is whole at every moment. Throws when there is no backup of this installation.
+ * Replaces the dump of Postgres in a backup by one of now, so that a restore knows later erasures and revoked keys. The
+ * backup is whole at every moment. Throws when there is no backup of this installation.
  */
 export async function renewPostgres(
   engines: BackupEngines,

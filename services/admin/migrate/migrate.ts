@@ -39,11 +39,11 @@ export interface Migrated {
 }
 
 /**
- * Brings both schemas up to date, creates the log's topics, registers the log, and lets the store's writers continue where
- * those of an earlier build stopped; does nothing where nothing is missing. The first call notes the number of shards of
- * ClickHouse. A `file:` log must not be open. Concurrent calls wait for each other at a lock in Postgres. Throws when
- * this build is too old for a schema, when the number of shards has changed, when that of the log's partitions is no
- * multiple of it, and when ClickHouse has lost the store, unless `acceptLoss`.
+ * Brings both schemas up to date, creates the log's topics, registers the log, and lets the store's writers continue
+ * where those of an earlier build stopped; does nothing where nothing is missing. The first call notes the number of
+ * shards of ClickHouse. A `file:` log must not be open. Concurrent calls wait for each other at a lock in Postgres.
+ * Throws when this build is too old for a schema, when the number of shards has changed, when that of the log's
+ * partitions is no multiple of it, and when ClickHouse has lost the store, unless `acceptLoss`.
  */
 export async function migrate({
   postgres,
@@ -72,8 +72,8 @@ export async function migrate({
 }
 
 /**
- * Whether `servers` have no store although this Postgres knows that `migrate` has made one: the servers are the wrong ones, or
- * have lost their data. Requires the tables of Postgres.
+ * Whether `servers` have no store although this Postgres knows that `migrate` has made one: the servers are the wrong
+ * ones, or have lost their data. Requires the tables of Postgres.
  */
 export async function isStoreLost(postgres: Postgres, servers: readonly ClickHouseAddress[]): Promise<boolean> {
   return (await shardStore(postgres).read()) !== undefined && hasNoStore(servers)
@@ -99,8 +99,9 @@ async function prepareTopics(postgres: Postgres, logUrl: string, shards: number)
 }
 
 /**
- * Deletes the positions of replays if the topic of dead letters was made anew, by this call or before: its letters have not been
- * replayed yet. A restored Postgres may have positions of the former topic, which lie beyond the end of the new one.
+ * Deletes the positions of replays if the topic of dead letters was made anew, by this call or before: its letters have
+ * not been replayed yet. A restored Postgres may have positions of the former topic, which lie beyond the end of the
+ * new one.
  */
 async function forgetReplays(postgres: Postgres, logUrl: string, newTopics: readonly string[]): Promise<void> {
   const deadUrl = deadLetterUrl(logUrl)
@@ -121,8 +122,8 @@ export function newLogPartitions(shards: number): number {
 }
 
 /**
- * Notes the number of shards, registers the log, and gives the store's group of writers the positions of the group that all
- * stores behind the log shared before.
+ * Notes the number of shards, registers the log, and gives the store's group of writers the positions of the group that
+ * all stores behind the log shared before.
  */
 async function prepareLog({
   postgres,
@@ -156,9 +157,9 @@ async function prepareLog({
 }
 
 /**
- * Throws AppError, with what to do, when the partitions of the first of `logs` are not spread evenly over the shards, and when
- * one of them has records before the number of shards is noted: gateways of a store with one server put the ids that they make
- * into any partition, which would be stored on any shard.
+ * Throws AppError, with what to do, when the partitions of the first of `logs` are not spread evenly over the shards,
+ * and when one of them has records before the number of shards is noted: gateways of a store with one server put the
+ * ids that they make into any partition, which would be stored on any shard.
  */
 export async function requireFittingLogs(
   logs: readonly Pick<EventLog, 'partitions' | 'ends'>[],

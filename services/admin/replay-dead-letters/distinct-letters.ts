@@ -13,8 +13,8 @@ export interface DistinctLetters {
 }
 
 /**
- * A writer or a replay that was killed may have published letters twice; without this, each copy would become a dead letter
- * again.
+ * A writer or a replay that was killed may have published letters twice; without this, each copy would become a dead
+ * letter again.
  */
 export function distinctLetters(): DistinctLetters {
   const seen = new Set<string>()

@@ -1,4 +1,5 @@
-// npm run replay-dead-letters [-- --list]: publishes the rows that the writer could not store to the log of events again.
+// npm run replay-dead-letters [-- --list]: publishes the rows that the writer could not store to the log of events
+// again.
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Block } from '@sluice/event-log/block'

@@ -6,11 +6,12 @@ const limits = { batchBytesMax: 8 * 1024 * 1024, batchRowsMax: 10_000, lingerMs:
 const idleMsMaxDefault = 30_000
 
 /**
- * Calls `handle` with every dead letter that has not been replayed yet, up to the present end of the log: later ones wait
- * for the next call, or a row that fails again at once would be read for ever. With `commit`, the letters count as replayed
- * once `handle` has resolved. With `positions`, letters below these count as replayed although the log may have forgotten
- * that: Kafka does so a week after the last replay. Rejects when `handle` does, except for a claim that was lost meanwhile: its
- * letters are handled again, by the next claim. Rejects when no letter arrived for `idleMsMax` (30 s) although some are left.
+ * Calls `handle` with every dead letter that has not been replayed yet, up to the present end of the log: later ones
+ * wait for the next call, or a row that fails again at once would be read for ever. With `commit`, the letters count as
+ * replayed once `handle` has resolved. With `positions`, letters below these count as replayed although the log may
+ * have forgotten that: Kafka does so a week after the last replay. Rejects when `handle` does, except for a claim that
+ * was lost meanwhile: its letters are handled again, by the next claim. Rejects when no letter arrived for `idleMsMax`
+ * (30 s) although some are left.
  */
 export async function readDeadLetters(
   deadLetters: EventLog,

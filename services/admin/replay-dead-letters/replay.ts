@@ -23,10 +23,10 @@ export interface ReplayLogs {
 }
 
 /**
- * Publishes every dead letter that has not been replayed to the partition that it came from. A letter counts as replayed
- * when the log has acknowledged it; after a crash before that it is replayed again, and the writer stores nothing twice.
- * One of several letters with the same rows is published, so a row that still can't be stored becomes one new letter.
- * Throws AppError `unavailable` while a log is unavailable.
+ * Publishes every dead letter that has not been replayed to the partition that it came from. A letter counts as
+ * replayed when the log has acknowledged it; after a crash before that it is replayed again, and the writer stores
+ * nothing twice. One of several letters with the same rows is published, so a row that still can't be stored becomes
+ * one new letter. Throws AppError `unavailable` while a log is unavailable.
  */
 export async function replayDeadLetters(logs: ReplayLogs & { log: EventLog }): Promise<Replayed> {
   const { log, deadLetters, positions } = logs

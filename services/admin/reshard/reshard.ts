@@ -26,8 +26,8 @@ export interface ReshardOptions extends ReshardTarget {
 }
 
 /**
- * Time after the start of a doubling from which on every accepted event is in a partition of its new shard: the gateways know
- * of the doubling, and what they had begun to publish before is in the log, or was not accepted.
+ * Time after the start of a doubling from which on every accepted event is in a partition of its new shard: the
+ * gateways know of the doubling, and what they had begun to publish before is in the log, or was not accepted.
  */
 const eventsPlacedMs = oneShardLeaseMs + 60_000
 
@@ -46,8 +46,8 @@ export async function planReshard(engines: ReshardEngines, options: ReshardOptio
 }
 
 /**
- * Copies the store while all services run; again, what has changed since. Throws, with what to do and nothing changed, when the
- * servers, their disks, the schemas or the log's partitions don't fit.
+ * Copies the store while all services run; again, what has changed since. Throws, with what to do and nothing changed,
+ * when the servers, their disks, the schemas or the log's partitions don't fit.
  */
 export async function copyEvents(engines: ReshardEngines, options: ReshardOptions): Promise<void> {
   await withResharding(engines, options, async (resharding) => {
@@ -66,8 +66,8 @@ export async function copyEvents(engines: ReshardEngines, options: ReshardOption
 }
 
 /**
- * Copies what has changed since `copyEvents`, when nothing can change any more, and lets the new database take the place of the
- * old one. A repeat goes on where a call was cut.
+ * Copies what has changed since `copyEvents`, when nothing can change any more, and lets the new database take the
+ * place of the old one. A repeat goes on where a call was cut.
  */
 export async function finishReshard(engines: ReshardEngines, options: ReshardOptions): Promise<void> {
   const { postgres, logUrl } = engines
@@ -116,8 +116,8 @@ export async function finishReshard(engines: ReshardEngines, options: ReshardOpt
 }
 
 /**
- * Gives up a doubling that is not finished: services use the old database again. Servers that join may be away: they are
- * named with what is left there. A repeat goes on where a call was cut.
+ * Gives up a doubling that is not finished: services use the old database again. Servers that join may be away: they
+ * are named with what is left there. A repeat goes on where a call was cut.
  */
 export async function cancelReshard(engines: ReshardEngines, options: ReshardOptions): Promise<void> {
   const shards = shardStore(engines.postgres)
@@ -175,9 +175,10 @@ async function requireDoubling({ postgres, logUrl }: ReshardEngines, { shards }:
 }
 
 /**
- * Before the gateways knew of the doubling, events may have been placed for the old number of shards only: ids that they made
- * with one shard in any partition, all events by a number of partitions that is no multiple of the new number of shards. Throws,
- * with what to do, while one of these may be in the log, from which it would be stored on the wrong shard.
+ * Before the gateways knew of the doubling, events may have been placed for the old number of shards only: ids that
+ * they made with one shard in any partition, all events by a number of partitions that is no multiple of the new number
+ * of shards. Throws, with what to do, while one of these may be in the log, from which it would be stored on the wrong
+ * shard.
  */
 async function requirePlacedEvents(postgres: Postgres, placedSince: number): Promise<void> {
   const { all } = await watermarkStore(postgres).completeUntil()

@@ -54,9 +54,9 @@ const ignore = (): void => undefined
 const silent = { debug: ignore, info: ignore, warn: ignore, error: ignore }
 
 /**
- * Restores a backup into empty engines. Everything that can be checked is checked before the first change, and ClickHouse's
- * part is restored and read whole under another name; it gets its own name last, so that no service can answer from what
- * is half restored. Throws, with what to do; a failure before that moment leaves ClickHouse as it was.
+ * Restores a backup into empty engines. Everything that can be checked is checked before the first change, and
+ * ClickHouse's part is restored and read whole under another name; it gets its own name last, so that no service can
+ * answer from what is half restored. Throws, with what to do; a failure before that moment leaves ClickHouse as it was.
  */
 export async function restore(engines: RestoreEngines, options: RestoreOptions): Promise<Restored> {
   const { postgres, clickHouse, blobs } = engines
@@ -69,7 +69,8 @@ export async function restore(engines: RestoreEngines, options: RestoreOptions):
   requireKeyOf(manifest, options)
   await clickHouse.requirePieces(places.length)
   await requireEmpty(engines, clickHouseOnly)
-  // After a reshard, Postgres has the new number of shards: a store from before it would be refused once it is restored.
+  // After a reshard, Postgres has the new number of shards: a store from before it would be refused once it is
+  // restored.
   if (clickHouseOnly) await shardStore(postgres).requireSame(places.length)
   // New topics have as many partitions as those of the backup had, at least.
   const partitions = Math.max(newLogPartitions(places.length), manifest.lanes.live.next.length)
@@ -136,8 +137,8 @@ export async function restore(engines: RestoreEngines, options: RestoreOptions):
 }
 
 /**
- * Migrates the restored databases to this build, and records the backup. Throws an Error that says what to do; all data is
- * restored by then.
+ * Migrates the restored databases to this build, and records the backup. Throws an Error that says what to do; all data
+ * is restored by then.
  */
 export async function finishRestore(
   { postgres, clickHouseUrl, logUrl }: Pick<RestoreEngines, 'postgres' | 'clickHouseUrl' | 'logUrl'>,
@@ -151,7 +152,8 @@ export async function finishRestore(
       kind: clickHouse.base === null ? 'full' : 'incremental',
       target,
       startedAt: new Date(at),
-      // The manifest does not contain the time of its end. With the time of the restore, the alert on old backups would not fire.
+      // The manifest does not contain the time of its end. With the time of the restore, the alert on old backups would
+      // not fire.
       finishedAt: new Date(at),
     })
   } catch (error) {
@@ -213,8 +215,8 @@ async function planLanes(logUrl: string, { lanes, clickHouse }: Manifest): Promi
       }
     }),
   )
-  // Where one partition shows that the topics were made anew, the positions of the backup mean nothing in the others either. The
-  // writers read all of them, and store nothing twice.
+  // Where one partition shows that the topics were made anew, the positions of the backup mean nothing in the others
+  // either. The writers read all of them, and store nothing twice.
   if (!planned.some(({ isNew }) => isNew)) return planned
   return planned.map(({ url, state, losses }) => ({ url, losses, offsets: firstOffsets(state) }))
 }

@@ -26,8 +26,9 @@ export interface SplitList {
  * Finds the items of `{"events": [...]}` without parsing them, so that they can be parsed one by one: a body of 10 MiB
  * takes up to 600 MB when it is parsed as a whole (`[[[[…`, `{},{},…`). The items may turn out not to be JSON.
  *
- * Throws 400 for more separators or items than 2,000 events have; `separatorsMax` is another limit, for a body whose items were
- * counted before. An item with more brackets and commas than an event may have bytes is replaced by a 413 error.
+ * Throws 400 for more separators or items than 2,000 events have; `separatorsMax` is another limit, for a body whose
+ * items were counted before. An item with more brackets and commas than an event may have bytes is replaced by a 413
+ * error.
  */
 export function splitList(bytes: Buffer, separatorsMax: number = eventLimits.batchEventsMax): SplitList {
   const skeleton: string[] = []
@@ -79,9 +80,9 @@ export function splitList(bytes: Buffer, separatorsMax: number = eventLimits.bat
 }
 
 /**
- * A value of the parsed skeleton, with the digits of its integers: `[n]` is parsed anew from the bytes of the n-th item.
- * `parseExactly` recurses, so that one item of thousands of nested lists must not be part of what is parsed for another.
- * Throws AppError for an item that can't be parsed.
+ * A value of the parsed skeleton, with the digits of its integers: `[n]` is parsed anew from the bytes of the n-th
+ * item. `parseExactly` recurses, so that one item of thousands of nested lists must not be part of what is parsed for
+ * another. Throws AppError for an item that can't be parsed.
  */
 export function parseItemExactly(value: unknown, { items }: SplitList): unknown {
   const item = Array.isArray(value) ? items[value[0] as number] : undefined

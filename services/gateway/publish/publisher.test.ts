@@ -68,7 +68,7 @@ function createPublisher(
   metrics: Metrics,
   clock: Pick<SynchronizedClock, 'latest'> = exactClock,
 ) {
-  const publisher = publishing.createPublisher(log, publishing.publishAccount(metrics), clock)
+  const publisher = publishing.createPublisher(log, publishing.createPublishState(metrics), clock)
   return {
     publish: (events: readonly EncodedEvent[], receivedAt = Date.now()) => publisher.publish(events, receivedAt),
   }

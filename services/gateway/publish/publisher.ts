@@ -26,8 +26,8 @@ export interface Publisher {
 }
 
 /**
- * Bytes for each partition with which a publish starts without waiting for further requests. A broker and its clients pay for
- * each block, whatever its size: with 100 partitions, a publish of 512 KiB would make blocks of 10 events.
+ * Bytes for each partition with which a publish starts without waiting for further requests. A broker and its clients
+ * pay for each block, whatever its size: with 100 partitions, a publish of 512 KiB would make blocks of 10 events.
  */
 const flushBytesPerPartition = 64 * 1024
 /** Longest time, for each partition, for which the next publish collects requests while another one is in flight. */
@@ -52,7 +52,7 @@ const answerMsMax = 2_400
 const publishTimeoutMs = { max: 1_900, min: 500 }
 
 /** State that the publishers of a process share: metrics, and the limit of unacknowledged bytes. */
-export interface PublishAccount {
+export interface PublishState {
   published: Counter
   failed: Counter
   seconds: Histogram
@@ -60,9 +60,9 @@ export interface PublishAccount {
 }
 
 /** Registers the metrics of publishes; to be called once for each process. */
-export function publishAccount(metrics: Metrics): PublishAccount {
+export function createPublishState(metrics: Metrics): PublishState {
   const registers = [metrics]
-  const account: PublishAccount = {
+  const state: PublishState = {
     published: new Counter({
       name: 'sluice_gateway_events_published_total',
       help: 'Events acknowledged by the log.',
@@ -85,10 +85,10 @@ export function publishAccount(metrics: Metrics): PublishAccount {
     help: 'Accepted, not yet acknowledged by the log.',
     registers,
     collect() {
-      this.set(account.unacknowledgedBytes)
+      this.set(state.unacknowledgedBytes)
     },
   })
-  return account
+  return state
 }
 
 interface PendingRequest {
@@ -103,15 +103,15 @@ interface PendingRequest {
 
 /**
  * Coalesces concurrent requests into one publish, which starts at once after an idle time, otherwise within a few
- * milliseconds. A request settles when the publish with its events does, or earlier when its events are durable and those of others
- * are not yet: a partition that refuses writes costs no request whose events are in others.
+ * milliseconds. A request settles when the publish with its events does, or earlier when its events are durable and
+ * those of others are not yet: a partition that refuses writes costs no request whose events are in others.
  */
 export function createPublisher(
   log: PublishLog,
-  account: PublishAccount,
+  state: PublishState,
   clock: Pick<SynchronizedClock, 'latest'>,
 ): Publisher {
-  const { published, failed, seconds } = account
+  const { published, failed, seconds } = state
   let pending: PendingRequest[] = []
   let pendingBytes = 0
   /** Encoder of the pending requests. */
@@ -163,7 +163,7 @@ export function createPublisher(
       const rejected = requests
       requests = []
       for (const { bytes, reject } of rejected) {
-        account.unacknowledgedBytes -= bytes
+        state.unacknowledgedBytes -= bytes
         reject(error)
       }
     } finally {
@@ -183,7 +183,7 @@ export function createPublisher(
     // Read after the acknowledgement.
     const latest = clock.latest()
     for (const request of requests) {
-      account.unacknowledgedBytes -= request.bytes
+      state.unacknowledgedBytes -= request.bytes
       settleRequest(request, latest)
     }
   }
@@ -195,14 +195,14 @@ export function createPublisher(
 
   function enqueue(events: readonly EncodedEvent[], receivedAt: number, partitionCount: number): Promise<void> {
     // The size of these events is known only after they are encoded, so that one request may exceed the limit.
-    if (account.unacknowledgedBytes >= unacknowledgedBytesMax) {
+    if (state.unacknowledgedBytes >= unacknowledgedBytesMax) {
       return Promise.reject(unavailable('too many bytes wait for the log'))
     }
     // A late request would be answered 503 after its publish, so it is not published.
     if (isLate(receivedAt, clock.latest())) return Promise.reject(tooLate())
     encoder ??= blockEncoder({ partitions: partitionCount, defaultPartition: flushNumber++ % partitionCount })
     const { bytes, partitions: requestPartitions } = encoder.add(events)
-    account.unacknowledgedBytes += bytes
+    state.unacknowledgedBytes += bytes
     const sender = sampledSpan()
     if (sender !== undefined && senders.length < causesMax) senders.push(sender)
     return new Promise((resolve, reject) => {

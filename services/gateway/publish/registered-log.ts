@@ -11,19 +11,20 @@ import type { PublishLog } from './publisher.ts'
 
 /**
  * The log of a gateway, which publishes nothing to a log that Postgres does not know: its events would be missing in
- * answers whose `complete_until` includes them, until a writer reads it (docs/decisions/017-freshness.md). Neither does it
- * publish to a log whose partitions are not spread evenly over the shards (docs/decisions/042-shards.md).
+ * answers whose `complete_until` includes them, until a writer reads it (docs/decisions/017-freshness.md). Neither does
+ * it publish to a log whose partitions are not spread evenly over the shards (docs/decisions/042-shards.md).
  */
 export interface RegisteredLog extends PublishLog {
   /** Ends the service when the log can't be used; looks again while Postgres or the log is away. */
   guard: Component
   /**
-   * Reads again and again whether there is still one shard. Ends the service when its partitions, whose number it read at its
-   * start, can't be spread over the shards that there are or will be: with the present number it may be started again.
+   * Reads again and again whether there is still one shard. Ends the service when its partitions, whose number it read
+   * at its start, can't be spread over the shards that there are or will be: with the present number it may be started
+   * again.
    */
   watch: Component
-  /** Whether ClickHouse has several shards, or may have or get them: that there is one has not been read lately. */
-  maySpread: () => boolean
+  /** False only while Postgres has said lately that there is one shard, and that no further ones are being added. */
+  mayHaveSeveralShards: () => boolean
 }
 
 const defaultWatchMs = 5_000
@@ -36,7 +37,7 @@ export function registeredLog(
   { leaseMs = oneShardLeaseMs, watchMs = defaultWatchMs } = {},
 ): RegisteredLog {
   let isChecked = false
-  /** Until then (`performance.now()`) there is one shard. */
+  /** `performance.now()` until which the last reading, one shard, may be relied on. */
   let oneShardUntil = -Infinity
 
   async function readShards(): Promise<Shards | undefined> {
@@ -78,8 +79,9 @@ export function registeredLog(
         })
       },
     }),
-    maySpread: () => performance.now() >= oneShardUntil,
-    // The publisher asks until it gets the number: this is before the first publish, which may be before the guard's.
+    mayHaveSeveralShards: () => performance.now() >= oneShardUntil,
+    // The publisher calls this function before its first publish, which may be before `guard` has run: so the check is
+    // made here too.
     partitions: async () => {
       await check().catch((error: unknown) => {
         throw isRetryable(error) ? error : unavailable(internalMessage(error))

@@ -41,8 +41,8 @@ const payloadFields: Readonly<Record<MessageType, 'properties' | 'traits' | unde
 }
 
 /**
- * Fields that are mapped or not stored. `writeKey` is a secret. `sentAt` and `_metadata` differ between the copies of one
- * message. `integrations` tells Segment where to send the message.
+ * Fields that are mapped or not stored. `writeKey` is a secret. `sentAt` and `_metadata` differ between the copies of
+ * one message. `integrations` tells Segment where to send the message.
  */
 const takenFields: readonly string[] = [
   'type',
@@ -66,11 +66,11 @@ const utmNames: readonly (readonly [member: string, property: string])[] = [
 ]
 
 /**
- * Maps a message to an event in the form of `POST /collect` (docs/http-interface.md#segment-mapping). `siteId`: the site of
- * the key. `routeType`: the call of the path; undefined in a batch, where each message has its own `type`.
+ * Maps a message to an event in the form of `POST /collect` (docs/http-interface.md#segment-mapping). `siteId`: the
+ * site of the key. `routeType`: the call of the path; undefined in a batch, where each message has its own `type`.
  *
- * Fields that are neither mapped nor dropped become properties. Throws an AppError (400) for a message without a valid type,
- * and for fields with wrong types that the validation of the event could not find after the mapping.
+ * Fields that are neither mapped nor dropped become properties. Throws an AppError (400) for a message without a valid
+ * type, and for fields with wrong types that the validation of the event could not find after the mapping.
  */
 export function mapMessage(value: unknown, siteId: string, routeType?: MessageType): MappedMessage {
   if (!isObject(value)) throw invalidFormat('a message must be a JSON object')
@@ -250,8 +250,8 @@ function moveText(
 }
 
 /**
- * Stores the other fields of the message as properties of the same name. When a property has that name, or the name of one of
- * the field's members, the field is stored as `_message.<name>`, so that neither replaces the other.
+ * Stores the other fields of the message as properties of the same name. When a property has that name, or the name of
+ * one of the field's members, the field is stored as `_message.<name>`, so that neither replaces the other.
  */
 function keepRest(
   rest: ReadonlyMap<string, unknown>,
@@ -267,8 +267,8 @@ function keepRest(
     // A page call repeats its name and category among its properties.
     if (value === null || (properties.has(name) && properties.get(name) === value)) continue
     let kept = name
-    // The prefix gets longer until the name is free, because a property may be called `_message` as well; or until the name
-    // is too long for a property, for which the event is refused.
+    // The prefix gets longer until the name is free, because a property may be called `_message` as well; or until the
+    // name is too long for a property, for which the event is refused.
     for (let prefix = '_message'; !isTooLong(kept) && taken.isTaken(kept); prefix = `_${prefix}`) {
       kept = `${prefix}.${name}`
     }

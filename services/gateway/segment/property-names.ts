@@ -1,9 +1,9 @@
 /**
- * Names of properties, of which objects are flattened later. A name is taken, too, if it may equal a member of one of them, or
- * one of them a member of it.
+ * Names of properties, of which objects are flattened later. A name is taken, too, if it may equal a member of one of
+ * them, or one of them a member of it.
  *
- * Names are in the order of their UTF-16 units, where an object's members stand together: a sender may choose tens of thousands
- * of names, and hundreds of others to be compared with them.
+ * Names are in the order of their UTF-16 units, where an object's members stand together: a sender may choose tens of
+ * thousands of names, and hundreds of others to be compared with them.
  */
 export class PropertyNames {
   private readonly sorted: string[]

@@ -9,9 +9,9 @@ import { hasRoundedId, mapMessage } from './map-message.ts'
 
 /**
  * The messages of a batch of Segment's API, `{"batch": [...], "context"?: {...}}`, as events of a site. Members of the
- * batch's context are added to each message whose context lacks them; the other fields are about the request and are ignored.
- * Throws AppError 400 if the list is missing, empty or too long, and 413 if the context is too large for so many messages: it is
- * mapped and validated with each.
+ * batch's context are added to each message whose context lacks them; the other fields are about the request and are
+ * ignored. Throws AppError 400 if the list is missing, empty or too long, and 413 if the context is too large for so
+ * many messages: it is mapped and validated with each.
  */
 export function readMessages(bytes: Buffer, siteId: string): BatchEvents {
   const body = bodyOf(parseJson(bytes))

@@ -41,8 +41,8 @@ export function segmentMessageHandler(
 }
 
 /**
- * POST /v1/batch: accepts valid messages even if others are invalid. Answers 200 once the log has acknowledged their events,
- * and 400 if no message is valid (docs/http-interface.md#segment-answers).
+ * POST /v1/batch: accepts valid messages even if others are invalid. Answers 200 once the log has acknowledged their
+ * events, and 400 if no message is valid (docs/http-interface.md#segment-answers).
  */
 export function segmentBatchHandler(acceptBatch: AcceptBatch) {
   return async (request: ApiRequest): Promise<HandlerResult> => {

@@ -1,7 +1,7 @@
+import { requireWritableSite } from '@sluice/access/require-writable-site'
 import type { SiteLookup } from '@sluice/access/sites'
-import { writableSite } from '@sluice/access/writable-site'
 import { operations } from '@sluice/api/operations'
-import { alertLimits, type AlertSettings, type CreateAlertBody } from '@sluice/contracts/alerts'
+import { alertDefaults, alertLimits, type AlertSettings, type CreateAlertBody } from '@sluice/contracts/alerts'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { conflict } from '@sluice/runtime/errors'
@@ -14,7 +14,8 @@ import { requireFittingCondition, requireFittingConfig } from './require-fitting
 
 /**
  * POST /api/v1/alerts: makes a rule, with a secret that only this response shows if it posts to a webhook and the body
- * has none. Throws 409 for a site that has as many as it may, and the errors of `checkTarget` and `writableSite`.
+ * has none. Throws 409 for a site that has as many as it may, and the errors of `checkTarget` and
+ * `requireWritableSite`.
  */
 export function createAlertRoute({
   sites,
@@ -30,7 +31,7 @@ export function createAlertRoute({
     requireFittingCondition(body.condition)
     requireFittingConfig(type, config, { canSendEmail })
     if (config.url !== undefined) await checkTarget(config.url, 'notification_config.url')
-    await writableSite(sites, { credential, signal }, siteId)
+    await requireWritableSite(sites, { credential, signal }, siteId)
     const made = type === 'webhook' && config.secret === undefined ? { secret: newSecret() } : {}
     const rule = await alertRules.create(
       {
@@ -52,7 +53,7 @@ export function createAlertRoute({
 }
 
 function toSettings(body: CreateAlertBody): AlertSettings {
-  const { name, description = null, condition, for: duration = '0s', cooldown = '1h' } = body
-  const { no_data = 'zero', enabled = true } = body
+  const { name, description = null, condition, enabled = true } = body
+  const { for: duration, cooldown, no_data } = { ...alertDefaults, ...body }
   return { name, description, condition, for: duration, cooldown, no_data, enabled }
 }

@@ -1,13 +1,12 @@
 import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
 import { operations } from '@sluice/api/operations'
 import { previewOf } from '@sluice/contracts/alert-preview'
-import type { AlertTrigger } from '@sluice/contracts/alert-state'
-import { alertLimits, type PreviewAlertBody } from '@sluice/contracts/alerts'
+import { alertDefaults, alertLimits } from '@sluice/contracts/alerts'
 import { measureAlertSeries } from '@sluice/event-store/alerts/alert-series'
 import { alertSpecOf, readsBeforeMs } from '@sluice/event-store/alerts/alert-spec'
 import { measureOptionsOf } from '@sluice/event-store/alerts/measure-alert'
 import type { Route } from '@sluice/http/route'
-import { durationMs } from '@sluice/runtime/durations'
+import { triggerOf } from '@sluice/postgres/alert-judgements'
 import { type AnalysisRunners, type FieldText, handleAnalysis, runAnalysis } from '../run-analysis.ts'
 import { requireFittingCondition } from './require-fitting-fields.ts'
 
@@ -39,7 +38,7 @@ export function previewAlertRoute({
     requireFittingCondition(condition)
     const { conversion_event: conversionEvent } = await readableSite(sites, { credential, signal }, siteId)
 
-    const trigger = triggerOf(body)
+    const trigger = triggerOf({ ...alertDefaults, ...body })
     const spec = alertSpecOf(condition, { siteId, environment }, conversionEvent)
     const completeUntilMs = completeUntil(receivedAt - previewMs - readsBeforeMs(spec))
     // The workers judge no minute before its end is complete either; 0 is not known, before any writer has reported.
@@ -57,10 +56,4 @@ export function previewAlertRoute({
     )
     return { ...previewOf(trigger, series), complete_until: completeUntilMs }
   })
-}
-
-function triggerOf(body: PreviewAlertBody): AlertTrigger {
-  const { condition, for: duration = '0s', cooldown = '1h', no_data: noData = 'zero' } = body
-  const { operator, threshold } = condition
-  return { operator, threshold, forMs: durationMs(duration) ?? 0, cooldownMs: durationMs(cooldown) ?? 0, noData }
 }

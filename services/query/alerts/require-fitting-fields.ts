@@ -14,8 +14,8 @@ export function requireFittingCondition({ metric, operator, threshold, event_typ
 }
 
 /**
- * Throws 400 for a configuration that does not go with the type of notifications, or an e-mail that this server can't send
- * (docs/http-interface.md#alert-notifications).
+ * Throws 400 for a configuration that does not go with the type of notifications, or an e-mail that this server can't
+ * send (docs/http-interface.md#alert-notifications).
  */
 export function requireFittingConfig(
   type: NotificationType,

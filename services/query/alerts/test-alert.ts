@@ -5,8 +5,8 @@ import { notFound } from '@sluice/runtime/errors'
 import type { AlertDeps } from './alert-deps.ts'
 
 /**
- * POST /api/v1/alerts/:rule_id/test: hands a notification to the workers, as if the rule fired with its last value. Throws
- * 404 for a missing or hidden rule.
+ * POST /api/v1/alerts/:rule_id/test: hands a notification to the workers, as if the rule fired with its last value.
+ * Throws 404 for a missing or hidden rule.
  */
 export function testAlertRoute({ alertRules, clock }: Pick<AlertDeps, 'alertRules' | 'clock'>): Route {
   return handle(operations.testAlert, async ({ params: { rule_id: ruleId }, credential, log }) => {

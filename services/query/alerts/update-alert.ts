@@ -14,8 +14,8 @@ import { sealAlertTarget } from './alert-target.ts'
 import { requireFittingCondition, requireFittingConfig } from './require-fitting-fields.ts'
 
 /**
- * PUT /api/v1/alerts/:rule_id: fields left out keep their value. Throws 404 for a missing or hidden rule, 409 when somebody
- * else changed it at the same time, and the errors of `checkTarget`.
+ * PUT /api/v1/alerts/:rule_id: fields left out keep their value. Throws 404 for a missing or hidden rule, 409 when
+ * somebody else changed it at the same time, and the errors of `checkTarget`.
  */
 export function updateAlertRoute(deps: AlertDeps): Route {
   const { alertRules, secrets, clock } = deps

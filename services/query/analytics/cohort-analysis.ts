@@ -8,8 +8,8 @@ import { type AnalysisRunners, cohortTooLarge, handleAnalysis, runAnalysis } fro
 import { toCompletableRow } from './retention-rows.ts'
 
 /**
- * GET /api/v1/analytics/cohorts (docs/http-interface.md#cohort-analysis): the users of a cohort that return, week by week
- * from their entry.
+ * GET /api/v1/analytics/cohorts (docs/http-interface.md#cohort-analysis): the users of a cohort that return, week by
+ * week from their entry.
  */
 export function cohortAnalysisRoute({
   eventReader,

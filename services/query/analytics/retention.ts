@@ -11,8 +11,8 @@ import { toCompletableRow, toRetentionRow } from './retention-rows.ts'
 const tooManyUsers: FieldText = { field: 'site_id', reason: 'has more users than one answer may count' }
 
 /**
- * GET /api/v1/analytics/retention (docs/http-interface.md#retention): the new users of each week, and those of them that
- * return in the weeks after it.
+ * GET /api/v1/analytics/retention (docs/http-interface.md#retention): the new users of each week, and those of them
+ * that return in the weeks after it.
  */
 export function retentionRoute({
   eventReader,

@@ -1,5 +1,5 @@
+import { requireWritableSite } from '@sluice/access/require-writable-site'
 import type { SiteLookup } from '@sluice/access/sites'
-import { writableSite } from '@sluice/access/writable-site'
 import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
@@ -8,8 +8,8 @@ import { newId } from '@sluice/runtime/ids'
 import { toCohortResource } from './cohort-resource.ts'
 
 /**
- * POST /api/v1/cohorts: creates a cohort and registers its site (docs/http-interface.md#new-sites). Throws 409 for a site that
- * has as many as it may, and the errors of `writableSite`.
+ * POST /api/v1/cohorts: creates a cohort and registers its site (docs/http-interface.md#new-sites). Throws 409 for a
+ * site that has as many as it may, and the errors of `requireWritableSite`.
  */
 export function createCohortRoute({
   sites,
@@ -21,7 +21,7 @@ export function createCohortRoute({
   return handle(operations.createCohort, async ({ body, credential, signal, log }) => {
     const { site_id: siteId, name, description = null, criteria } = body
     log({ site_id: siteId })
-    await writableSite(sites, { credential, signal }, siteId)
+    await requireWritableSite(sites, { credential, signal }, siteId)
     const cohortId = newId('coh')
     const record = await cohorts.create({ cohortId, siteId, settings: { name, description, criteria } })
     log({ cohort_id: cohortId })

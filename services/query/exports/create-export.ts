@@ -1,5 +1,5 @@
+import { requireWritableSite } from '@sluice/access/require-writable-site'
 import type { SiteLookup } from '@sluice/access/sites'
-import { writableSite } from '@sluice/access/writable-site'
 import { operations } from '@sluice/api/operations'
 import type { CreateExportBody, ExportSpec } from '@sluice/contracts/exports'
 import { allowsSite, type Environment, grants } from '@sluice/contracts/scopes'
@@ -22,9 +22,9 @@ export interface CreateExportDeps {
 }
 
 /**
- * POST /api/v1/exports: hands an export to the workers, or a schedule that makes one at each of its times. Throws 400 for
- * fields that don't go together, 403 for a type that the key may not read, 404 for a cohort of another site, and the errors
- * of `writableSite`.
+ * POST /api/v1/exports: hands an export to the workers, or a schedule that makes one at each of its times. Throws 400
+ * for fields that don't go together, 403 for a type that the key may not read, 404 for a cohort of another site, and
+ * the errors of `requireWritableSite`.
  */
 export function createExportRoute({ sites, cohorts, exports, clock }: CreateExportDeps): Route {
   return handle(operations.createExport, async ({ body, credential, signal, log }) => {
@@ -37,7 +37,7 @@ export function createExportRoute({ sites, cohorts, exports, clock }: CreateExpo
     if (!allowsSite(credential.siteIds, siteId)) throw siteNotAllowed()
     // Before the site is registered: a refused request registers none.
     if (cohortId !== undefined && !(await cohorts.find(cohortId, [siteId]))) throw notFound('Cohort')
-    await writableSite(sites, { credential, signal }, siteId)
+    await requireWritableSite(sites, { credential, signal }, siteId)
 
     const exportId = newId('exp')
     const record = await exports.create(

@@ -8,8 +8,8 @@ import { internalMessage, notFound } from '@sluice/runtime/errors'
 import { visibleExport } from './visible-export.ts'
 
 /**
- * DELETE /api/v1/exports/:export_id: deletes an export, or a schedule with its runs, and the files. A worker that is writing
- * one finds its lease gone. Throws 404 for a missing or hidden export.
+ * DELETE /api/v1/exports/:export_id: deletes an export, or a schedule with its runs, and the files. A worker that is
+ * writing one finds its lease gone. Throws 404 for a missing or hidden export.
  */
 export function deleteExportRoute({
   exports,

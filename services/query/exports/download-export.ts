@@ -13,8 +13,9 @@ import { visibleExport } from './visible-export.ts'
 const retryAfterSeconds = 5
 
 /**
- * GET /api/v1/exports/:export_id/download: the file of an export, or of a schedule's latest completed run. Throws 404 for a
- * missing or hidden export, 409 as long as there is no file or when there will be none, and 410 after it was removed.
+ * GET /api/v1/exports/:export_id/download: the file of an export, or of a schedule's latest completed run. Throws 404
+ * for a missing or hidden export, 409 as long as there is no file or when there will be none, and 410 after it was
+ * removed.
  */
 export function downloadExportRoute({
   exports,

@@ -9,8 +9,8 @@ import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { visibleImport } from './visible-import.ts'
 
 /**
- * POST /api/v1/imports/:import_id/cancel: cancels an import, and returns a finished one as it is. Throws 404 for a missing
- * or hidden one.
+ * POST /api/v1/imports/:import_id/cancel: cancels an import, and returns a finished one as it is. Throws 404 for a
+ * missing or hidden one.
  */
 export function cancelImportRoute({
   imports,

@@ -1,7 +1,7 @@
 import type { Credential } from '@sluice/access/credential'
 import type { KeyStore } from '@sluice/access/keys'
+import { requireWritableSite } from '@sluice/access/require-writable-site'
 import type { SiteLookup } from '@sluice/access/sites'
-import { writableSite } from '@sluice/access/writable-site'
 import { operations } from '@sluice/api/operations'
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import { importLimits, type ImportType } from '@sluice/contracts/imports'
@@ -40,9 +40,9 @@ const retryAfterSeconds = 10
  * POST /api/v1/imports: streams a file into segments in the blob store and queues its import. A refused upload leaves
  * neither blobs nor rows.
  *
- * Throws 429 before the body is read when the key has four uploads under way; then the errors of `Upload.receive` and of
- * the file (`writeSegments`); then, because the fields may follow the file, those of `currentCredential`, 403 for the type, 400
- * for the header, and the errors of `writableSite`.
+ * Throws 429 before the body is read when the key has four uploads under way; then the errors of `Upload.receive` and
+ * of the file (`writeSegments`); then, because the fields may follow the file, those of `currentCredential`, 403 for
+ * the type, 400 for the header, and the errors of `requireWritableSite`.
  */
 export function createImportRoute({ keys, sites, imports, blobs, clock, limits }: CreateImportDeps): Route {
   const { uploads } = imports
@@ -63,7 +63,7 @@ export function createImportRoute({ keys, sites, imports, blobs, clock, limits }
       const current = await currentCredential(keys, credential, clock.now())
       requireType(type, current)
       recordParser(stored.layout, type)
-      await writableSite(sites, { credential: current, signal }, siteId)
+      await requireWritableSite(sites, { credential: current, signal }, siteId)
       const { sha256 } = stored
       const segments = stored.segments.map((segment) => ({ ...segment, object: segmentName(importId, segment.n) }))
       const created = { importId, siteId, environment, type, keyId, sha256, segments, createdAt: receivedAt }
@@ -94,8 +94,8 @@ function requireType(type: ImportType, { scopes }: Credential): void {
 }
 
 /**
- * Stores the import. A connection that breaks leaves open whether Postgres has stored it, or is still to do so: the first
- * transaction that ends the upload decides. While the outcome is unknown, the file is kept.
+ * Stores the import. A connection that breaks leaves open whether Postgres has stored it, or is still to do so: the
+ * first transaction that ends the upload decides. While the outcome is unknown, the file is kept.
  */
 async function queue(
   imports: Imports,

@@ -5,8 +5,8 @@ import { grants } from '@sluice/contracts/scopes'
 import { insufficientScope, invalidApiKey, keyOfWebPages } from '@sluice/runtime/errors'
 
 /**
- * The credential with the rights that its key has at `now` (Unix ms). Throws 401 for a key that is revoked or has expired,
- * 403 for one that may make no imports any more, as the checks before the handler do.
+ * The credential with the rights that its key has at `now` (Unix ms). Throws 401 for a key that is revoked or has
+ * expired, 403 for one that may make no imports any more, as the checks before the handler do.
  */
 export async function currentCredential(
   keys: Pick<KeyStore, 'find'>,

@@ -30,7 +30,8 @@ export function rotateKeyRoute({ keys }: { keys: Pick<KeyStore, 'rotate' | 'find
         return { replacement: made.stored, oldExpiresAt: new Date(receivedAt + overlap) }
       })
       const record = await rotation.catch(async (error: unknown) => {
-        // The connection may break after Postgres has committed: then the new key, which only this process knows, is stored.
+        // The connection may break after Postgres has committed: then the new key, which only this process knows, is
+        // stored.
         const hash = made?.stored.hash
         const stored = hash !== undefined && isRetryable(error) ? await findSoon(keys, hash) : undefined
         if (!stored) throw error

@@ -8,8 +8,8 @@ const routes = ['/', '/signin', '/sites/{*rest}', '/settings/{*rest}']
 const assetsPath = '/assets/'
 
 /**
- * The dashboard: one page at all its routes, and the files that the page loads. `collectUrl`: the origin that takes events,
- * to which the page may send one too; undefined: the page's own.
+ * The dashboard: one page at all its routes, and the files that the page loads. `collectUrl`: the origin that takes
+ * events, to which the page may send one too; undefined: the page's own.
  */
 export function dashboardPages({ shell, assets }: DashboardFiles, collectUrl: string | undefined): Page[] {
   const shellHeaders = {

@@ -3,8 +3,8 @@ import type { SessionResource } from '@sluice/contracts/session'
 import type { Client } from '@sluice/http/route'
 
 /**
- * The rights of a session or a key, with the end of both (Unix ms; null: never). Without a `collectUrl`, the origin that
- * the client uses takes events too.
+ * The rights of a session or a key, with the end of both (Unix ms; null: never). Without a `collectUrl`, the origin
+ * that the client uses takes events too.
  */
 export function toSessionResource(
   { keyId, scopes, name, environment, siteIds }: Credential,

@@ -11,8 +11,8 @@ import { newId } from '@sluice/runtime/ids'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 
 /**
- * DELETE /api/v1/sites/:site_id: removes a site with its cohorts, webhooks, alert rules, imports and exports, and erases its
- * events and users, as an erasure of kind `site`. Throws 404 for an unknown or hidden site.
+ * DELETE /api/v1/sites/:site_id: removes a site with its cohorts, webhooks, alert rules, imports and exports, and
+ * erases its events and users, as an erasure of kind `site`. Throws 404 for an unknown or hidden site.
  */
 export function deleteSiteRoute({
   sites,

@@ -6,8 +6,8 @@ import type { ErasureStore } from '@sluice/postgres/erasures'
 import { notFound } from '@sluice/runtime/errors'
 
 /**
- * GET /api/v1/sites/:site_id/erasures/:erasure_id: shows an erasure, also one of a site that is deleted. Throws 404 for a
- * missing or hidden one.
+ * GET /api/v1/sites/:site_id/erasures/:erasure_id: shows an erasure, also one of a site that is deleted. Throws 404 for
+ * a missing or hidden one.
  */
 export function getErasureRoute({ erasures }: { erasures: Pick<ErasureStore, 'find'> }): Route {
   return handle(

@@ -3,8 +3,8 @@ import { invalidFormat } from '@sluice/runtime/errors'
 const numbers: ReadonlySet<string> = new Set(['start_date', 'end_date', 'limit', 'offset'])
 
 /**
- * Converts parameters in JSON to those of a query string: dates, limits and offsets may be numbers, `exact` a boolean, and null
- * means absent. Throws 400 for a query that is no object.
+ * Converts parameters in JSON to those of a query string: dates, limits and offsets may be numbers, `exact` a boolean,
+ * and null means absent. Throws 400 for a query that is no object.
  */
 export function parametersOf(query: unknown): Readonly<Record<string, unknown>> {
   if (typeof query !== 'object' || query === null || Array.isArray(query)) {

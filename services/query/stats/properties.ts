@@ -5,8 +5,8 @@ import type { Route } from '@sluice/http/route'
 import { type AnalysisRunners, handleAnalysis, runAnalysis, siteTooLarge } from '../run-analysis.ts'
 
 /**
- * `GET /api/v1/properties` (docs/http-interface.md#seen-properties): names and values that conditions can choose from.
- * Throws 400, 404 `Site not found`, ClickHouseError.
+ * `GET /api/v1/properties` (docs/http-interface.md#observed-properties): names and values that conditions can choose
+ * from. Throws 400, 404 `Site not found`, ClickHouseError.
  */
 export function propertiesRoute({ eventReader, sites }: { eventReader: AnalysisRunners; sites: ReadableSites }): Route {
   return handleAnalysis(operations.properties, eventReader, async ({ query, credential, receivedAt, log }, signal) => {

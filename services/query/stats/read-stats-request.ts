@@ -55,8 +55,8 @@ export function readStatsRequest(
 }
 
 /**
- * The range of a request: dates take precedence over the period; a range without an end ends at `now`, one without a start
- * has the length of the period (24 h by default). Throws 400 for an empty range.
+ * The range of a request: dates take precedence over the period; a range without an end ends at `now`, one without a
+ * start has the length of the period (24 h by default). Throws 400 for an empty range.
  */
 export function rangeOf(parameters: Pick<StatsParameters, 'start_date' | 'end_date' | 'period'>, now: number): Range {
   const { start_date: startDate, end_date: endDate, period = '24h' } = parameters

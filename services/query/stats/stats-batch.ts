@@ -19,7 +19,7 @@ import { type StatsDeps, statsResult, statsSpec } from './stats.ts'
 type BatchRequest = Pick<ApiRequest, 'receivedAt' | 'credential' | 'signal' | 'log'>
 
 /** Called with each result that a batch keeps until its end. */
-type HoldResult = (result: QueryResult<object>) => void
+type CountResult = (result: QueryResult<object>) => void
 
 /** A query that may be evaluated, or the entry of one that may not. */
 type ReadQuery = { statsRequest: StatsRequest; spec: RequestedStats } | { entry: BatchEntry }
@@ -28,9 +28,9 @@ type ReadQuery = { statsRequest: StatsRequest; spec: RequestedStats } | { entry:
 const concurrencyMax = 4
 
 /**
- * `POST /api/v1/stats/batch` (docs/http-interface.md#stats-batch): 200 with `results`, in the order of the queries. Each
- * of them counts against the rate limit of queries; one that fails does not affect the others. Queries about the same
- * sessions share a statement.
+ * `POST /api/v1/stats/batch` (docs/http-interface.md#stats-batch): 200 with `results`, in the order of the queries.
+ * Each of them counts against the rate limit of queries; one that fails does not affect the others. Queries about the
+ * same sessions share a statement.
  */
 export function statsBatchRoute(deps: StatsDeps): Route {
   async function readQuery(query: unknown, request: BatchRequest, signal: AbortSignal): Promise<ReadQuery> {
@@ -50,42 +50,42 @@ export function statsBatchRoute(deps: StatsDeps): Route {
     const asked = queries.length
     await request.consume(asked)
     const read = await Promise.all(queries.map((query) => readQuery(query, request, signal)))
-    // A question that was refused may hold megabytes; the statements of the others may take a minute.
+    // A query that was refused may hold megabytes; the statements of the others may take a minute.
     queries.length = 0
-    // Taken before the first statement runs: a question may share one that was begun long before its own turn.
-    const questions = read.map((query) =>
+    // Taken before the first statement runs: a query may share one that was begun long before its own turn.
+    const planned = read.map((query) =>
       'entry' in query ? query : { ...query, completeUntilMs: deps.completeUntil(earliestRead(query.spec)) },
     )
     const withSharedStatement = shareStatements(read.flatMap((query) => ('entry' in query ? [] : [query.spec])))
     let entries = 0
-    let answered = 0
-    let held = 0
+    let answeredCharacters = 0
+    let heldCharacters = 0
     const requireRoom = (): void => {
       if (entries > statsLimits.batchEntriesMax) throw tooMany(`${statsLimits.batchEntriesMax} entries`)
-      if (Math.max(answered, held) > statsLimits.batchCharactersMax) {
+      if (Math.max(answeredCharacters, heldCharacters) > statsLimits.batchCharactersMax) {
         throw tooMany(`${statsLimits.batchCharactersMax} characters of text`)
       }
     }
-    const hold: HoldResult = ({ rows }) => {
-      held += charactersOf(rows)
+    const countResult: CountResult = ({ rows }) => {
+      heldCharacters += charactersOf(rows)
       requireRoom()
     }
-    const sharingDeps = { ...deps, eventReader: sharedRunner(deps.eventReader, hold) }
+    const sharingDeps = { ...deps, eventReader: sharedRunner(deps.eventReader, countResult) }
     const limit = concurrencyLimit(concurrencyMax)
     const results = await Promise.all(
-      questions.map(async (query) => {
+      planned.map(async (query) => {
         if ('entry' in query) return query.entry
         const { statsRequest, completeUntilMs } = query
         const spec = withSharedStatement(query.spec)
-        const questionDeps = { ...sharingDeps, completeUntil: () => completeUntilMs }
+        const queryDeps = { ...sharingDeps, completeUntil: () => completeUntilMs }
         return limit(async (): Promise<BatchEntry> => {
           try {
             requireRoom()
-            const data = await statsResult(spec, statsRequest, { credential, receivedAt, signal }, questionDeps)
+            const data = await statsResult(spec, statsRequest, { credential, receivedAt, signal }, queryDeps)
             const listed = entriesOf(data)
             entries += listed.length
-            // Apart from the results: questions that share a result repeat its texts.
-            answered += charactersOf(listed)
+            // Apart from the results: queries that share a result repeat its texts.
+            answeredCharacters += charactersOf(listed)
             requireRoom()
             return { success: true, data }
           } catch (error) {
@@ -99,7 +99,7 @@ export function statsBatchRoute(deps: StatsDeps): Route {
   })
 }
 
-/** All entries of a batch are in memory until the last question is answered. */
+/** All entries of a batch are in memory until the last query is answered. */
 function entriesOf({ breakdown = [], compare }: StatsResult): BreakdownEntry[] {
   return [...breakdown, ...(compare?.breakdown ?? [])]
 }
@@ -131,19 +131,20 @@ function failedEntry(error: unknown, request: BatchRequest): BatchEntry {
 }
 
 /**
- * Runners that are one runner, by which equal statements run once. All callers must be one. Results are kept for the questions
- * that are yet to begin: `hold` is called with each, and a result for which it throws is let go.
+ * Returns the same runner for every caller, so that equal statements run once. All calls must be of one request.
+ * Results are kept for the queries of the request that are yet to begin: `count` is called with each result, and one
+ * for which it throws is not kept.
  */
-function sharedRunner(runners: AnalysisRunners, hold: HoldResult): AnalysisRunners {
+function sharedRunner(runners: AnalysisRunners, count: CountResult): AnalysisRunners {
   let shared: QueryRunner | undefined
-  return { ...runners, as: (caller) => (shared ??= deduplicatingRunner(holdingRunner(runners.as(caller), hold))) }
+  return { ...runners, as: (caller) => (shared ??= deduplicatingRunner(countingRunner(runners.as(caller), count))) }
 }
 
-function holdingRunner(runner: QueryRunner, hold: HoldResult): QueryRunner {
+function countingRunner(runner: QueryRunner, count: CountResult): QueryRunner {
   return {
     query: async <Row>(...query: Parameters<QueryRunner['query']>) => {
       const result = await runner.query<Row & object>(...query)
-      hold(result)
+      count(result)
       return result
     },
   }

@@ -1,5 +1,5 @@
+import { requireWritableSite } from '@sluice/access/require-writable-site'
 import type { SiteLookup } from '@sluice/access/sites'
-import { writableSite } from '@sluice/access/writable-site'
 import { operations } from '@sluice/api/operations'
 import { webhookLimits } from '@sluice/contracts/webhooks'
 import { handle } from '@sluice/http/handle'
@@ -12,8 +12,8 @@ import type { WebhookDeps } from './webhook-deps.ts'
 import { toWebhookResource } from './webhook-resource.ts'
 
 /**
- * POST /api/v1/webhooks: makes a webhook, with a secret that only this response shows unless the body has one. Throws 409
- * for a site that has as many as it may, and the errors of `checkTarget` and `writableSite`.
+ * POST /api/v1/webhooks: makes a webhook, with a secret that only this response shows unless the body has one. Throws
+ * 409 for a site that has as many as it may, and the errors of `checkTarget` and `requireWritableSite`.
  */
 export function createWebhookRoute({
   sites,
@@ -26,7 +26,7 @@ export function createWebhookRoute({
     const { site_id: siteId, url, events, active = true, secret, summary_interval: summaryInterval = '1d' } = body
     log({ site_id: siteId })
     await checkTarget(url, 'url')
-    await writableSite(sites, { credential, signal }, siteId)
+    await requireWritableSite(sites, { credential, signal }, siteId)
     const made = secret === undefined ? { secret: newSecret() } : {}
     const now = clock.now()
     const record = await webhooks.create(

@@ -7,8 +7,8 @@ import { visibleWebhook, type WebhookDeps } from './webhook-deps.ts'
 import { toDeliveryResource } from './webhook-resource.ts'
 
 /**
- * GET /api/v1/webhooks/:webhook_id/deliveries/:delivery_id: a delivery with what its receiver gets. Throws 404 for a missing
- * or hidden webhook, and for a delivery that is not its own or older than 30 days.
+ * GET /api/v1/webhooks/:webhook_id/deliveries/:delivery_id: a delivery with what its receiver gets. Throws 404 for a
+ * missing or hidden webhook, and for a delivery that is not its own or older than 30 days.
  */
 export function getDeliveryRoute({ webhooks }: Pick<WebhookDeps, 'webhooks'>): Route {
   return handle(operations.getDelivery, async ({ params, credential, log }) => {

@@ -5,8 +5,8 @@ import { notFound } from '@sluice/runtime/errors'
 import { visibleWebhook, type WebhookDeps } from './webhook-deps.ts'
 
 /**
- * POST …/deliveries/:delivery_id/replay: sends a delivery again at once, whatever its status, under its own id. Throws 404
- * for a missing or hidden webhook, and for a delivery that is not its own or older than 30 days.
+ * POST …/deliveries/:delivery_id/replay: sends a delivery again at once, whatever its status, under its own id. Throws
+ * 404 for a missing or hidden webhook, and for a delivery that is not its own or older than 30 days.
  */
 export function replayDeliveryRoute({ webhooks, clock }: WebhookDeps): Route {
   return handle(operations.replayDelivery, async ({ params, credential, log }) => {

@@ -7,9 +7,9 @@ import type { WebhookDeps } from './webhook-deps.ts'
 import { toWebhookResource } from './webhook-resource.ts'
 
 /**
- * POST /api/v1/webhooks/:webhook_id/rotate-secret: makes a secret, which only this response holds; deliveries are signed
- * with the old one as well until the end of the overlap. Throws 404 for a missing or hidden webhook, and 409 while the secret before
- * an earlier rotation signs: of three secrets, receivers may know any.
+ * POST /api/v1/webhooks/:webhook_id/rotate-secret: makes a secret, which only this response holds; deliveries are
+ * signed with the old one as well until the end of the overlap. Throws 404 for a missing or hidden webhook, and 409
+ * while the secret before an earlier rotation signs: of three secrets, receivers may know any.
  */
 export function rotateWebhookSecretRoute({ webhooks, secrets, clock }: WebhookDeps): Route {
   return handle(operations.rotateWebhookSecret, async ({ params, body: { overlap }, credential, log }) => {

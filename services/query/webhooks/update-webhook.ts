@@ -10,8 +10,8 @@ import { visibleWebhook, type WebhookDeps } from './webhook-deps.ts'
 import { toWebhookResource } from './webhook-resource.ts'
 
 /**
- * PUT /api/v1/webhooks/:webhook_id: fields left out keep their value; `active: true` clears `disabled_at`. Throws 404 for a
- * missing or hidden webhook, and the errors of `checkTarget`.
+ * PUT /api/v1/webhooks/:webhook_id: fields left out keep their value; `active: true` clears `disabled_at`. Throws 404
+ * for a missing or hidden webhook, and the errors of `checkTarget`.
  */
 export function updateWebhookRoute({ webhooks, secrets, clock, checkTarget }: WebhookDeps): Route {
   return handle(operations.updateWebhook, async ({ params, body, credential, log }) => {

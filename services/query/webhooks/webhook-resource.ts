@@ -4,8 +4,8 @@ import type { DeliveryRecord } from '@sluice/postgres/webhooks'
 import type { SecretBox } from '@sluice/runtime/secret-box'
 
 /**
- * Converts a stored webhook to its form in responses at `now`; times are in Unix ms. The URL is empty when it was stored with
- * another SLUICE_SECRETS_KEY.
+ * Converts a stored webhook to its form in responses at `now`; times are in Unix ms. The URL is empty when it was
+ * stored with another SLUICE_SECRETS_KEY.
  */
 export function toWebhookResource(
   endpoint: Endpoint,

@@ -259,7 +259,8 @@ test('a rule that ClickHouse never answers keeps no other rule of its site from 
     expect(await rules.find(ruleId, null)).toMatchObject({ lastError: expect.stringContaining('not answered in time') })
   }
 
-  // Two of them are tried in each minute, in turn; those that are known to fail are in no statement that measures several.
+  // Two of them are tried in each minute, in turn; those that are known to fail are in no statement that measures
+  // several.
   const tried = (): number[] => statements.splice(0).map((statement) => windowOf(statement) / minuteMs)
   tried()
   expect(await runAt(2)).toBe(3)

@@ -40,8 +40,8 @@ const unansweredText = 'The condition was not answered in time: choose a shorter
  * One unit of a site's alert rules: it judges them for the newest minute before which everything accepted can be read
  * (docs/alerts.md). Minutes that passed meanwhile, because no worker ran or the writers lagged, are never judged.
  *
- * A group that ClickHouse does not answer, because its statement needs more than the server has, keeps no other group from being
- * judged: it is measured last from then on, and has failed when other groups were answered.
+ * A group that ClickHouse does not answer, because its statement needs more than the server has, keeps no other group
+ * from being judged: it is measured last from then on, and has failed when other groups were answered.
  *
  * While the writers lag, states stand, but a number of events that is greater than its threshold already fires: late
  * events can only raise it.
@@ -104,9 +104,9 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
         judgements.push(...judged.map(({ ruleId, revision }) => ({ ruleId, revision, ...measured })))
       }
       const known = unansweredRules.get(siteId) ?? []
-      const { usual, last } = divide(groupBySpec(due, site?.settings), known)
+      const { usual, last } = splitUnanswered(groupBySpec(due, site?.settings), known)
       const groups = [...usual, ...last]
-      const away: RuleGroup[] = []
+      const triedInVain: RuleGroup[] = []
       let [tried, answered, unansweredInRow] = [0, 0, 0]
       const together = await measureRuleGroups(usual, minute, runner, metrics)
       for (const group of groups) {
@@ -114,8 +114,8 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
         const measured = together.get(group) ?? (await measureRuleGroup(group, minute, runner, metrics))
         lease.signal.throwIfAborted()
         tried += 1
-        if (measured === 'away') {
-          away.push(group)
+        if (measured === 'unanswered') {
+          triedInVain.push(group)
           unansweredInRow += 1
           continue
         }
@@ -125,7 +125,7 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
         if (clock.now() >= storeAt) await store()
       }
       // Those that were tried now are measured after the others the next time.
-      const unanswered = [...groups.slice(Math.max(tried, usual.length)), ...away]
+      const unanswered = [...groups.slice(Math.max(tried, usual.length)), ...triedInVain]
       // Rules that are judged early are some of a site's: what is known of the others stays.
       const ofOthers = known.filter((id) => due.every(({ ruleId }) => ruleId !== id))
       const ids = [...ofOthers, ...unanswered.flatMap(({ rules: [rule] }) => rule?.ruleId ?? [])]
@@ -134,7 +134,7 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
       const areUsualTried = tried >= usual.length
       // ClickHouse answered other groups: the conditions of these ones need too much.
       if (answered > 0)
-        for (const group of areUsualTried ? unanswered : away)
+        for (const group of areUsualTried ? unanswered : triedInVain)
           judgeGroup(group, { measured: { outcome: 'failed' }, error: unansweredText })
       await store()
       return areUsualTried && (answered > 0 || unanswered.length === 0)
@@ -145,7 +145,7 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
 }
 
 /** The groups without one of these rules, and those with one, in the order of the rules: they are to be measured last. */
-function divide(
+function splitUnanswered(
   groups: readonly RuleGroup[],
   ruleIds: readonly string[] = [],
 ): { usual: readonly RuleGroup[]; last: readonly RuleGroup[] } {

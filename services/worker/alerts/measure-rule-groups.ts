@@ -1,8 +1,8 @@
 import { environments } from '@sluice/contracts/scopes'
 import { measureAlert } from '@sluice/event-store/alerts/measure-alert'
 import { isMeasuredTogether, measureTogether } from '@sluice/event-store/alerts/measure-together'
-import { refusedPatternPath } from '@sluice/event-store/conditions'
-import { ClickHouseError, isOfLoad, QueryTooLargeError } from '@sluice/event-store/errors'
+import { refusedPatternPath, refusedPatternReason } from '@sluice/event-store/conditions'
+import { ClickHouseError, isServerOutOfMemory, QueryTooLargeError } from '@sluice/event-store/errors'
 import type { QueryRunner } from '@sluice/event-store/query-runner'
 import type { Judgement } from '@sluice/postgres/alert-judgements'
 import { isRetryable } from '@sluice/runtime/errors'
@@ -42,20 +42,20 @@ export async function measureRuleGroups(
   return measured
 }
 
-/** Measures one rule group; `away`: ClickHouse did not answer, and nothing is known. */
+/** Measures one rule group; `unanswered`: ClickHouse did not answer, and nothing is known. */
 export async function measureRuleGroup(
   { spec, options }: RuleGroup,
   minute: number,
   runner: QueryRunner,
   metrics: AlertMetrics,
-): Promise<Pick<Judgement, 'measured' | 'error'> | 'away'> {
+): Promise<Pick<Judgement, 'measured' | 'error'> | 'unanswered'> {
   try {
     const measured = await measureAlert(spec, minute, options, runner)
     metrics.evaluations.inc({ result: 'measured' })
     return { measured }
   } catch (error) {
     const text = failureText(error, spec.filter)
-    if (text === undefined && isRetryable(error)) return 'away'
+    if (text === undefined && isRetryable(error)) return 'unanswered'
     metrics.evaluations.inc({ result: 'failed' })
     return { measured: { outcome: 'failed' }, error: text ?? 'Internal server error' }
   }
@@ -63,9 +63,12 @@ export async function measureRuleGroup(
 
 /** The error that users read; undefined: the failure is not caused by their rule. */
 function failureText(error: unknown, filter: Parameters<typeof refusedPatternPath>[1] = []): string | undefined {
-  if (error instanceof QueryTooLargeError || (error instanceof ClickHouseError && error.isOfSize && !isOfLoad(error))) {
+  if (
+    error instanceof QueryTooLargeError ||
+    (error instanceof ClickHouseError && error.isTooLarge && !isServerOutOfMemory(error))
+  ) {
     return 'The condition asks for more than one evaluation may read: choose a shorter window, or a filter with fewer events'
   }
   const path = refusedPatternPath(error, filter)
-  return path === undefined ? undefined : `condition.filter.${path} is no regular expression that ClickHouse takes`
+  return path === undefined ? undefined : `condition.filter.${path} ${refusedPatternReason}`
 }

@@ -42,9 +42,9 @@ const logIntervalMs = 600_000
 const idPrefix = 'canary-'
 
 /**
- * Sends the event of this interval, and polls ClickHouse every half second for the acknowledged events until all are found or
- * the interval is nearly over. An event counts as lost when a poll after its deadline does not find it. While ClickHouse does
- * not answer, no event counts as lost.
+ * Sends the event of this interval, and polls ClickHouse every half second for the acknowledged events until all are
+ * found or the interval is nearly over. An event counts as lost when a poll after its deadline does not find it. While
+ * ClickHouse does not answer, no event counts as lost.
  */
 export function canaryUnit(deps: CanaryUnitDeps): (job: unknown, lease: Lease) => Promise<UnitResult> {
   const { siteId, sender, deadlineMs = defaultDeadlineMs, store, reader, metrics, clock, logger, stopping } = deps

@@ -27,11 +27,11 @@ const erasuresPerStatementMax = 100
 /**
  * One step of an erasure. Each can be repeated: a worker that dies in the middle leaves it to the next one.
  *
- * `tombstone`: from here on no insert stores what the erasure selects, except those that were under way; they are waited
- * for, so that everything there is has been stored when it is counted. `delete`: the rows of all erasures that are counted
- * are deleted at once, because each deletion rewrites a column of every part that it concerns. `verify`: the rows are counted
- * until none is left, whatever else ClickHouse deletes; what it leaves is deleted again. Export files that may hold such
- * rows go last, when nothing can write new ones.
+ * `tombstone`: from here on no insert stores what the erasure selects, except those that were under way; they are
+ * waited for, so that everything there is has been stored when it is counted. `delete`: the rows of all erasures that
+ * are counted are deleted at once, because each deletion rewrites a column of every part that it concerns. `verify`:
+ * the rows are counted until none is left, whatever else ClickHouse deletes; what it leaves is deleted again. Export
+ * files that may hold such rows go last, when nothing can write new ones.
  */
 export function erasureUnit(deps: ErasureUnitDeps): (job: ErasureRecord, lease: Lease) => Promise<UnitResult> {
   const { erasures, eraser, expireExports, clock, deleteEveryMs } = deps

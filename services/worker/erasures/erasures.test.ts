@@ -507,7 +507,8 @@ test('an erasure that was taken once more after its end is completed as it was',
   const site = newId('site')
   await startWorker()
   const { erasureId, ...erasure } = await completed(await request(site, { user_id: 'ada' }))
-  // As the workers of an earlier build may leave it. A worker that has completed it still ends its lease, and the due time.
+  // As the workers of an earlier build may leave it. A worker that has completed it still ends its lease, and the due
+  // time.
   const taken = rig.postgres.db
     .updateTable('erasures')
     .set({ status: 'processing', due_at: new Date() })

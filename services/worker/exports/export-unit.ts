@@ -6,7 +6,7 @@ import { partBytes } from '@sluice/blobs/part-bytes'
 import type { Criteria, Filter } from '@sluice/contracts/conditions'
 import { type EventKey, exportLimits } from '@sluice/contracts/exports'
 import type { ByteResult } from '@sluice/event-store/client'
-import { refusedPatternPath } from '@sluice/event-store/conditions'
+import { refusedPatternPath, refusedPatternReason } from '@sluice/event-store/conditions'
 import { clickHouseCode, ClickHouseError, exceedsLimit, QueryTooLargeError } from '@sluice/event-store/errors'
 import type { ExportReader } from '@sluice/event-store/exports/export-reader'
 import type { ExportSlice } from '@sluice/event-store/exports/source'
@@ -70,9 +70,9 @@ interface ReadSlice extends Omit<ExportSlice, 'rows'> {
 }
 
 /**
- * One unit of an export's work: the next pieces of the file, or all of a file that can't be resumed. A piece is as many slices
- * as make a part; it counts once it is recorded under the lease. A unit whose worker dies is repeated from the last recorded
- * key, and its parts are written again.
+ * One unit of an export's work: the next pieces of the file, or all of a file that can't be resumed. A piece is as many
+ * slices as make a part; it counts once it is recorded under the lease. A unit whose worker dies is repeated from the
+ * last recorded key, and its parts are written again.
  */
 export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lease) => Promise<UnitResult> {
   const { exports, reader, blobs, clock, metrics, unitMs = unitMsDefault } = deps
@@ -86,8 +86,9 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
   }
 
   /**
-   * Whether everything that was answered 202 before the export is stored, which is looked at before the first byte: a file that
-   * lacks events would look complete. A run by time of receipt ends at a `complete_until`, up to which all is stored.
+   * Whether everything that was answered 202 before the export is stored, which is looked at before the first byte: a
+   * file that lacks events would look complete. A run by time of receipt ends at a `complete_until`, up to which all is
+   * stored.
    */
   async function isStored({ createdAt, receivedFrom, uploadId }: ExportRecord, signal: AbortSignal): Promise<boolean> {
     if (receivedFrom !== null || uploadId !== null) return true
@@ -204,10 +205,10 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
   }
 
   /**
-   * Removes what is written of a file from a full disk, and begins the file anew when there is room: half-written files that
-   * wait would leave no room for each other.
+   * Removes what is written of a file from a full disk, and begins the file anew when there is room: half-written files
+   * that wait would leave no room for each other.
    */
-  async function giveWay(job: ExportRecord, lease: Lease): Promise<UnitResult> {
+  async function restartWithoutRoom(job: ExportRecord, lease: Lease): Promise<UnitResult> {
     // The file may have been begun in this unit, after `job` was read.
     const upload = uploadOf((await exports.find(job.exportId, null)) ?? job)
     // The parts are removed before a new file is begun, because a full disk takes none.
@@ -239,7 +240,7 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
       if (!(await isStored(job, lease.signal)))
         return { next: clock.now() + pauseMs, log: { waits: 'for the writers' } }
       if (!(await hasRoom(blobs, 0))) {
-        if (job.afterKey !== null) return await giveWay(job, lease)
+        if (job.afterKey !== null) return await restartWithoutRoom(job, lease)
         // A file that is written in one unit may have left parts without a record when that unit was interrupted.
         const upload = uploadOf(job)
         if (upload) await blobs.abortParts(upload)
@@ -251,7 +252,7 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
       return await writePieces(job, opened, lease)
     } catch (error) {
       if (error instanceof LeaseLost || lease.signal.aborted) await removeDeleted(job, lease)
-      else if (error instanceof DiskNearlyFull) return giveWay(job, lease)
+      else if (error instanceof DiskNearlyFull) return restartWithoutRoom(job, lease)
       else if (error instanceof AppError && error.code === 'conflict') {
         // The upload has ended, or another worker has replaced a part since it was recorded: the file begins anew.
         if (job.restarts >= restartsMax)
@@ -273,11 +274,10 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
 
 /** Why a statement with a pattern that ClickHouse refuses failed, for users; undefined: it failed for another reason. */
 function refusedPatternText(error: unknown, filter: Filter = [], criteria?: Criteria): string | undefined {
-  const reason = 'is no regular expression that ClickHouse takes'
   const filterPath = refusedPatternPath(error, filter)
-  if (filterPath !== undefined) return `filter.${filterPath} ${reason}`
+  if (filterPath !== undefined) return `filter.${filterPath} ${refusedPatternReason}`
   const criteriaPath = criteria && refusedPatternPath(error, criteria)
-  return criteriaPath === undefined ? undefined : `criteria.${criteriaPath} of the cohort ${reason}`
+  return criteriaPath === undefined ? undefined : `criteria.${criteriaPath} of the cohort ${refusedPatternReason}`
 }
 
 function uploadOf({ object, uploadId }: Pick<ExportRecord, 'object' | 'uploadId'>): Upload | undefined {

@@ -29,8 +29,8 @@ export function fileFrame({ format, csv_safe: isCsvSafe }: ExportSpec, columns: 
 }
 
 /**
- * Whether the file may be written in pieces that follow one another: gzip as members, which every reader joins. Readers of
- * `zstd` stop after the first frame (node's does, without an error), and a Parquet file has its index at the end.
+ * Whether the file may be written in pieces that follow one another: gzip as members, which every reader joins. Readers
+ * of `zstd` stop after the first frame (node's does, without an error), and a Parquet file has its index at the end.
  */
 export function isResumable({ type, format, compression }: ExportSpec): boolean {
   return type === 'events' && format !== 'parquet' && compression !== 'zstd'

@@ -29,8 +29,8 @@ const completeWaitMsMax = 60_000
 const waitMs = 1_000
 
 /**
- * One unit of a schedule's work: its next run. Occurrences that have passed meanwhile, because no worker ran or the first
- * one was in the past, are this one run.
+ * One unit of a schedule's work: its next run. Occurrences that have passed meanwhile, because no worker ran or the
+ * first one was in the past, are this one run.
  */
 export function scheduleUnit(
   deps: ScheduleUnitDeps,

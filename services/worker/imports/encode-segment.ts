@@ -62,8 +62,8 @@ interface RowEncoder {
 }
 
 /**
- * Reads a segment (`writeSegments`), and validates and encodes its records as `/collect` does. The same segment and task
- * make the same rows. Throws what `readSegment` and `recordParser` throw.
+ * Reads a segment (`writeSegments`), and validates and encodes its records as `/collect` does. The same segment and
+ * task make the same rows. Throws what `readSegment` and `recordParser` throw.
  */
 export async function* encodeSegment(
   content: AsyncIterable<Uint8Array>,

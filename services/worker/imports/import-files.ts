@@ -28,14 +28,14 @@ interface Files {
 }
 
 /**
- * Removes the files that nobody needs: segments of imports that have ended, whose workers or queries usually remove them;
- * errors 30 days after the end; all files of uploads that became no import, blobs whose writer died, and what killed
- * checks of the store have left, a day after the last write. Any number of processes may do so at once.
+ * Removes the files that nobody needs: segments of imports that have ended, whose workers or queries usually remove
+ * them; errors 30 days after the end; all files of uploads that became no import, blobs whose writer died, and what
+ * killed checks of the store have left, a day after the last write. Any number of processes may do so at once.
  */
 export async function removeUnneededFiles({ blobs, imports, clock }: ImportFilesDeps): Promise<void> {
   const now = clock.now()
   for (const [importId, files] of await listFiles(blobs)) {
-    const names = unneeded(files, await imports.find(importId, null), now)
+    const names = unneededNames(files, await imports.find(importId, null), now)
     if (names.length > 0) await blobs.remove(names)
   }
   for await (const { startedAt, ...upload } of blobs.listUploads()) {
@@ -59,7 +59,7 @@ async function listFiles(blobs: Pick<BlobStore, 'list'>): Promise<Map<string, Fi
   return found
 }
 
-function unneeded({ segments, errors, newestAt }: Files, record: ImportRecord | undefined, now: number): string[] {
+function unneededNames({ segments, errors, newestAt }: Files, record: ImportRecord | undefined, now: number): string[] {
   if (record === undefined) return newestAt < now - orphanMs ? [...segments, ...errors] : []
   if (record.finishedAt === null) return []
   return record.finishedAt.getTime() < now - errorsKeptMs ? [...segments, ...errors] : segments

@@ -46,9 +46,9 @@ const dayMs = 86_400_000
  * One unit of an import's work: its next segment, or its end once all segments are done.
  *
  * The rows of a segment are published (events) or inserted (users) first, then its progress and the import's counts are
- * stored in one transaction, under the lease. So a segment whose worker dies is repeated whole, and stores nothing twice: its
- * rows are the same ones. An import is completed when the writers have stored its last block; its segments are removed just
- * before, as every one of them is recorded by then.
+ * stored in one transaction, under the lease. So a segment whose worker dies is repeated whole, and stores nothing
+ * twice: its rows are the same ones. An import is completed when the writers have stored its last block; its segments
+ * are removed just before, as every one of them is recorded by then.
  */
 export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lease) => Promise<UnitResult> {
   const { imports, blobs, backfill, clock, metrics } = deps
@@ -66,7 +66,7 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
     // Before the file, which nothing would close if this throws.
     const task = await taskOf(deps, job)
     const content = await openBlob(blobs, segment.object, signal)
-    if (content === undefined) return failWithout(segment, lease)
+    if (content === undefined) return failForMissingSegment(segment, lease)
     const pace = deps.pace.startUnit()
     const { processed, failed, errors } = await deps.encoder.encode(content, task, (batch) =>
       store(batch, pace, signal),
@@ -112,7 +112,7 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
     return name
   }
 
-  async function failWithout({ firstLine }: ImportSegment, lease: Lease): Promise<UnitResult> {
+  async function failForMissingSegment({ firstLine }: ImportSegment, lease: Lease): Promise<UnitResult> {
     const text =
       `The uploaded file is no longer there from line ${firstLine} on. ` +
       'Import it again: events that are stored already are not stored twice.'
@@ -174,8 +174,8 @@ async function taskOf(
 }
 
 /**
- * Throws while events would be placed on other shards than by the hash of their ids. Asked before each publish, because that may
- * have waited for long.
+ * Throws while events would be placed on other shards than by the hash of their ids. Asked before each publish, because
+ * that may have waited for long.
  */
 async function requirePlacement({
   backfill,

@@ -6,14 +6,15 @@ import type { ImportMetrics } from './metrics.ts'
 /** Live rows may wait this long, in ms, while rows of imports are published. */
 const liveWaitMsMax = 300
 /**
- * Longest wait of a unit of work for live rows, over all its batches: where live rows always wait longer, imports must come
- * to their end, too, and those of other sites get their turn after each unit. The writers store what is published with what
- * live rows leave free.
+ * Longest wait of a unit of work for live rows, over all its batches: where live rows always wait longer, imports must
+ * come to their end, too, and those of other sites get their turn after each unit. The writers store what is published
+ * with what live rows leave free.
  */
 const patienceMs = 30_000
 /**
- * A unit ends when the writers have stored nothing of a full backfill log for this long: imports of users must get their turn, too. It
- * waits on while the writers store something, because a repeat publishes the rows of its segment again.
+ * A unit ends when the writers have stored nothing of a full backfill log for this long: imports of users must get
+ * their turn, too. It waits on while the writers store something, because a repeat publishes the rows of its segment
+ * again.
  */
 const stalledMsMax = 30_000
 /** Rows and bytes that the backfill log may hold and that are not stored yet. */
@@ -36,8 +37,8 @@ export class WritersStalled extends Error {
 /** The pace of one unit of work. */
 export interface UnitPace {
   /**
-   * Resolves once these blocks may be published, or when `signal` aborts. Throws AppError `unavailable` while the log is, and
-   * WritersStalled when the backfill log has no room and the writers store nothing for 30 s.
+   * Resolves once these blocks may be published, or when `signal` aborts. Throws AppError `unavailable` while the log
+   * is, and WritersStalled when the backfill log has no room and the writers store nothing for 30 s.
    */
   waitUntilClear(blocks: readonly Block[], options: { signal: AbortSignal }): Promise<void>
 }

@@ -21,8 +21,8 @@ const pollMs = 60_000
 
 /**
  * Deletes the events of each site that are older than its `retention_days`, and removes deleted rows from the disk, at
- * midnight and at noon (UTC). With many sites each unit deletes those of some, when ClickHouse has done the ones before.
- * The predicate is what makes repeats harmless.
+ * midnight and at noon (UTC). With many sites each unit deletes those of some, when ClickHouse has done the ones
+ * before. The predicate is what makes repeats harmless.
  */
 export function retentionUnit({
   sites,

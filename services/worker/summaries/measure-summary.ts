@@ -4,8 +4,8 @@ import type { QueryRunner } from '@sluice/event-store/query-runner'
 import { evaluateStats } from '@sluice/event-store/stats/evaluate-stats'
 
 /**
- * Measures a period as GET /api/v1/stats does. Counts are exact, because a summary marks no estimates. Throws what evaluateStats
- * throws.
+ * Measures a period as GET /api/v1/stats does. Counts are exact, because a summary marks no estimates. Throws what
+ * evaluateStats throws.
  */
 export async function measureSummary(scope: EventScope, runner: QueryRunner): Promise<EventSummary> {
   const valueOf = async (metric: 'unique_users' | 'unique_sessions' | 'bounce_rate'): Promise<number> =>

@@ -9,8 +9,8 @@ export interface AttemptDeps {
 }
 
 /**
- * One attempt to deliver, at `now` (Unix ms), signed anew. Every failure of the receiver is an outcome. An abort of `signal`
- * rejects, and so does a URL or secret that can't be decrypted, which is not the receiver's fault.
+ * One attempt to deliver, at `now` (Unix ms), signed anew. Every failure of the receiver is an outcome. An abort of
+ * `signal` rejects, and so does a URL or secret that can't be decrypted, which is not the receiver's fault.
  */
 export async function attempt(
   { outbound, secrets }: AttemptDeps,

@@ -7,9 +7,9 @@ import { endpointsOfOtherKey } from './metrics.ts'
 const intervalMs = 60_000
 
 /**
- * Stores anew, with the present SLUICE_SECRETS_KEY, what is stored with the previous one, and says when the previous one is
- * needed no longer, or that neither opens what is stored. It goes on doing so: a process that is not restarted yet still
- * stores with the previous key.
+ * Stores anew, with the present SLUICE_SECRETS_KEY, what is stored with the previous one, and says when the previous
+ * one is needed no longer, or that neither opens what is stored. It goes on doing so: a process that is not restarted
+ * yet still stores with the previous key.
  */
 export function secretsResealing(
   { postgres, secrets }: Pick<WorkerEngines, 'postgres' | 'secrets'>,

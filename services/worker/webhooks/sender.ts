@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto'
-import { LeaseLost, leaseMs } from '@sluice/leases/lease-table'
+import { LeaseLost, leaseWorkMsMax } from '@sluice/leases/lease-table'
 import type { LeaseMetrics } from '@sluice/leases/metrics'
 import { takeLoop } from '@sluice/leases/take-loop'
 import type { AttemptResult } from '@sluice/outbound/outbound'
@@ -9,8 +9,8 @@ import { internalMessage, isRetryable } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import type { Component } from '@sluice/runtime/supervisor'
 import { attempt, type AttemptDeps } from './attempt.ts'
-import { judgeAttempt } from './judge-attempt.ts'
 import type { DeliveryMetrics } from './metrics.ts'
+import { judgeAttempt } from './retry-schedule.ts'
 
 export interface SenderOptions extends AttemptDeps {
   queue: DeliveryQueue
@@ -27,14 +27,13 @@ export interface SenderOptions extends AttemptDeps {
 /** Attempts of this process at a time, and of those the ones of failing endpoints. */
 const attemptsMax = 256
 const failingMax = attemptsMax / 2
-/** An attempt begins and is recorded within this time after the take, before another worker takes the delivery. */
-const expiryMs = leaseMs - 5_000
 /** The pause between attempts to record while Postgres is away. */
 const retryMs = 1_000
 
 /**
- * Sends the deliveries that are due: looks for them each second, and as soon as attempts have ended. Any number of processes
- * may do so. A stop takes nothing more, waits 5 s for the attempts under way, aborts them and gives them back, within 7 s.
+ * Sends the deliveries that are due: looks for them each second, and as soon as attempts have ended. Any number of
+ * processes may do so. A stop takes nothing more, waits 5 s for the attempts under way, aborts them and gives them
+ * back, within 7 s.
  */
 export function deliverySender(options: SenderOptions): Component {
   const { queue, clock, logger, stopping } = options
@@ -84,7 +83,7 @@ async function sendOne(
   const { clock, logger, metrics, leases } = options
   const ended = new AbortController()
   const expired = new AbortController()
-  void clock.sleep(expiryMs - (clock.now() - takenAt), ended.signal).then(() => {
+  void clock.sleep(leaseWorkMsMax - (clock.now() - takenAt), ended.signal).then(() => {
     expired.abort(new Error('the lease ends'))
   })
   const startedAt = clock.now()
@@ -92,8 +91,8 @@ async function sendOne(
   try {
     const signal = AbortSignal.any([stopped, expired.signal])
     const result = await attempt(options, taken, startedAt, signal)
-    // A thousand requested attempts queue at their endpoint, as all do at a failing one: that says nothing about the workers. An
-    // attempt that can't be made, because its URL can't be decrypted, is repeated and stays the first one.
+    // A thousand requested attempts queue at their endpoint, as all do at a failing one: that says nothing about the
+    // workers. An attempt that can't be made, because its URL can't be decrypted, is repeated and stays the first one.
     if (taken.isFirst && !taken.isFailing) metrics.delaySeconds.observe(Math.max(0, startedAt - taken.dueAt) / 1_000)
     const { status, latencyMs, response, error, settledRecipients = [] } = result
     const recorded = {

@@ -3,9 +3,9 @@ import { delimiter, join } from 'node:path'
 import { type Browser, chromium } from 'playwright-core'
 
 /**
- * The Chromium of this machine: SLUICE_TEST_CHROMIUM, else Debian's or one on the PATH; undefined where there is none. The
- * headless shell is preferred unless `isComplete`: it has the same engine and no window to draw, so that the tests of the
- * dashboard take some 40 % less processor time.
+ * The Chromium of this machine: SLUICE_TEST_CHROMIUM, else Debian's or one on the PATH; undefined where there is none.
+ * The headless shell is preferred unless `isComplete`: it has the same engine and no window to draw, so that the tests
+ * of the dashboard take some 40 % less processor time.
  */
 export function findChromium({ isComplete = false } = {}): string | undefined {
   const named = process.env.SLUICE_TEST_CHROMIUM
@@ -26,8 +26,8 @@ export const chromiumArguments = [
 ]
 
 /**
- * Starts the browser, without a window, and without scroll bars unless told otherwise. `isComplete`: the browser that users
- * have, not the headless shell. Throws when there is none.
+ * Starts the browser, without a window, and without scroll bars unless told otherwise. `isComplete`: the browser that
+ * users have, not the headless shell. Throws when there is none.
  */
 export async function launchChromium({ hasScrollBars = false, isComplete = false } = {}): Promise<Browser> {
   const executablePath = findChromium({ isComplete })

@@ -47,7 +47,7 @@ export async function runInShell(command: string, key: string): Promise<unknown>
 }
 
 /** Every number in an answer, however deep, as text: what a number on the page can be found among. */
-export function numbersIn(value: unknown): Set<string> {
+function numbersIn(value: unknown): Set<string> {
   const found = new Set<string>()
   const visit = (each: unknown): void => {
     if (typeof each === 'number') found.add(String(each))

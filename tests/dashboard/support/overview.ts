@@ -1,8 +1,8 @@
 import { expect } from '@jest/globals'
 import type { Locator, Page } from 'playwright-core'
 import { wallTime } from '../../support/oracle/zone-clock.ts'
-import { eventually } from './eventually.ts'
 import { headline } from './numbers.ts'
+import { waitUntilPasses } from './wait-until-passes.ts'
 
 const dayMs = 86_400_000
 
@@ -19,7 +19,7 @@ export function rowOf(page: Page, region: string, text: string): Locator {
 
 /** A headline number once it is there. */
 export async function settledHeadline(page: Page, name: string): Promise<number> {
-  await eventually(async () => {
+  await waitUntilPasses(async () => {
     expect(await headline(page, name)).not.toBeNaN()
   })
   return headline(page, name)

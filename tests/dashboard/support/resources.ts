@@ -23,7 +23,7 @@ export async function serveLocally(listener: RequestListener): Promise<LocalServ
 }
 
 /** Uploads a file of events or users as `curl -F` does, and waits until the import is completed. */
-export async function uploadImport(
+async function uploadImport(
   rig: Rig,
   { siteId, type, name, content }: { siteId: string; type: 'events' | 'users'; name: string; content: string },
 ): Promise<string> {
@@ -47,8 +47,8 @@ export async function uploadImport(
 
 /**
  * One of each resource of a site: a cohort, imports of events and users with bad rows, an export and a scheduled one, a
- * webhook with a failed delivery, an alert rule, a restricted key and a revoked one. `text` is in every field that takes
- * any text, and in what the webhook's receiver answers.
+ * webhook with a failed delivery, an alert rule, a restricted key and a revoked one. `text` is in every field that
+ * takes any text, and in what the webhook's receiver answers.
  */
 export async function addResources(rig: Rig, siteId: string, text = 'Résumé'): Promise<void> {
   const site = { site_id: siteId }

@@ -54,9 +54,9 @@ const pages = [
 ]
 
 /**
- * Events of a small site over some weeks, the same in every run except that they end at `now`: sessions of 1 to 8 events,
- * more by day than by night and fewer at weekends, users who come back, several countries, devices, paths and referrers,
- * properties of each type, and enough sessions of the last hours for a comparison of today with yesterday.
+ * Events of a small site over some weeks, the same in every run except that they end at `now`: sessions of 1 to 8
+ * events, more by day than by night and fewer at weekends, users who come back, several countries, devices, paths and
+ * referrers, properties of each type, and enough sessions of the last hours for a comparison of today with yesterday.
  */
 export function seededEvents({ siteId, now, days = 35, sessions = 700, hasBusyEnd = true }: Seed): SentEvent[] {
   const draw = drawFrom(20_261_122)

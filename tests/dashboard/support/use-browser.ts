@@ -32,8 +32,8 @@ const lastMs = 5 * 60_000
 const signedOut = /status of 401.*\/api\/v1\/(session|sites\/[^/]+)$/
 
 /**
- * One browser for the tests of a file. After each test, the test fails if a page of it has reported an error: an exception,
- * an error on the console, or a violation of the content security policy.
+ * One browser for the tests of a file. After each test, the test fails if a page of it has reported an error: an
+ * exception, an error on the console, or a violation of the content security policy.
  */
 export function useBrowser(): Visitors {
   let browser: Browser | undefined

@@ -121,7 +121,8 @@ export function testPages(shop: Shop): void {
       `heap after 1,000 page views: ${grown} bytes more, without the SDK ${grownWithout}; an event ${eventMs} ms, its round trip through JSON ${roundTripMs} ms`,
     )
     expect(grown - grownWithout).toBeLessThan(300_000)
-    // The bar is 2 ms on a telephone: six times the time of a machine whose round trip takes 0.33 µs. Processors differ.
+    // The bar is 2 ms on a telephone: six times the time of a machine whose round trip takes 0.33 µs. Processors
+    // differ.
     expect(eventMs / roundTripMs).toBeLessThan(1_000)
     expect(shop.proxy.events('page_view').length).toBeGreaterThanOrEqual(1_200)
   })

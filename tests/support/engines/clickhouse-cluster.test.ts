@@ -14,7 +14,8 @@ afterAll(async () => {
   await cluster.stop()
 })
 
-// Such a client is the surest way to an exception in the thread of a connection; a reset at the wrong moment is a rare one.
+// Such a client is the surest way to an exception in the thread of a connection; a reset at the wrong moment is a rare
+// one.
 test('a server goes on when a client sends what is not its protocol', async () => {
   const [server] = cluster.servers
   const clickHouse = openClickHouse(server?.url('default') ?? '')

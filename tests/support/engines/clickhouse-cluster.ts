@@ -47,8 +47,8 @@ interface ClusterOptions {
 }
 
 /**
- * Starts a cluster on 127.0.0.1, 127.0.0.2, …: the servers have one HTTP port, because a URL names one for all of them. Their
- * native ports differ: a server takes an address of the loopback interface with its own native port for itself.
+ * Starts a cluster on 127.0.0.1, 127.0.0.2, …: the servers have one HTTP port, because a URL names one for all of them.
+ * Their native ports differ: a server takes an address of the loopback interface with its own native port for itself.
  */
 export async function startClickHouseCluster({
   shards = 2,

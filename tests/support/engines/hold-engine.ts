@@ -1,4 +1,5 @@
-// For tests: a process that holds an engine until it is killed. `node hold-engine.ts <kind> <dir>` prints one line of JSON.
+// For tests: a process that holds an engine until it is killed. `node hold-engine.ts <kind> <dir>` prints one line of
+// JSON.
 import { join } from 'node:path'
 import { startClickHouse } from '@sluice/engines/clickhouse'
 import { lockDataFolder } from '@sluice/engines/data-folder'

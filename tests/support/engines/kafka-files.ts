@@ -120,9 +120,9 @@ export interface KafkaSettings {
 }
 
 /**
- * server.properties of a KRaft node: a broker, and with `controllerId` the controller, too. Topics are made by whoever needs them.
- * A killed broker may come back only when its session with the controller has ended: with Kafka's 9 s that takes 13 s. One
- * whose session ends because the machine is busy has no leaders for a while.
+ * server.properties of a KRaft node: a broker, and with `controllerId` the controller, too. Topics are made by whoever
+ * needs them. A killed broker may come back only when its session with the controller has ended: with Kafka's 9 s that
+ * takes 13 s. One whose session ends because the machine is busy has no leaders for a while.
  */
 export function renderProperties(settings: KafkaSettings): string {
   const { nodeId, dataDir, port, advertisedPort, controllerPort, sessionTimeoutMsMin, brokerSessionMs } = settings

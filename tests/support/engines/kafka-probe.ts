@@ -8,7 +8,8 @@ const timeoutMs = 2_000
 
 /**
  * True when a broker takes requests and has joined its cluster: it answers a Metadata request with at least one broker.
- * Written by hand because the client library belongs to event-log. https://kafka.apache.org/protocol#The_Messages_Metadata
+ * Written by hand because the client library belongs to event-log.
+ * https://kafka.apache.org/protocol#The_Messages_Metadata
  */
 export async function kafkaAnswers(host: string, port: number): Promise<boolean> {
   return await new Promise((resolve) => {

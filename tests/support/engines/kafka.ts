@@ -51,8 +51,8 @@ export interface KafkaOptions {
   /** The cluster of which this becomes a further broker, with a node id from 2 on. By default it is the controller of a new one. */
   joins?: { cluster: KafkaCluster; nodeId: number }
   /**
-   * Whether the JVM compiles with its optimising compiler (C2), as in production. A test ends before that is worth its processor
-   * time, a third of what the tests of packages/event-log/kafka took. Default false.
+   * Whether the JVM compiles with its optimising compiler (C2), as in production. A test ends before that is worth its
+   * processor time, a third of what the tests of packages/event-log/kafka took. Default false.
    */
   isOptimised?: boolean
   /** Gives up a start that is under way; startKafka rejects then. */
@@ -64,7 +64,8 @@ const stopTimeoutMs = 5_000
 
 /**
  * Starts Apache Kafka, a KRaft node on 127.0.0.1 that lives no longer than this process (about 3 s, 350 MB). The first
- * start on a machine fetches it from Maven Central. Locks `dir`. Topics must be created, none comes into being by itself.
+ * start on a machine fetches it from Maven Central. Locks `dir`. Topics must be created, none comes into being by
+ * itself.
  *
  * Throws when the folder is in use, when Java or Maven is missing (see kafkaMissing), or with Kafka's own message.
  */
@@ -202,8 +203,8 @@ async function startBroker({ folder, port, files, options, signal }: Broker): Pr
 }
 
 /**
- * Formats the data folder as Kafka's own `format` does, without a second Java process. Returns the id of the cluster: that of
- * an earlier start, if there was one.
+ * Formats the data folder as Kafka's own `format` does, without a second Java process. Returns the id of the cluster:
+ * that of an earlier start, if there was one.
  */
 function formatFolder(
   dataDir: string,

@@ -3,8 +3,9 @@ import { connect } from 'node:net'
 const timeoutMs = 1_000
 
 /**
- * True when a Redis takes requests: it answers a PING, be it with `NOAUTH`, and is not loading its data any more. Written by hand
- * because the client library belongs to packages/redis. https://redis.io/docs/latest/develop/reference/protocol-spec
+ * True when a Redis takes requests: it answers a PING, be it with `NOAUTH`, and is not loading its data any more.
+ * Written by hand because the client library belongs to packages/redis.
+ * https://redis.io/docs/latest/develop/reference/protocol-spec
  */
 export async function redisAnswers(host: string, port: number): Promise<boolean> {
   return await new Promise((resolve) => {

@@ -8,8 +8,8 @@ export function readBucketUrl(url: string) {
 }
 
 /**
- * Creates the bucket unless it exists and stores an object in it, which it removes again. Returns true when that worked:
- * then the server takes blobs.
+ * Creates the bucket unless it exists and stores an object in it, which it removes again. Returns true when that
+ * worked: then the server takes blobs.
  */
 export async function createBucket(url: string): Promise<boolean> {
   const { endpoint, bucket: Bucket, credentials } = readBucketUrl(url)

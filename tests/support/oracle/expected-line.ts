@@ -13,8 +13,9 @@ interface Properties {
 }
 
 /**
- * The line of an event in the log, as the rules of docs/http-interface.md#event-fields have it, made by plain means: the
- * schema of joi for the known fields, maps for properties, JSON.stringify for texts. Throws the AppError of a bad event.
+ * The line of an event in the log, as the rules of docs/http-interface.md#event-fields have it, made by plain means:
+ * the schema of joi for the known fields, maps for properties, JSON.stringify for texts. Throws the AppError of a bad
+ * event.
  */
 export function expectedLine(value: unknown, { receivedAt }: { receivedAt: number }): string {
   if (typeof value !== 'object' || value === null || Array.isArray(value) || JSON.isRawJSON(value)) {

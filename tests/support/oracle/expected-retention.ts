@@ -57,7 +57,7 @@ function eventsOf(events: readonly RawEvent[], { site_id, environment, now }: Ra
 }
 
 /** The time (Unix ms) of the entry of each member of a cohort (docs/http-interface.md#cohort-members). */
-export function expectedMembers(stored: Stored, scope: RawScope, criteria: RawCriteria): Map<string, number> {
+function expectedMembers(stored: Stored, scope: RawScope, criteria: RawCriteria): Map<string, number> {
   const members = new Map<string, number>()
   for (const [userId, events] of byUser(stored, scope)) {
     const entered = entryOf(events, stored.users, criteria)

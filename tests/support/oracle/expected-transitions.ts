@@ -9,8 +9,8 @@ const fiveMinutesMs = 300_000
 
 /**
  * The transitions of a rule over its whole history, from the words of docs/alerts.md: a minute has a verdict or none;
- * verdicts without a false one between them are a stretch, which fires once at most and is resolved by the false one that
- * ends it.
+ * verdicts without a false one between them are a stretch, which fires once at most and is resolved by the false one
+ * that ends it.
  */
 export function expectedTransitions(
   trigger: AlertTrigger,

@@ -186,8 +186,8 @@ async function checkMatrix(own: PlacedTrial, matrix: Matrix): Promise<void> {
     }
     return (await retentionRoute(deps).handle(apiRequest({ receivedAt, query }))).data
   }
-  // The members of a cohort are read as well, which cannot use the projection and would be refused. Visitors have none. A
-  // shard is asked for the two halves of the statement by two, of which one needs no projection.
+  // The members of a cohort are read as well, which cannot use the projection and would be refused. Visitors have none.
+  // A shard is asked for the two halves of the statement by two, of which one needs no projection.
   const forced =
     narrowed || actor === 'visitor' || store.reader.address.cluster !== undefined
       ? {}

@@ -60,8 +60,8 @@ const lookBack: Record<Unit, number> = {
 }
 
 /**
- * Starts of the buckets that `[start, end)` touches, found by watching the zone's clocks: an hour or minute begins when they
- * show another one or are put back, a day, week or month when they show one that they have not shown before.
+ * Starts of the buckets that `[start, end)` touches, found by watching the zone's clocks: an hour or minute begins when
+ * they show another one or are put back, a day, week or month when they show one that they have not shown before.
  */
 export function bucketsByClock(start: number, end: number, unit: Unit, zone: string): number[] {
   const starts: number[] = []
@@ -93,8 +93,8 @@ function nameOf(wall: number, unit: Unit): number {
 }
 
 /**
- * Moments between which clocks show no full hour (or another `width` in ms) and do not change: full hours, quarters, and all
- * seconds around a change.
+ * Moments between which clocks show no full hour (or another `width` in ms) and do not change: full hours, quarters,
+ * and all seconds around a change.
  */
 function ticksBetween(from: number, to: number, zone: string, width: number): number[] {
   const ticks: number[] = []

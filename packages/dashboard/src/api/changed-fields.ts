@@ -1,6 +1,6 @@
 /**
- * The fields of a PUT's body whose values differ from those of the record that was opened. The others are left out, so that a
- * form neither undoes what somebody else has changed meanwhile nor is refused for a field that nobody touched.
+ * The fields of a PUT's body whose values differ from those of the record that was opened. The others are left out, so
+ * that a form neither undoes what somebody else has changed meanwhile nor is refused for a field that nobody touched.
  */
 export function changedFields<Body extends object>(
   body: Body,
@@ -12,7 +12,8 @@ export function changedFields<Body extends object>(
 }
 
 /**
- * The members that differ of a nested object of which PUT takes a part, under the object's name; nothing where none differs.
+ * The members that differ of a nested object of which PUT takes a part, under the object's name; nothing where none
+ * differs.
  */
 export function changedMembers<Name extends string, Part extends object>(
   name: Name,

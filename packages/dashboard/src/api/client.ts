@@ -23,15 +23,6 @@ interface Envelope {
 const isEnvelope = (value: unknown): value is Envelope =>
   typeof value === 'object' && value !== null && 'success' in value && 'timestamp' in value
 
-type Listener = (data: unknown, timestamp: number) => void
-const listeners = new Set<Listener>()
-
-/** Calls the listener with the `data` and the server's time of each answer; returns what ends this. */
-export function onAnswer(listener: Listener): () => void {
-  listeners.add(listener)
-  return () => listeners.delete(listener)
-}
-
 /** Seconds or a date, as milliseconds from now. */
 function retryAfterMs(header: string | null): number | undefined {
   if (header === null) return undefined
@@ -41,11 +32,11 @@ function retryAfterMs(header: string | null): number | undefined {
 }
 
 /**
- * Sends a request with the session's cookie and returns the answer's `data`. Throws an `ApiError` with a sentence for the
- * user: for failures of the interface, answers that are not its own (a proxy's error page) and no answer, or half of one; what is
- * aborted throws the signal's reason.
+ * Sends a request with the session's cookie and returns the answer's `data`. Throws an `ApiError` with a sentence for
+ * the user: for failures of the interface, answers that are not its own (a proxy's error page) and no answer, or half
+ * of one; what is aborted throws the signal's reason.
  */
-export async function send(
+async function send(
   { method, path, body }: ApiRequest,
   signal?: AbortSignal,
   parse: (text: string) => unknown = JSON.parse,
@@ -86,7 +77,6 @@ function dataOf({ status, text, header }: Answer, parse: (text: string) => unkno
   }
   skewMs = envelope.timestamp - Date.now()
   if (status >= 200 && status < 300 && envelope.success) {
-    for (const each of listeners) each(envelope.data, envelope.timestamp)
     return envelope.data
   }
   throw new ApiError(status, envelope.error ?? messages.errors.unknown, {
@@ -97,8 +87,8 @@ function dataOf({ status, text, header }: Answer, parse: (text: string) => unkno
 }
 
 /**
- * Sends a form by XMLHttpRequest, which, unlike `fetch`, tells how much of it is sent: `onProgress` gets the share, 0–1.
- * Resolves with the answer's `data`; throws an `ApiError`, when it is aborted too.
+ * Sends a form by XMLHttpRequest, which, unlike `fetch`, tells how much of it is sent: `onProgress` gets the share,
+ * 0–1. Resolves with the answer's `data`; throws an `ApiError`, when it is aborted too.
  */
 export function upload(
   { method, path }: ApiRequest,

@@ -59,8 +59,8 @@ const stateOf = <T>(result: UseQueryResult<T>, isAsked: boolean): ApiState<T> =>
 })
 
 /**
- * Asks an operation and keeps its answer. The question is part of the cache's key: another input is another question, and
- * what nobody waits for is aborted. `null` as input asks nothing, and has no answer.
+ * Asks an operation and keeps its answer. The question is part of the cache's key: another input is another question,
+ * and what nobody waits for is aborted. `null` as input asks nothing, and has no answer.
  */
 export function useApi<Id extends OperationId>(
   id: Id,
@@ -84,8 +84,8 @@ export function useApi<Id extends OperationId>(
 }
 
 /**
- * Asks an operation before a component does, which then takes the answer from the cache. Resolves when the answer is there
- * or has failed: the component that asks shows the failure.
+ * Asks an operation before a component does, which then takes the answer from the cache. Resolves when the answer is
+ * there or has failed: the component that asks shows the failure.
  */
 export async function prefetch<Id extends OperationId>(id: Id, input: Input<Id>): Promise<void> {
   await queryClient
@@ -122,8 +122,8 @@ export interface Change<Id extends OperationId> {
 }
 
 /**
- * Changes something by an operation. `refreshes` names the questions whose answers are asked anew afterwards. A page that
- * shows a new secret refreshes its list itself, when the secret's dialog is closed (`useRefresh`).
+ * Changes something by an operation. `refreshes` names the questions whose answers are asked anew afterwards. A page
+ * that shows a new secret refreshes its list itself, when the secret's dialog is closed (`useRefresh`).
  */
 export function useChange<Id extends OperationId>(id: Id, refreshes: readonly OperationId[] = []): Change<Id> {
   const refresh = useRefresh()

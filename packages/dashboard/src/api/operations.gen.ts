@@ -1,8 +1,8 @@
 // Written by npm run docs.
 
 /**
- * Every operation by its operationId. `path` holds its parameters as `{name}`; any one of `scopes` is sufficient, and without
- * scopes any credential is.
+ * Every operation by its operationId. `path` holds its parameters as `{name}`; any one of `scopes` is sufficient,
+ * and without scopes any credential is.
  */
 export const operations = {
   collect: { method: 'POST', path: '/collect', scopes: ['events:write'] },

@@ -18,8 +18,8 @@ import { Shortcuts } from './shortcuts.tsx'
 import { StickyBar } from './sticky-bar.tsx'
 
 /**
- * The site of the navigation: that of the address, else the last one, else the first of the session's. A key that may neither list
- * sites nor is bound to some has the last one alone.
+ * The site of the navigation: that of the address, else the last one, else the first of the session's. A key that may
+ * neither list sites nor is bound to some has the last one alone.
  */
 function useNavigationSite(route: Route): string | undefined {
   const session = useSession()

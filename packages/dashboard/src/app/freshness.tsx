@@ -9,7 +9,7 @@ import { Icon } from '../ui/icon.tsx'
 
 const askMs = 15_000
 const firstAskMs = 1_500
-const quietMs = 30_000
+const freshLagMsMax = 30_000
 const stalledMs = 5 * 60_000
 
 /** How far storing is behind the newest events, ms; undefined while unknown. Pages compare the lag of their own answers. */
@@ -56,7 +56,7 @@ const checking = { state: 'unknown', text: messages.freshness.checking } as cons
 function freshnessOf(lag: number | undefined): { state: 'unknown' | 'quiet' | 'behind' | 'stalled'; text: string } {
   const { fresh, behind, stalled, unknown } = messages.freshness
   if (lag === undefined) return { state: 'unknown', text: unknown }
-  if (lag <= quietMs) return { state: 'quiet', text: fresh }
+  if (lag <= freshLagMsMax) return { state: 'quiet', text: fresh }
   if (lag > stalledMs) return { state: 'stalled', text: stalled }
   return { state: 'behind', text: behind(Math.floor(lag / 1000)) }
 }

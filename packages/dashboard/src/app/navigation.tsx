@@ -58,8 +58,8 @@ export function useHrefOf(siteId: string | undefined): (page: Destination['page'
 }
 
 /**
- * A link of the navigation; without the scope it shows a lock, and its page says what is missing. Without an address, as
- * long as no site is known, it holds its place.
+ * A link of the navigation; without the scope it shows a lock, and its page says what is missing. Without an address,
+ * as long as no site is known, it holds its place.
  */
 export function NavigationLink({
   destination,

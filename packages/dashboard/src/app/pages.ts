@@ -4,8 +4,8 @@ import type { Route } from '../state/route.ts'
 import { lazyPage } from '../ui/lazy-page.tsx'
 
 /**
- * The pages, each in a chunk of its own except the Overview, which most people open first. `/signin` has none: the session's
- * gate leads away from it.
+ * The pages, each in a chunk of its own except the Overview, which most people open first. `/signin` has none: the
+ * session's gate leads away from it.
  */
 export const pages: Partial<Record<Route['page'], ComponentType>> = {
   sites: lazyPage(() => import('../pages/sites/page.tsx')),

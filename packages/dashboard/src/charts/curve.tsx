@@ -30,8 +30,8 @@ const topOf = (lines: readonly CurveLine[]) =>
   )
 
 /**
- * Percentages by week as lines from zero, of few points; what still changes is dashed. All lines begin at the first point
- * of the longest.
+ * Percentages by week as lines from zero, of few points; what still changes is dashed. All lines begin at the first
+ * point of the longest.
  */
 export function Curve({ caption, lines }: CurveProps) {
   const top = topOf(lines)

@@ -34,7 +34,8 @@ function isShownTwice(ms: number, zone: string): boolean {
 
 /**
  * A format with a time of day. It names the time zone where the reader could take it for another: the zone is not the
- * browser's, or its clocks show this time twice. All times of day come from here, except those whose zone is named beside them.
+ * browser's, or its clocks show this time twice. All times of day come from here, except those whose zone is named
+ * beside them.
  */
 function formatClock(ms: number, zone: string, options: Intl.DateTimeFormatOptions): string {
   const isNamed = zone !== ownZone() || isShownTwice(ms, zone)

@@ -11,8 +11,8 @@ const integer = /^-?\d+$/
 const manyDigits = /\d{16}/
 
 /**
- * Parses JSON; integers that a double can't hold become a `bigint` with all of their digits. Browsers that do not tell a
- * number's text round them. Throws a SyntaxError.
+ * Parses JSON; integers that a double can't hold become a `bigint` with all of their digits. Browsers that do not tell
+ * a number's text round them. Throws a SyntaxError.
  */
 export function parseExactly(text: string): unknown {
   if (!manyDigits.test(text)) return JSON.parse(text)

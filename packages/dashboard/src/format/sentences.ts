@@ -28,8 +28,8 @@ export function conditionLabel(condition: Condition): string {
 }
 
 /**
- * A condition as a part of the filter sentence: `from Germany or France`, `paths starting with /blog`. `isAttached`: it follows
- * what is counted without a comma.
+ * A condition as a part of the filter sentence: `from Germany or France`, `paths starting with /blog`. `isAttached`: it
+ * follows what is counted without a comma.
  */
 function conditionPhrase(condition: Condition): { text: string; isAttached: boolean } {
   const { property, operator } = condition
@@ -54,12 +54,7 @@ export function rangeLabel(range: Range): string {
 }
 
 /** `against the 28 before`; undefined without a comparison. */
-export function compareLabel(
-  compare: Compare,
-  range: Range,
-  compared: Bounds | undefined,
-  zone: string,
-): string | undefined {
+function compareLabel(compare: Compare, range: Range, compared: Bounds | undefined, zone: string): string | undefined {
   if (compared === undefined) return undefined
   if (compare === 'year') return texts.compared.weekdays
   const named = compare === 'previous' && typeof range === 'string' ? texts.compared.ranges[range] : undefined

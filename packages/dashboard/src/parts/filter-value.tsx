@@ -13,8 +13,8 @@ export interface FilterValueProps {
 }
 
 /**
- * A stored value as a button that filters the view by it: a click takes it alone, with Alt excludes it, with Shift adds it;
- * again takes it out.
+ * A stored value as a button that filters the view by it: a click takes it alone, with Alt excludes it, with Shift adds
+ * it; again takes it out.
  */
 export function FilterValue({ property, value, children }: FilterValueProps) {
   const { filters, setView } = useView()

@@ -22,9 +22,9 @@ addEventListener(
 )
 
 /**
- * Runs a task after the next paint, so that the immediate response to an input is visible before the task begins. It replaces a
- * task that waits, so a key that repeats costs one task. The task runs earlier when a link or button is pressed, and at once
- * while the page is hidden, because hidden pages are not painted.
+ * Runs a task after the next paint, so that the immediate response to an input is visible before the task begins. It
+ * replaces a task that waits, so a key that repeats costs one task. The task runs earlier when a link or button is
+ * pressed, and at once while the page is hidden, because hidden pages are not painted.
  */
 export function afterPaint(task: () => void): void {
   if (document.hidden) {

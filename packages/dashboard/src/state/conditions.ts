@@ -47,8 +47,8 @@ export const escaped = (text: string, separator: string): string =>
 export const listText = (values: readonly string[]): string => values.map((each) => escaped(each, ',')).join(', ')
 
 /**
- * The values of a field for several, which commas separate; spaces around them don't count. A backslash is taken off before a
- * comma or a backslash alone, so that `C:\temp` may be typed as it is.
+ * The values of a field for several, which commas separate; spaces around them don't count. A backslash is taken off
+ * before a comma or a backslash alone, so that `C:\temp` may be typed as it is.
  */
 export const listOf = (text: string): string[] =>
   split(
@@ -94,10 +94,6 @@ export function parseCondition(text: string): Condition | undefined {
   return { property, operator, value: isOneOf(listOperators, operator) ? split(value, ',') : value }
 }
 
-/** Whether two conditions are the same. */
-export const isSameCondition = (one: Condition, other: Condition): boolean =>
-  formatCondition(one) === formatCondition(other)
-
 /** How a click on a value changes the filters. */
 export type FilterClick = 'is' | 'is_not' | 'add'
 
@@ -111,8 +107,8 @@ export const isChoiceOf = (property: string, condition: Condition): boolean =>
 
 /**
  * The filters after a click on a value of a property: `is` keeps this value alone, `is_not` excludes it, `add` takes it
- * besides those that are chosen. A click on the only chosen (or an excluded) value removes it. An absent value (`''`) can't
- * stand in a list: it is chosen alone, and excluded by a condition of its own.
+ * besides those that are chosen. A click on the only chosen (or an excluded) value removes it. An absent value (`''`)
+ * can't stand in a list: it is chosen alone, and excluded by a condition of its own.
  */
 export function filtersAfterClick(
   filters: readonly Condition[],

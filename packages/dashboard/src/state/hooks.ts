@@ -31,8 +31,8 @@ const readable = (parameters: string) => parameters.replaceAll('%2C', ',').repla
 const chosen = signal<View | undefined>(undefined)
 
 /**
- * The view that was chosen last. It changes before `useView`, which follows the address and changes after the next paint. Use it
- * in controls, so that they respond at once, and `useView` for everything that takes time to render.
+ * The view that was chosen last. It changes before `useView`, which follows the address and changes after the next
+ * paint. Use it in controls, so that they respond at once, and `useView` for everything that takes time to render.
  */
 export function useChosenView(): View {
   const view = useView()
@@ -74,8 +74,8 @@ export function useView(): ViewState {
 }
 
 /**
- * A parameter of the page's own in the address, such as the record that is open: its value, and how to set it (undefined
- * removes it). `isReplaced` makes no entry in the history, for what changes while somebody types.
+ * A parameter of the page's own in the address, such as the record that is open: its value, and how to set it
+ * (undefined removes it). `isReplaced` makes no entry in the history, for what changes while somebody types.
  */
 export function usePageParameter(
   name: string,

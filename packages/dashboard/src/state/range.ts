@@ -1,5 +1,5 @@
 import { eventLimits } from '@sluice/contracts/event-limits'
-import type { TimeUnit } from '@sluice/contracts/stats'
+import { statsLimits, type TimeUnit } from '@sluice/contracts/stats'
 import { temporal } from './temporal.ts'
 
 /** Ranges with a name, in the order of the menu. */
@@ -136,8 +136,9 @@ function shiftOf(range: Range, moment: Moment): Duration | undefined {
 }
 
 /**
- * The times that a range is compared with; undefined for none, and before 1971, where there are no events. The same part of the range before is taken: today until
- * 14:00 meets yesterday until 14:00, a month until today the same days of the month before.
+ * The times that a range is compared with; undefined for none, and before 1971, where there are no events. The same
+ * part of the range before is taken: today until 14:00 meets yesterday until 14:00, a month until today the same days
+ * of the month before.
  */
 export function comparedBoundsOf(compare: Compare, range: Range, moment: Moment): Bounds | undefined {
   const compared = comparedAt(compare, range, moment)
@@ -227,13 +228,12 @@ const unitMs: Record<TimeUnit, number> = {
   week: 7 * 24 * hourMs,
   month: 30 * 24 * hourMs,
 }
-const bucketsMax = 5_000
-const minutesMaxMs = 6 * hourMs
+const minutesMaxMs = statsLimits.minutesHoursMax * hourMs
 
 /** Whether the service splits bounds by a unit: into at most 5,000 buckets, and at most 6 hours into minutes. */
 export function isSplitBy({ startMs, endMs }: Bounds, unit: TimeUnit): boolean {
   const lengthMs = endMs - startMs
-  return lengthMs / unitMs[unit] < bucketsMax - 1 && (unit !== 'minute' || lengthMs <= minutesMaxMs)
+  return lengthMs / unitMs[unit] < statsLimits.bucketsMax - 1 && (unit !== 'minute' || lengthMs <= minutesMaxMs)
 }
 
 /** The units that a chart of these bounds may be split by: at least two buckets, at most 5,000. */

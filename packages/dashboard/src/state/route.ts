@@ -1,7 +1,7 @@
 import { isOneOf } from '@sluice/contracts/conditions'
 
 /** Pages of a site, as the last part of their path; the Overview has none. */
-export const sitePages = [
+const sitePages = [
   'overview',
   'live',
   'events',

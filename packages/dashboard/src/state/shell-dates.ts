@@ -7,8 +7,9 @@ export interface ShellDates {
 }
 
 /**
- * A day of the zone at midnight, for the `date` of macOS and of the BSDs, whose options adjust the clock in their order, and
- * for that of GNU, which reads a text. Each refuses the options of the other; POSIX itself can only print the current time.
+ * A day of the zone at midnight, for the `date` of macOS and of the BSDs, whose options adjust the clock in their
+ * order, and for that of GNU, which reads a text. Each refuses the options of the other; POSIX itself can only print
+ * the current time.
  */
 interface Midnight {
   bsd: string

@@ -58,8 +58,8 @@ const parameters = ['range', 'compare', 'zone', 'env', 'metric', 'by', 'f', 'exa
 const formatCustom = ({ from, to }: CustomRange) => `${from}..${to}`
 
 /**
- * The name stays as written, as browsers differ in which alias of a zone they call the main one; but Temporal does not know every
- * alias that Intl knows, such as `PST`.
+ * The name stays as written, as browsers differ in which alias of a zone they call the main one; but Temporal does not
+ * know every alias that Intl knows, such as `PST`.
  */
 function parseZone(text: string): string | undefined {
   const canonical = canonicalTimeZone(text)

@@ -18,8 +18,8 @@ function cellOf(field: string, of: unknown, zone: string): string | number | boo
 }
 
 /**
- * Where the rows of a list of records come from: the fields as the interface names them, lists and objects as JSON. `zone` is that of
- * the times on the page, an IANA name.
+ * Where the rows of a list of records come from: the fields as the interface names them, lists and objects as JSON.
+ * `zone` is that of the times on the page, an IANA name.
  */
 export function listSource<Id extends OperationId>(
   label: string,

@@ -77,7 +77,7 @@ export function draftOfRule(rule: AlertResource): Draft {
 }
 
 /** The threshold as a number; undefined while it is none. */
-export const thresholdOf = ({ threshold }: Draft): number | undefined =>
+const thresholdOf = ({ threshold }: Draft): number | undefined =>
   threshold.trim() === '' || !Number.isFinite(Number(threshold)) ? undefined : Number(threshold)
 
 /** The threshold as a value of the metric, where it is one. */
@@ -145,9 +145,9 @@ export function bodyOf(draft: Draft, siteId: string): (CreateAlertBody & { descr
 }
 
 /**
- * The body of PUT /alerts/{rule_id}: what differs from the rule that was opened, of its condition and its target too; null
- * takes away what was emptied. Another type of notifications has a configuration of its own, which is sent whole. Undefined
- * while something is wrong.
+ * The body of PUT /alerts/{rule_id}: what differs from the rule that was opened, of its condition and its target too;
+ * null takes away what was emptied. Another type of notifications has a configuration of its own, which is sent whole.
+ * Undefined while something is wrong.
  */
 export function changesOf(draft: Draft, opened: AlertResource): UpdateAlertBody | undefined {
   const body = bodyOf(draft, opened.site_id)

@@ -54,8 +54,9 @@ interface Entry {
 }
 
 /**
- * Firings and their ends from the entries of a history, which are newest first, of a rule as it is now. A rule that is switched
- * off while it fires ends its firing without an entry: the band then ends at the next firing, or at the rule's last change.
+ * Firings and their ends from the entries of a history, which are newest first, of a rule as it is now. A rule that is
+ * switched off while it fires ends its firing without an entry: the band then ends at the next firing, or at the rule's
+ * last change.
  */
 export function bandsOf(entries: readonly Entry[], rule: { state: string; updated_at: number }): Band[] {
   const bands: Band[] = []

@@ -21,7 +21,6 @@ export const texts = {
   ofEnvironment: (name: string) =>
     `Only events of the environment ${name} count: a rule is of the environment of the key that makes it.`,
   eventType: 'Event type',
-  eventTypeHint: 'Only events of this type. Empty: all.',
   missingEventType: 'Choose the type of event to count.',
   operator: 'Fires when it',
   operators: {
@@ -67,7 +66,6 @@ export const texts = {
   preview: 'What it would have done',
   wouldFire: (times: number) => `It would have fired ${messages.count(times, 'time')} in 30 days.`,
   wouldNever: 'It would not have fired in 30 days.',
-  previewOld: 'Counting …',
   incomplete: 'Fill in the condition, and this shows the last 30 days.',
   chart: (metric: string, latest: string, highest: string) => `${metric}: latest ${latest}, highest ${highest}`,
   firing: 'Fires',

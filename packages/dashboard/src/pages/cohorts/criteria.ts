@@ -39,7 +39,7 @@ const allConditions = (criteria: Criteria): Condition[] =>
 export const hasRoom = (criteria: Criteria): boolean => allConditions(criteria).length < conditionLimits.conditionsMax
 
 /** Whether a condition has all that its operator needs. */
-export function isComplete({ property, operator, value }: Condition): boolean {
+function isComplete({ property, operator, value }: Condition): boolean {
   if (property === '') return false
   if (isOneOf(bareOperators, operator)) return true
   if (isOneOf(listOperators, operator)) return Array.isArray(value) && value.length > 0
@@ -47,8 +47,8 @@ export function isComplete({ property, operator, value }: Condition): boolean {
 }
 
 /**
- * The criteria as the interface takes them; undefined while a condition is not complete. A name that is neither a field nor
- * has a prefix means a property of the events.
+ * The criteria as the interface takes them; undefined while a condition is not complete. A name that is neither a field
+ * nor has a prefix means a property of the events.
  */
 export function sentCriteria(criteria: Criteria): Criteria | undefined {
   if (criteria.conditions.length === 0 || !allConditions(criteria).every(isComplete)) return undefined

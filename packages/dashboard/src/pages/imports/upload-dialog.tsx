@@ -21,8 +21,8 @@ interface UploadDialogProps {
 }
 
 /**
- * Chooses a file, looks at its header, and sends it. During the upload, only its buttons stop it: Escape and a click beside do not
- * close the dialog, and leaving the dashboard asks first.
+ * Chooses a file, looks at its header, and sends it. During the upload, only its buttons stop it: Escape and a click
+ * beside do not close the dialog, and leaving the dashboard asks first.
  */
 export function UploadDialog({ onClose, onAccepted }: UploadDialogProps) {
   const { site_id: siteId } = useSite()

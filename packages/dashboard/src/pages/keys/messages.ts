@@ -43,7 +43,6 @@ export const texts = {
   } satisfies Record<Scope, string>,
   environment: 'Environment',
   environments: { prod: 'Production', dev: 'Development' },
-  environmentHint: 'Events are stored in it, and it is what the key reads unless asked otherwise.',
   sites: 'Sites',
   allSites: 'All sites',
   someSites: 'Only these',

@@ -33,7 +33,6 @@ export const texts = {
   },
   properties: 'Properties',
   property: 'Property of the panel',
-  chooseProperty: 'Choose a property',
   noProperties: 'Events of this site have no properties yet. Send some in “properties” to split numbers by them.',
   direct: 'Direct or unknown',
   all: 'All',

@@ -52,8 +52,8 @@ interface PanelProps {
 }
 
 /**
- * The values of a dimension, the most frequent first; a click on one filters. While values are chosen, the others stay, so
- * that one of them can be chosen as well.
+ * The values of a dimension, the most frequent first; a click on one filters. While values are chosen, the others stay,
+ * so that one of them can be chosen as well.
  */
 export function Panel({ title, dimension, questions, isAsked, choice, limit = panelRows, draw }: PanelProps) {
   const { metric: chosenMetric, filters } = useView()

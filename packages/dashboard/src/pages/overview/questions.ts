@@ -13,7 +13,7 @@ import { datesOf } from '../../state/range.ts'
 import type { NumberSource } from '../../ui/numbers.tsx'
 
 /** Metrics that groups by value can be ranked by; of rates, a single session would be the highest. */
-export const rankedMetrics = ['visitors', 'unique_sessions', 'event_count'] as const
+const rankedMetrics = ['visitors', 'unique_sessions', 'event_count'] as const
 
 /** The metric of panels: the chosen one where groups can be ranked by it. */
 export const panelMetric = (metric: Metric): (typeof rankedMetrics)[number] =>

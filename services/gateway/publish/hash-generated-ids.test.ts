@@ -56,21 +56,21 @@ function logOf(readState: () => Promise<Shards>, leaseMs?: number): RegisteredLo
 }
 
 test.each([
-  { number: 1, doublingSince: null, maySpread: false },
-  { number: 1, doublingSince: new Date(), maySpread: true },
-  { number: 2, doublingSince: null, maySpread: true },
-])('until it has read %j, a gateway reckons with several shards', async ({ maySpread, ...shards }) => {
+  { number: 1, doublingSince: null, mayHaveSeveralShards: false },
+  { number: 1, doublingSince: new Date(), mayHaveSeveralShards: true },
+  { number: 2, doublingSince: null, mayHaveSeveralShards: true },
+])('until it has read %j, a gateway reckons with several shards', async ({ mayHaveSeveralShards, ...shards }) => {
   const registered = logOf(() => Promise.resolve(shards))
-  expect(registered.maySpread()).toBe(true)
+  expect(registered.mayHaveSeveralShards()).toBe(true)
   await registered.partitions()
-  expect(registered.maySpread()).toBe(maySpread)
+  expect(registered.mayHaveSeveralShards()).toBe(mayHaveSeveralShards)
 })
 
 test('a gateway that could not read for a while whether there is one shard reckons with several', async () => {
   const registered = logOf(() => Promise.resolve({ number: 1, doublingSince: null }), 500)
   await registered.partitions()
-  expect(registered.maySpread()).toBe(false)
-  await waitUntil(() => registered.maySpread(), 'the lease has ended')
+  expect(registered.mayHaveSeveralShards()).toBe(false)
+  await waitUntil(() => registered.mayHaveSeveralShards(), 'the lease has ended')
 })
 
 test('a running gateway hashes the ids that it makes once the number of shards is being doubled', async () => {

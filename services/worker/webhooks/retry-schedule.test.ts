@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
-import { judgeAttempt, type JudgedAttempt, retryDelaysMs } from './judge-attempt.ts'
+import { judgeAttempt, type JudgedAttempt, retryDelaysMs } from './retry-schedule.ts'
 
 const hourMs = 3_600_000
 const now = 1_700_000_000_000
