@@ -176,6 +176,7 @@ export function createDispatch({
         rate: undefined,
         body: { bytes: noBytes, type: '' },
         receivedAt: undefined,
+        isBodySlow: false,
       }
       try {
         for (const check of checksOf(context)) {

@@ -52,7 +52,12 @@ export interface RequestContext {
   body: { bytes: Buffer; type: string }
   /** Unix ms at which the whole body had been read; undefined without a body. */
   receivedAt: number | undefined
+  /** Whether the client took so long for the body that the rights of its key may have changed meanwhile. */
+  isBodySlow: boolean
 }
+
+/** Changes of keys apply within 2 s; a body that arrives faster than this is read with the rights at its start. */
+const slowBodyMs = 1_000
 
 type Check = (context: RequestContext) => void | Promise<void>
 
@@ -72,6 +77,7 @@ const checks: readonly Check[] = [
   requireAllowedOrigin,
   requireContentType,
   readRequestBody,
+  authenticateSlowRequest,
 ]
 
 /**
@@ -160,6 +166,20 @@ function authenticate(context: RequestContext): void | Promise<void> {
   })
 }
 
+/**
+ * A key that was revoked, or lost rights, while a client sent its body acts no more: such a change applies everywhere
+ * within 2 s (docs/http-interface.md#keys), and a body may take a minute.
+ */
+function authenticateSlowRequest(context: RequestContext): void | Promise<void> {
+  return context.isBodySlow ? authenticateAgain(context) : undefined
+}
+
+async function authenticateAgain(context: RequestContext): Promise<void> {
+  await authenticate(context)
+  requireScope(context)
+  requireAllowedOrigin(context)
+}
+
 /** From then on, responses have `X-RateLimit-*`, also those that refuse the request for the memory of its key. */
 function openRateLimit(context: RequestContext): void {
   const { credential, route, access, clients, request } = context
@@ -222,9 +242,11 @@ async function readRequestBody(context: RequestContext): Promise<void> {
     if (refusal === undefined) context.reservedBodyBytes += bytes
     return refusal
   }
+  const beganAt = performance.now()
   const bytes = await readBody(request, maxBytes, reserve)
   // The waiting time of a request is measured from here: a client that sends slowly is no sign of overload.
   const readAt = performance.now()
+  context.isBodySlow = readAt - beganAt > slowBodyMs
   context.receivedAt = context.clock.now()
   const encoding = encodingOfBody(request, context.body.type, bytes)
   if (encoding === undefined) {

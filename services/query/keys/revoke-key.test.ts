@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { type IncomingMessage, request } from 'node:http'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { startQuery, type TestQuery } from '../../../tests/support/query.ts'
@@ -33,6 +35,55 @@ test('a revoked key is refused within 2 s, and its record has the time of the re
   expect(elapsedMs()).toBeLessThan(2_000)
   const record = (await query.request(`/api/v1/settings/keys/${keyId}`)).body.data as { revoked_at: number }
   expect(Math.abs(record.revoked_at - before)).toBeLessThan(60_000)
+})
+
+/** Begins to make an admin key; the returned function sends the rest of the body and resolves to the status. */
+function beginToCreateKey(key: string): () => Promise<number> {
+  const body = JSON.stringify({ name: 'survivor', scopes: ['admin'] })
+  const headers = {
+    Authorization: `Bearer ${key}`,
+    'Content-Type': 'application/json',
+    'Content-Length': body.length,
+  }
+  const call = request(`${query.service.url}/api/v1/settings/keys`, { method: 'POST', headers })
+  const answered = once(call, 'response') as Promise<[IncomingMessage]>
+  call.write(body.slice(0, -1))
+  return async () => {
+    call.end(body.slice(-1))
+    const [response] = await answered
+    response.resume()
+    return response.statusCode ?? 0
+  }
+}
+
+test('a key that is revoked while a request sends its body does nothing more', async () => {
+  const { body } = await query.request('/api/v1/settings/keys', {
+    method: 'POST',
+    body: { name: 'leaked', scopes: ['admin'] },
+  })
+  const { key, key_id: keyId } = body.data as { key: string; key_id: string }
+  const elapsedMs = startStopwatch()
+  const finishFirst = beginToCreateKey(key)
+  const finishSecond = beginToCreateKey(key)
+  await waitUntil(() => elapsedMs() > 1_100, 'the body takes longer than a second')
+  expect(await finishFirst()).toBe(201)
+  await revoke(keyId)
+  await waitUntil(async () => (await query.request('/api/v1/settings/keys', { key })).status === 401, 'it is refused')
+  expect(await finishSecond()).toBe(401)
+})
+
+test('a key that loses a scope while a request sends its body does not act by it', async () => {
+  const { body } = await query.request('/api/v1/settings/keys', {
+    method: 'POST',
+    body: { name: 'demoted', scopes: ['admin'] },
+  })
+  const { key, key_id: keyId } = body.data as { key: string; key_id: string }
+  const elapsedMs = startStopwatch()
+  const finish = beginToCreateKey(key)
+  await waitUntil(() => elapsedMs() > 1_100, 'the body takes longer than a second')
+  await query.request(`/api/v1/settings/keys/${keyId}`, { method: 'PUT', body: { scopes: ['stats:read'] } })
+  await waitUntil(async () => (await query.request('/api/v1/settings/keys', { key })).status === 403, 'it is demoted')
+  expect(await finish()).toBe(403)
 })
 
 test('a repeated revocation succeeds and keeps the first time', async () => {
