@@ -5,23 +5,29 @@ import { testClickHouse } from '../../tests/support/engines/test-engines.ts'
 import { parseClickHouseUrl } from './client.ts'
 import { externalTableClient } from './external-table.ts'
 
-test.each(['{"written_rows":', 'null and void', '{"written_rows":"many"}'])(
-  'a response with the summary %s is a retryable failure',
-  async (summary) => {
-    // A proxy in front of ClickHouse may send such a response.
-    const server = createServer((incoming, outgoing) => {
-      incoming.resume()
-      outgoing.setHeader('X-ClickHouse-Summary', summary).end()
-    })
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-    const client = externalTableClient({ origin, username: 'a', password: 'b', database: 'c' })
-    const query = { sql: 'SELECT 1', structure: 'a String', payloads: [], parameters: {}, timeoutMs: 5_000 }
-    await expect(client.post(query)).rejects.toMatchObject({ retryable: true, serverCode: undefined })
-    client.close()
-    await new Promise((resolve) => server.close(resolve))
-  },
-)
+test.each([
+  undefined,
+  '{}',
+  'null',
+  '{"written_rows":',
+  'null and void',
+  '{"read_rows":"1"}',
+  '{"written_rows":"many","read_rows":"1"}',
+])('a response with the summary %s is a retryable failure', async (summary) => {
+  // A proxy in front of ClickHouse may send such a response.
+  const server = createServer((incoming, outgoing) => {
+    incoming.resume()
+    if (summary !== undefined) outgoing.setHeader('X-ClickHouse-Summary', summary)
+    outgoing.end('Ok.')
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const client = externalTableClient({ origin, username: 'a', password: 'b', database: 'c' })
+  const query = { sql: 'SELECT 1', structure: 'a String', payloads: [], parameters: {}, timeoutMs: 5_000 }
+  await expect(client.post(query)).rejects.toMatchObject({ retryable: true, serverCode: undefined })
+  client.close()
+  await new Promise((resolve) => server.close(resolve))
+})
 
 test('a statement that takes longer than its time fails with the code of ClickHouse, which says that fewer rows may succeed', async () => {
   const client = externalTableClient({ ...parseClickHouseUrl(testClickHouse().url), database: 'default' })

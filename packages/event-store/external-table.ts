@@ -132,10 +132,14 @@ export function externalTableClient(address: ClickHouseAddress): ExternalTableCl
   }
 }
 
-/** Throws for a header that is no summary, such as a proxy's: the query may not have run. */
+/**
+ * Throws for a response without ClickHouse's own summary, such as that of a proxy or of another server: the query may not
+ * have run, and rows would count as stored that are not.
+ */
 function readSummary(header: string | string[] | undefined): Omit<ExternalTableResult, 'body' | 'text'> {
-  const summary = JSON.parse(String(header ?? '{}')) as Partial<Record<string, string>> | null
-  const counts = { writtenRows: Number(summary?.written_rows ?? 0), readRows: Number(summary?.read_rows ?? 0) }
+  if (header === undefined) throw new Error('The response has no X-ClickHouse-Summary: it is not one of ClickHouse')
+  const summary = JSON.parse(String(header)) as Partial<Record<string, string>> | null
+  const counts = { writtenRows: Number(summary?.written_rows), readRows: Number(summary?.read_rows) }
   if (!Object.values(counts).every(Number.isSafeInteger)) throw new Error('X-ClickHouse-Summary has no numbers')
   return counts
 }

@@ -133,7 +133,8 @@ test('bad rows are searched for as in the golden file', async () => {
   const url = await start((request, index) => {
     if (index === 0) {
       const good = numbersOf(request).filter((number) => number !== 3)
-      return { body: good.map((number) => `${number}\n`).join('') }
+      const headers = { 'X-ClickHouse-Summary': '{"read_rows":"0","written_rows":"0"}' }
+      return { headers, body: good.map((number) => `${number}\n`).join('') }
     }
     return {
       status: 400,
