@@ -49,13 +49,33 @@ export function readEvents({ bytes, type }: { bytes: Buffer; type: string }): Ba
 
 function readList(bytes: Buffer): BatchEvents {
   const list = listOf(parseJson(bytes))
-  let splitBody: { split: SplitList; list: readonly unknown[] } | undefined
+  let splitBody: ReturnType<typeof splitParsed> | undefined
+  const splitOnce = () => (splitBody ??= splitParsed(bytes))
+  requireOneList('events', bytes, () => splitOnce().split)
   const parseAgain = (index: number): unknown => {
-    splitBody ??= splitParsed(bytes)
-    return parseItemExactly(splitBody.list[index], splitBody.split)
+    const { list: exactList, split } = splitOnce()
+    return parseItemExactly(exactList[index], split)
   }
   const items = list.map((value, index) => ({ value, parseAgain: () => parseAgain(index), isLine: false }))
   return { count: list.length, items }
+}
+
+/**
+ * Throws AppError 400 for a parsed body that names its list twice: JSON.parse has replaced the first list, whose items
+ * would be lost. `split` splits the body, which is needed only if the name stands in it more than once, perhaps within
+ * an item.
+ */
+export function requireOneList(name: string, bytes: Buffer, split: () => SplitList): void {
+  const member = `"${name}"`
+  if (bytes.indexOf(member, bytes.indexOf(member) + 1) === -1) return
+  const { skeleton, items } = split()
+  const members = Object.values(parseJson(Buffer.from(skeleton)) as object)
+  const kept = members.flatMap((value: unknown): unknown[] => Object.values(value ?? {})).filter(Array.isArray)
+  if (kept.length !== items.length) throw namedTwice(name)
+}
+
+function namedTwice(name: string): AppError {
+  return invalidFormat(`body names "${name}" twice`)
 }
 
 /** Splits a body that has been parsed, and whose items have been counted. */
@@ -82,7 +102,7 @@ function* parseItems(list: readonly unknown[], items: ReturnType<typeof splitLis
     else yield { value: parseJson(item), parseAgain: () => parseJson(item, parseExactly), isLine: false }
   }
   // A second "events" has replaced the first list, whose items were not parsed.
-  if (used !== items.length) throw invalidFormat('body names "events" twice')
+  if (used !== items.length) throw namedTwice('events')
 }
 
 function listOf(body: unknown): unknown[] {

@@ -108,10 +108,21 @@ test('an event with more brackets and commas than allowed bytes is too large, an
   expect(last).toStrictEqual({ a: ','.repeat(40_000) })
 })
 
-test('a body with "events" twice is rejected, because the first list would not be read', () => {
-  expect(read(`{"events": [{"a": 1}], "events": [{"b": 1}]}${padding}`)).toBe(
-    'Invalid format: body names "events" twice',
-  )
+test.each([
+  ['small', ''],
+  ['large', padding],
+])('a %s body with "events" twice is rejected, because the first list would not be read', (_, end) => {
+  for (const body of [
+    '{"events": [{"a": 1}], "events": [{"b": 1}]}',
+    '{"events": [{"a": 1}], "events": [{"b": 1}, {"c": "\\"events\\""}]}',
+  ]) {
+    expect(read(`${body}${end}`)).toBe('Invalid format: body names "events" twice')
+  }
+})
+
+test('an event may have a member, or a text, that is named as the list is', () => {
+  const events = [{ events: [{ a: 1 }, 'events'] }, { events: 'events' }, 5]
+  expect(read(JSON.stringify({ events }))).toStrictEqual(events)
 })
 
 test('splitting removes exactly the bytes of the items from the skeleton', () => {

@@ -3,7 +3,7 @@ import type { JsonObject } from '@sluice/events/encode-properties'
 import { parseJson } from '@sluice/http/json-body'
 import { AppError, invalidField, invalidFormat, missingField, tooLarge } from '@sluice/runtime/errors'
 import { parseExactly } from '@sluice/runtime/parse-exactly'
-import type { BatchEvents, BatchItem } from '../collect-batch/read-events.ts'
+import { type BatchEvents, type BatchItem, requireOneList } from '../collect-batch/read-events.ts'
 import { parseItemExactly, splitList } from '../collect-batch/split-list.ts'
 import { hasRoundedId, mapMessage } from './map-message.ts'
 
@@ -15,6 +15,7 @@ import { hasRoundedId, mapMessage } from './map-message.ts'
  */
 export function readMessages(bytes: Buffer, siteId: string): BatchEvents {
   const body = bodyOf(parseJson(bytes))
+  requireOneList('batch', bytes, () => splitList(bytes, Infinity))
   if (bytesOfContext(body.context) * body.messages.length > eventLimits.batchBytesMax) {
     throw tooLarge(`The context, once for each message, is larger than ${eventLimits.batchBytesMax} bytes`)
   }

@@ -406,6 +406,18 @@ describe('what is refused', () => {
     expect([status, body.error]).toStrictEqual([400, error])
   })
 
+  test('is a batch that names its list twice, of which only the last one would be stored', async () => {
+    const { siteId, key } = await newSite()
+    const [first, last] = [[{ ...track, messageId: 'first' }], [{ ...track, messageId: 'last' }]]
+    const body = `{"batch":${JSON.stringify(first)},"context":{"app":{"a":1}},"batch":${JSON.stringify(last)}}`
+    const refused = await post('/v1/batch', body, { 'Content-Type': 'application/json', ...basic(key) })
+    expect([refused.status, refused.body.error]).toStrictEqual([400, 'Invalid format: body names "batch" twice'])
+    const batch = [{ ...track, messageId: 'named', properties: { batch: [{ a: 1 }], b: 'batch' } }]
+    const { status } = await post('/v1/batch', { batch, context: { app: { a: 1 } } }, basic(key))
+    expect(status).toBe(200)
+    expect(await gateway.stored(siteId, 1)).toHaveLength(1)
+  })
+
   test('is a batch that is too large with its context in each message', async () => {
     const { key } = await newSite()
     const batch = Array.from({ length: 2_000 }, () => ({ type: 'group', groupId: 'g' }))
