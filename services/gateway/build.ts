@@ -61,7 +61,7 @@ export function buildGateway(
     }),
     pages: sdkPages(loadSdk()),
     components: [durability, sites, registered.guard, registered.watch, backfillWatch],
-    warnings: durability.warnings,
+    warnings: () => durability.warnings() ?? [],
     checks: [
       requiredUntilPassed({ name: 'log', check: () => log.check() }),
       // Without it, the gateway still takes all events but the old ones.

@@ -35,14 +35,16 @@ export function rejectionCounter(metrics: Metrics): CountRejection {
   }
 }
 
-/** Registers how many weaknesses of the log `/readyz` warns of. */
-export function addDurabilityWarnings(metrics: Metrics, warnings: () => readonly string[]): void {
+/** Registers how many weaknesses of the log `/readyz` warns of; without a value before they are known. */
+export function addDurabilityWarnings(metrics: Metrics, warnings: () => readonly string[] | undefined): void {
   new Gauge({
     name: 'sluice_log_durability_warnings',
     help: 'Reasons why an event with a 202 could still be lost, which /readyz lists; 0 when all is well.',
     registers: [metrics],
     collect() {
-      this.set(warnings().length)
+      const known = warnings()
+      if (known === undefined) this.remove()
+      else this.set(known.length)
     },
   })
 }

@@ -1,31 +1,37 @@
 import { isDeepStrictEqual } from 'node:util'
+import { internalMessage } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import { poller } from '@sluice/runtime/poller'
 import type { Component } from '@sluice/runtime/supervisor'
 
 const intervalMs = 60_000
+const unchecked = 'Whether the log is as durable as a 202 promises could not be checked'
 
 /** Watches the replication of the log. */
 export interface DurabilityWatch extends Component {
-  /** Reasons why an event with a 202 could still be lost, as of the last successful poll; for `/readyz`. */
-  warnings: () => readonly string[]
+  /**
+   * Reasons why an event with a 202 could still be lost, as of the last successful poll; for `/readyz`. Undefined before
+   * the first poll has ended.
+   */
+  warnings: () => readonly string[] | undefined
 }
 
 /**
  * Polls the log's replication at the start and once a minute: a 202 promises three replicas, two of them in sync.
- * `describe` returns one sentence for each weakness. They are logged whenever they change.
+ * `describe` returns one sentence for each weakness. They are logged whenever they change. That the log has never been
+ * checked, because it can't be reached or refuses to tell, is a warning too.
  */
 export function watchDurability(
   describe: () => Promise<readonly string[]>,
   logger: Pick<Logger, 'warn'>,
 ): DurabilityWatch {
-  let warnings: readonly string[] = []
+  let warnings: readonly string[] | undefined
   const polling = poller({
     name: 'durability watch',
     intervalMs,
     poll: async () => {
       // The readiness check reports an unavailable log; meanwhile the last warnings remain.
-      const found = await describe().catch(() => warnings)
+      const found = await describe().catch((error: unknown) => warnings ?? [`${unchecked}: ${internalMessage(error)}`])
       if (!isDeepStrictEqual(found, warnings)) {
         for (const warning of found) {
           logger.warn({ durability: warning }, 'the log is not as durable as a 202 promises')

@@ -117,11 +117,11 @@ describeWithKafka('topics in Kafka', () => {
     })
   })
 
-  test('keep events for a month and dead letters for a year from their arrival, whatever their size, compressed as they were sent', async () => {
+  test('keep events for a month and dead letters for a year from their arrival, whatever their size, in a form that writers read', async () => {
     const kept = {
       'retention.bytes': '-1',
       'cleanup.policy': 'delete',
-      'compression.type': 'producer',
+      'compression.type': 'uncompressed',
       'message.timestamp.type': 'LogAppendTime',
     }
     const url = await createKafkaLog()
@@ -130,7 +130,9 @@ describeWithKafka('topics in Kafka', () => {
     const settingsOf = async (name: string) => {
       const { resources } = await admin.describeConfigs({
         includeSynonyms: false,
-        resources: [{ type: topicResource, name, configNames: [...Object.keys(kept), 'retention.ms'] }],
+        resources: [
+          { type: topicResource, name, configNames: [...Object.keys(kept), 'retention.ms', 'max.message.bytes'] },
+        ],
       })
       return Object.fromEntries(
         resources.flatMap(({ configEntries }) =>
@@ -138,8 +140,17 @@ describeWithKafka('topics in Kafka', () => {
         ),
       )
     }
-    expect(await settingsOf(topicOf(url))).toEqual({ ...kept, 'retention.ms': '2592000000' })
-    expect(await settingsOf(`${topicOf(url)}.dead`)).toEqual({ ...kept, 'retention.ms': '31536000000' })
+    expect(await settingsOf(topicOf(url))).toEqual({
+      ...kept,
+      'retention.ms': '2592000000',
+      'max.message.bytes': String(16 * 1024 * 1024),
+    })
+    expect(await settingsOf(`${topicOf(url)}.dead`)).toEqual({
+      ...kept,
+      'retention.ms': '31536000000',
+      // A dead letter is a record with the reason.
+      'max.message.bytes': String(16 * 1024 * 1024 + 64 * 1024),
+    })
     await admin.disconnect()
   })
 

@@ -16,6 +16,8 @@ export const topicResource = kafkajs.ConfigResourceTypes.TOPIC
 const ofTopic = kafkajs.ConfigSource.TOPIC_CONFIG
 /** Kafka's 1 MiB is less than one block of a large batch. */
 const blockBytesMax = 16 * 1024 * 1024
+/** What a dead letter adds to its record: the reason, and where the record was. */
+const letterBytesMax = 64 * 1024
 const usableTimeoutMs = 10_000
 const leaderDelays = { firstMs: 50, longestMs: 50 }
 const replicasWanted = 3
@@ -35,11 +37,12 @@ export interface EnsureTopicsOptions {
 }
 
 /**
- * Creates `<topic>`, `<topic>.backfill` and `<topic>.dead` of a `kafka:` URL where they are missing, with `min(3, brokers)`
- * replicas; with three, a write needs two in-sync replicas. A replica that lags never becomes leader. Events are kept for
- * 30 days by the clock of the brokers, whatever they take, dead letters for 365. `<topic>.backfill` has the partitions, the
- * replicas and the settings of `<topic>`, also when these were changed since. Returns the names of the new topics. Throws
- * when Kafka can't be reached within 15 s or refuses, and when `<topic>.backfill` has too many partitions.
+ * Creates `<topic>`, `<topic>.backfill` and `<topic>.dead` of a `kafka:` URL where they are missing, with `min(3,
+ * brokers)` replicas; with three, a write needs two in-sync replicas. A replica that lags never becomes leader. Events
+ * are kept for 30 days by the clock of the brokers, whatever they take, dead letters for 365. `<topic>.backfill` has
+ * the partitions, the replicas and the settings of `<topic>`, also when these were changed since. Returns the names of
+ * the new topics. Throws when Kafka can't be reached within 15 s or refuses, and when `<topic>.backfill` has too many
+ * partitions.
  */
 export async function ensureTopics(url: string, options: EnsureTopicsOptions = {}): Promise<string[]> {
   const { topic } = parseKafkaUrl(url)
@@ -50,24 +53,29 @@ export async function ensureTopics(url: string, options: EnsureTopicsOptions = {
     const { brokers } = await admin.describeCluster()
     const replicationFactor = Math.min(replicasWanted, brokers.length)
     const configEntries = [
-      { name: 'max.message.bytes', value: String(blockBytesMax) },
       { name: 'unclean.leader.election.enable', value: 'false' },
       // Explicit, because a cluster may have other defaults.
       { name: 'cleanup.policy', value: 'delete' },
       { name: 'retention.bytes', value: '-1' },
-      { name: 'compression.type', value: 'producer' },
+      // Sluice compresses the payloads itself. What other programs compress, perhaps with a codec that kafkajs does not know,
+      // is unpacked by the broker.
+      { name: 'compression.type', value: 'uncompressed' },
       // The clock of a gateway must neither decide how long its events are kept, nor have the broker refuse them.
       { name: 'message.timestamp.type', value: 'LogAppendTime' },
       ...(replicationFactor === replicasWanted ? [{ name: 'min.insync.replicas', value: String(inSyncWanted) }] : []),
     ]
-    const retentionDaysOf = (name: string) => (name === topic ? retentionDays : deadLetterDays)
+    const isDead = (name: string) => name !== topic
     await createTopics(
       admin,
       missing.map((name) => ({
         name,
         partitions: options.partitions ?? 4,
         replicas: replicationFactor,
-        configEntries: [...configEntries, { name: 'retention.ms', value: String(retentionDaysOf(name) * dayMs) }],
+        configEntries: [
+          ...configEntries,
+          { name: 'retention.ms', value: String((isDead(name) ? deadLetterDays : retentionDays) * dayMs) },
+          { name: 'max.message.bytes', value: String(blockBytesMax + (isDead(name) ? letterBytesMax : 0)) },
+        ],
       })),
     )
     const backfill = `${topic}.backfill`
@@ -182,10 +190,10 @@ async function readableSettings(admin: Admin, name: string): Promise<ReadonlyMap
 }
 
 /**
- * Reasons why an acknowledged event could still be lost in this cluster, as an event or as a dead letter, one sentence each;
- * empty for three replicas, two of them in sync, no unclean election, at least a week of retention (a year for dead letters) and
- * records that writers can decompress, and for `file:`. A topic whose settings may not be read is one of them. Rejects while
- * Kafka can't be reached.
+ * Reasons why an acknowledged event could still be lost in this cluster, as an event or as a dead letter, one sentence
+ * each; empty for three replicas, two of them in sync, no unclean election, at least a week of retention (a year for
+ * dead letters) and records that writers can decompress, and for `file:`. A topic whose settings may not be read is one
+ * of them. Rejects while Kafka can't be reached.
  */
 export async function describeDurability(
   url: string,
@@ -246,7 +254,7 @@ function findRisks(replicas: number, settings: ReadonlyMap<string, string>, rete
   const codec = settings.get('compression.type') ?? 'producer'
   if (!readableCodecs.includes(codec)) {
     found.push(
-      `compression.type=${codec}: brokers compress events anew, and writers can't read this codec. Set it to producer`,
+      `compression.type=${codec}: brokers compress events anew, and writers can't read this codec. Set it to uncompressed`,
     )
   }
   const policy = settings.get('cleanup.policy') ?? ''

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import kafkajs from 'kafkajs'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import type { LocalKafka } from '../../../tests/support/engines/kafka.ts'
 import { describeWithKafka, testKafka } from '../../../tests/support/engines/test-engines.ts'
@@ -40,6 +41,20 @@ const listen = () => {
     )
   }
   return { lines, logger: { debug: keep, info: keep, warn: keep, error: keep } }
+}
+
+/** Snappy in the frames of Kafka's Java clients, with literals alone: for less than 64 KiB. */
+function snappyOf({ buffer }: { buffer: Buffer }): Promise<Buffer> {
+  const { length } = buffer
+  const varint = [(length & 0x7f) | 0x80, ((length >> 7) & 0x7f) | 0x80, length >> 14]
+  const literal = [61 << 2, (length - 1) & 0xff, (length - 1) >> 8]
+  const compressed = Buffer.concat([Buffer.from([...varint, ...literal]), buffer])
+  const head = Buffer.alloc(20)
+  head.write('\x82SNAPPY\0', 'latin1')
+  head.writeInt32BE(1, 8)
+  head.writeInt32BE(1, 12)
+  head.writeInt32BE(compressed.length, 16)
+  return Promise.resolve(Buffer.concat([head, compressed]))
 }
 
 afterEach(async () => {
@@ -88,6 +103,28 @@ describeWithKafka('records in Kafka', () => {
     expect(blocks.map(({ headers, payload }) => [headers.v, payload.length])).toEqual([
       [1, 6],
       [1, 100_000],
+    ])
+  })
+
+  test('are read when another program has compressed them with a codec that kafkajs does not know', async () => {
+    const url = await createKafkaLog()
+    const producer = kafkaClientOf(url).producer()
+    await producer.connect()
+    kafkajs.CompressionCodecs[kafkajs.CompressionTypes.Snappy] = () => ({ compress: snappyOf })
+    const messages = [{ partition: 0, value: 'foreign' }]
+    await producer.send({ topic: topicOf(url), compression: kafkajs.CompressionTypes.Snappy, messages })
+    await producer.disconnect()
+    kafkajs.CompressionCodecs[kafkajs.CompressionTypes.Snappy] = () => {
+      throw new Error('a record came with the codec of its producer')
+    }
+    const log = await open(url, silent, {})
+    await log.publish([block(0, 'ours')], { timeoutMs })
+
+    const reader = collect(log, 'group')
+    await waitUntil(() => reader.batches.flatMap(({ blocks }) => blocks).length === 2, 'both records', 30_000)
+    expect(reader.batches.flatMap(({ blocks }) => blocks).map(({ payload }) => payload.toString())).toEqual([
+      'foreign',
+      'ours\n',
     ])
   })
 
