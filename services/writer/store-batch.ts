@@ -17,8 +17,11 @@ import { insertLock } from './insert-lock.ts'
 
 /** ClickHouse takes well under a second for a full batch; an insert that takes this long is stalled. */
 const timeoutMs = 60_000
-/** Delay before an insert is repeated that was refused because another insert with the same lock runs. */
-const excludedDelayMs = 100
+/**
+ * Delay before an insert is repeated that was refused because another insert with the same lock runs. It grows while the
+ * other one takes long, as ClickHouse receives and parses all rows of each attempt.
+ */
+const excludedDelayMs = { min: 100, max: 1_000 }
 /** An insert that was excluded for this long has failed, and is repeated and reported as such. */
 const excludedMsMax = 10_000
 /**
@@ -105,6 +108,7 @@ export async function storeBatch(
 
   /** Inserts once no other insert with the lock runs: of the other topic, another partition, or an earlier owner. */
   async function insertUnlessExcluded(blocks: readonly BlockAtOffset[]): Promise<void> {
+    let delayMs = excludedDelayMs.min
     for (let since = performance.now(); ;) {
       try {
         await insertOnce(blocks)
@@ -117,7 +121,8 @@ export async function storeBatch(
           since = performance.now()
         }
       }
-      await sleep(excludedDelayMs, signal)
+      await sleep(delayMs, signal)
+      delayMs = Math.min(1.5 * delayMs, excludedDelayMs.max)
       signal.throwIfAborted()
     }
   }

@@ -45,6 +45,29 @@ test('a gateway that starts while its log is away publishes nothing until the lo
   expect(await stored('shop', 1)).toHaveLength(1)
 })
 
+test('requests that arrive before the log is known share one look at it', async () => {
+  let looks = 0
+  let isAway = true
+  const withId = (log: TestGateway['log']) => ({
+    ...log,
+    id: () => {
+      looks++
+      return isAway ? Promise.reject(unavailable('away')) : log.id()
+    },
+  })
+  gateway = await startGateway({ isRegistered: false, wrapLog: withId })
+  const { log, postgres, registerLog } = gateway
+  await registerLog()
+  const stores = { watermarks: watermarkStore(postgres), shards: shardStore(postgres) }
+  const registered = registeredLog(withId(log), stores, capturedLogger().logger)
+  looks = 0
+  const asked = await Promise.allSettled(Array.from({ length: 50 }, () => registered.partitions()))
+  expect([new Set(asked.map(({ status }) => status)), looks]).toStrictEqual([new Set(['rejected']), 1])
+  isAway = false
+  expect(await registered.partitions()).toBeGreaterThan(0)
+  expect(looks).toBe(2)
+})
+
 test('a gateway that has read too few partitions at its start ends when the number of shards is being doubled', async () => {
   gateway = await startGateway({ shards: 4 })
   const { log, postgres } = gateway

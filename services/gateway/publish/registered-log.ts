@@ -37,6 +37,7 @@ export function registeredLog(
   { leaseMs = oneShardLeaseMs, watchMs = defaultWatchMs } = {},
 ): RegisteredLog {
   let isChecked = false
+  let checking: Promise<void> | undefined
   /** `performance.now()` until which the last reading, one shard, may be relied on. */
   let oneShardUntil = -Infinity
 
@@ -48,8 +49,14 @@ export function registeredLog(
     return shards
   }
 
-  async function check(): Promise<void> {
-    if (isChecked) return
+  /** Requests that arrive before the log is checked share one check. */
+  function check(): Promise<void> {
+    if (isChecked) return Promise.resolve()
+    checking ??= checkOnce().finally(() => (checking = undefined))
+    return checking
+  }
+
+  async function checkOnce(): Promise<void> {
     // `migrate` notes the number of shards before it registers the log.
     const shards = await readShards()
     if (shards === undefined || !(await stores.watermarks.isRegistered(await log.id()))) {
