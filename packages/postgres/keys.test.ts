@@ -336,6 +336,23 @@ test('list returns pages of keys, the newest first, with the total number', asyn
   expect(await idsOf(1_000, Number.MAX_SAFE_INTEGER)).toStrictEqual({ ids: [], total: 5 })
 })
 
+test('a page of keys whose sites are too large together is refused, and a smaller one is answered', async () => {
+  // As many sites as a key may have, with the longest names.
+  const siteIds = Array.from({ length: 1_000 }, (_, n) => `${'\u{1F600}'.repeat(60)}${n}`)
+  const { newKey: large } = newTestKey({ siteIds })
+  await keys.create(large, null)
+  await sql`
+    INSERT INTO api_keys (key_id, name, environment, hash, hint, scopes, site_ids)
+    SELECT 'key_large_' || n, name, environment, hash || n, hint, scopes, site_ids FROM api_keys, generate_series(1, 199) AS n
+  `.execute(postgres.db)
+  await expect(keys.list({ limit: 200, offset: 0 }, null)).rejects.toMatchObject({
+    code: 'invalid_field',
+    message: 'Invalid field: limit asks for more than one answer may hold: ask for fewer at once',
+  })
+  const { keys: listed, total } = await keys.list({ limit: 50, offset: 150 }, null)
+  expect([listed.length, total]).toStrictEqual([50, 200])
+})
+
 describe('revoke', () => {
   test('returns the time of the first revocation, also when it is repeated', async () => {
     const { keyId } = await create()

@@ -2,7 +2,7 @@ import { type Kysely, type Selectable, sql } from 'kysely'
 import type { ActingKey, KeyChanges, KeyRecord, KeyStore } from '@sluice/access/keys'
 import { isChangedSince, readChangeCursor } from './changes.ts'
 import type { Postgres } from './open.ts'
-import { selectPage } from './page.ts'
+import { requirePageSize, selectPage } from './page.ts'
 import { registerNamed } from './sites.ts'
 import type { Tables } from './tables.ts'
 
@@ -79,6 +79,9 @@ export function keyStore(postgres: Postgres): KeyStore {
           .selectAll()
           .orderBy('created_at', 'desc')
           .orderBy('key_id', 'desc')
+        const lists = sql`concat(site_ids::text, allowed_origins::text)`.as('document')
+        const read = newestFirst.clearSelect().select(lists).limit(page.limit).offset(page.offset)
+        await requirePageSize(db, sql`${read}`)
         const { rows, total } = await selectPage(newestFirst, page)
         return { keys: rows.map(toRecord), total }
       }),

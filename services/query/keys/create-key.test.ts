@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { hashKey, keyEnvironment } from '@sluice/access/api-key'
 import { scopes } from '@sluice/contracts/scopes'
 import { siteStore } from '@sluice/postgres/sites'
+import { unavailable } from '@sluice/runtime/errors'
 import { apiRequest } from '../../../tests/support/api-request.ts'
 import { startQuery, type TestQuery } from '../../../tests/support/query.ts'
 import { createTestKey } from '../../../tests/support/test-postgres.ts'
@@ -26,6 +27,34 @@ interface Created {
   hint: string
   created_at: number
 }
+
+describe('a connection that breaks while a key is stored', () => {
+  const createBy = (keys: Parameters<typeof createKeyRoute>[0]['keys']) =>
+    createKeyRoute({ keys }).handle(
+      apiRequest({ body: { bytes: Buffer.from('{"name":"lost"}'), type: 'application/json' } }),
+    )
+  const count = async () => (await query.keys.list({ limit: 1, offset: 0 }, null)).total
+
+  test('loses no key that Postgres has stored', async () => {
+    const before = await count()
+    const { data } = await createBy({
+      ...query.keys,
+      create: async (...args) => {
+        await query.keys.create(...args)
+        throw unavailable('the connection broke after COMMIT')
+      },
+    })
+    expect((await query.request('/api/v1/stats', { key: (data as Created).key })).status).toBe(400)
+    expect((await count()) - before).toBe(1)
+  })
+
+  test('is told when Postgres has stored nothing', async () => {
+    const before = await count()
+    const create = () => Promise.reject(unavailable('the connection broke before COMMIT'))
+    await expect(createBy({ ...query.keys, create })).rejects.toMatchObject({ code: 'unavailable' })
+    expect(await count()).toBe(before)
+  })
+})
 
 describe('POST /api/v1/settings/keys', () => {
   test('needs only a name and creates a production key for events and stats, shown once', async () => {

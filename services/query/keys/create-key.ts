@@ -5,9 +5,10 @@ import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { toKeyResource } from './key-resource.ts'
+import { recoverNewKey } from './recover-new-key.ts'
 
 /** POST /api/v1/settings/keys: creates a key, which only this response holds (docs/http-interface.md#create-key). */
-export function createKeyRoute({ keys }: { keys: Pick<KeyStore, 'create'> }): Route {
+export function createKeyRoute({ keys }: { keys: Pick<KeyStore, 'create' | 'findByHash'> }): Route {
   return handle(operations.createKey, async ({ body, credential, receivedAt, log }) => {
     const { name, scopes, environment, site_ids, expires_at, rate_limits, allowed_origins } = body
     requireFuture(expires_at, receivedAt)
@@ -19,7 +20,7 @@ export function createKeyRoute({ keys }: { keys: Pick<KeyStore, 'create'> }): Ro
     requireExpiry(credential, expiresAt)
 
     const { key, stored } = newKey(environment)
-    const record = await keys.create(
+    const creation = keys.create(
       {
         ...stored,
         name,
@@ -33,6 +34,7 @@ export function createKeyRoute({ keys }: { keys: Pick<KeyStore, 'create'> }): Ro
       },
       credential.keyId,
     )
+    const record = await creation.catch((error: unknown) => recoverNewKey(keys, stored.hash, error))
     if (!record) throw new Error('a new key has the hash of an old one')
     log({ created_key_id: record.keyId })
     return { ...toKeyResource(record), key }

@@ -1,15 +1,12 @@
 import { requireExpiry, requireGrantable, requireUsable } from '@sluice/access/key-granting'
-import type { KeyRecord, KeyStore } from '@sluice/access/keys'
+import type { KeyStore } from '@sluice/access/keys'
 import { newKey } from '@sluice/access/new-key'
 import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
-import { conflict, isRetryable, notFound } from '@sluice/runtime/errors'
-import { retry } from '@sluice/runtime/retry'
+import { conflict, notFound } from '@sluice/runtime/errors'
 import { toKeyResource } from './key-resource.ts'
-
-/** A failover of Postgres may take this long, in ms. */
-const lookUpMs = 5_000
+import { recoverNewKey } from './recover-new-key.ts'
 
 /**
  * POST /api/v1/settings/keys/:key_id/rotate: creates a key with the same grants, which only this response holds;
@@ -29,22 +26,10 @@ export function rotateKeyRoute({ keys }: { keys: Pick<KeyStore, 'rotate' | 'find
         made = newKey(old.environment)
         return { replacement: made.stored, oldExpiresAt: new Date(receivedAt + overlap) }
       })
-      const record = await rotation.catch(async (error: unknown) => {
-        // The connection may break after Postgres has committed: then the new key, which only this process knows, is
-        // stored.
-        const hash = made?.stored.hash
-        const stored = hash !== undefined && isRetryable(error) ? await findSoon(keys, hash) : undefined
-        if (!stored) throw error
-        return stored
-      })
+      const record = await rotation.catch((error: unknown) => recoverNewKey(keys, made?.stored.hash, error))
       if (!record || !made) throw notFound('Key')
       log({ rotated_key_id: keyId, created_key_id: record.keyId })
       return { ...toKeyResource(record), key: made.key }
     },
   )
-}
-
-/** Looks for a key, for some seconds while Postgres is away. Throws what the last attempt throws. */
-function findSoon(keys: Pick<KeyStore, 'findByHash'>, hash: string): Promise<KeyRecord | undefined> {
-  return retry(() => keys.findByHash(hash), { timeoutMs: lookUpMs, isPermanent: (error) => !isRetryable(error) })
 }
