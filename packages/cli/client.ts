@@ -71,7 +71,10 @@ interface Envelope {
   data?: unknown
 }
 
-const defaultTimeoutMs = 30_000
+/** Longer than an analysis may take, with its wait for a turn: one that is given up earlier would be begun anew. */
+const defaultTimeoutMs = 70_000
+/** For what needs no analysis. */
+const shortTimeoutMs = 30_000
 const waitMsMax = { none: 0, some: 90_000, long: 10 * 60_000 } as const
 const retriesMax = { none: 0, some: 4, long: Infinity } as const
 
@@ -107,7 +110,7 @@ export function openClient({ url, key, signal, onRetry, retries }: ClientOptions
     }
     const envelope = parseEnvelope(text)
     if (!envelope) throw notSluice(url, response)
-    if (!response.ok) throw refusal(envelope, response, url)
+    if (!response.ok) throw refusal(envelope, response, { url, method, path })
     // packages/contracts declares the data of each operation.
     return {
       data: envelope.data as T,
@@ -140,7 +143,11 @@ export function openClient({ url, key, signal, onRetry, retries }: ClientOptions
       },
     })
   }
-  return { url, request, session: async () => (await request<SessionResource>('GET', '/api/v1/session')).data }
+  return {
+    url,
+    request,
+    session: async () => (await request<SessionResource>('GET', '/api/v1/session', { timeoutMs: shortTimeoutMs })).data,
+  }
 }
 
 /** The server asks to come back later; the request cost and did nothing. */
@@ -193,7 +200,11 @@ export function notSluice(url: string, response: Response): Failure {
   return new Failure(`${url} is not Sluice (it answers ${response.status}, ${type}): set SLUICE_URL to its address.`)
 }
 
-function refusal(envelope: Envelope, response: Response, url: string): Refusal {
+function refusal(
+  envelope: Envelope,
+  response: Response,
+  { url, method, path }: { url: string; method: string; path: string },
+): Refusal {
   const { status, headers } = response
   const seconds = Number(headers.get('Retry-After') ?? Number.NaN)
   const details = {
@@ -202,19 +213,21 @@ function refusal(envelope: Envelope, response: Response, url: string): Refusal {
     retryAfterMs: Number.isFinite(seconds) ? seconds * 1_000 : undefined,
   }
   const said = typeof envelope.error === 'string' ? envelope.error : 'no reason given'
-  if (new URL(response.url).pathname.startsWith('/collect')) {
-    if (said === 'Site not found') {
-      return new Refusal(
-        'Site not found: only administrators register sites on this server, by POST /api/v1/sites.',
-        details,
-      )
-    }
-    if (said === 'Not found') {
-      return new Refusal(
-        `${url} takes no events: set SLUICE_COLLECT_URL to the address of the gateway, here or on the query service.`,
-        details,
-      )
-    }
+  const isForEvents = path.startsWith('/collect')
+  const registersSites = isForEvents || (method === 'POST' && path.startsWith('/api/v1/imports'))
+  if (said === 'Site not found' && registersSites) {
+    return new Refusal(
+      'Site not found: only administrators register sites on this server, by POST /api/v1/sites.',
+      details,
+    )
+  }
+  if (said === 'Not found') {
+    return new Refusal(
+      isForEvents
+        ? `${url} takes no events: set SLUICE_COLLECT_URL to the address of the gateway, here or on the query service.`
+        : `${url} answers no queries: set SLUICE_URL to the address of the query service, and SLUICE_COLLECT_URL to that of the gateway.`,
+      details,
+    )
   }
   return new Refusal(advice(said, status, url, headers.get('X-Request-Id')), details)
 }

@@ -229,7 +229,7 @@ describe('login', () => {
     expect((await standalone.run(['doctor', '--site', 'shop'], { env })).stdout).toMatch(/✓ event sent/)
   })
 
-  it('says that an address takes no events, and how the gateway is named', async () => {
+  it('says that an address takes no events, or no queries, and which variable names the right one', async () => {
     const server = createServer((_request, response) => {
       response.setHeader('Content-Type', 'application/json')
       response.writeHead(404).end(JSON.stringify({ success: false, error: 'Not found', timestamp: Date.now() }))
@@ -237,11 +237,16 @@ describe('login', () => {
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     const { port } = server.address() as AddressInfo
     const env = { SLUICE_COLLECT_URL: `http://127.0.0.1:${port}` }
-    const { code, stderr } = await standalone.run(['send', 'x', '--site', 'shop'], { env })
+    const sent = await standalone.run(['send', 'x', '--site', 'shop'], { env })
+    const asked = await standalone.run(['types', '--site', 'shop'], { env: { SLUICE_URL: env.SLUICE_COLLECT_URL } })
     server.close()
-    expect([code, stderr]).toEqual([
+    expect([sent.code, sent.stderr]).toEqual([
       1,
       expect.stringMatching(/takes no events: set SLUICE_COLLECT_URL to the address of the gateway/),
+    ])
+    expect([asked.code, asked.stderr]).toEqual([
+      1,
+      expect.stringMatching(/answers no queries: set SLUICE_URL to the address of the query service/),
     ])
   })
 
