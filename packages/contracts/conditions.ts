@@ -110,12 +110,14 @@ export function isCriteria(item: Condition | Criteria): item is Criteria {
 }
 
 /** Operators that compare numerically, with their sign. */
-export const numberOperators = {
+export const numberOperatorSigns = {
   greater_than: '>',
   greater_than_or_equal: '>=',
   less_than: '<',
   less_than_or_equal: '<=',
 } as const satisfies Partial<Record<Operator, string>>
+/** Operators that compare numbers; event fields are texts. */
+export const numberOperators = Object.keys(numberOperatorSigns) as (keyof typeof numberOperatorSigns)[]
 
 /** Decimal digits with sign, fraction and exponent; further notations of JavaScript or ClickHouse are no numbers. */
 const numberPattern = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i

@@ -5,7 +5,7 @@ import {
   type Filter,
   isCriteria,
   numberOf,
-  numberOperators,
+  numberOperatorSigns,
   propertyOf,
   type UserField,
 } from '@sluice/contracts/conditions'
@@ -149,7 +149,7 @@ function conditionItemSql(condition: Condition, parameters: Parameters, users: S
     case 'less_than_or_equal': {
       const number = `toFloat64OrNull(${subject})`
       const limit = parameters.add(numberIn(condition))
-      return `ifNull(isFinite(${number}) AND ${number} ${numberOperators[operator]} ${limit}, false)`
+      return `ifNull(isFinite(${number}) AND ${number} ${numberOperatorSigns[operator]} ${limit}, false)`
     }
   }
 }

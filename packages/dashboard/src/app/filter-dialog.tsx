@@ -1,18 +1,17 @@
 import { useState } from 'preact/hooks'
-import { type Condition, isOneOf, type Operator, propertyOf, propertyPrefix } from '@sluice/contracts/conditions'
+import {
+  type Condition,
+  isOneOf,
+  numberOperators,
+  type Operator,
+  propertyOf,
+  propertyPrefix,
+} from '@sluice/contracts/conditions'
 import { useApi } from '../api/hooks.ts'
 import { formatCompact } from '../format/numbers.ts'
 import { propertyLabel, valueLabel } from '../format/sentences.ts'
 import { messages } from '../messages/en.ts'
-import {
-  bareOperators,
-  isValueOf,
-  listOf,
-  listOperators,
-  listText,
-  numberOperators,
-  operatorsOf,
-} from '../state/conditions.ts'
+import { bareOperators, isValueOf, listOf, listOperators, listText, operatorsOf } from '../state/conditions.ts'
 import { useQuestions, useView } from '../state/hooks.ts'
 import { Button } from '../ui/button.tsx'
 import { Combobox } from '../ui/combobox.tsx'

@@ -2,6 +2,7 @@ import {
   type Condition,
   isOneOf,
   numberOf,
+  numberOperators,
   type Operator,
   operators,
   propertyOf,
@@ -12,14 +13,6 @@ import {
 export const listOperators = ['in', 'not_in'] as const
 /** Operators without a value. */
 export const bareOperators = ['exists', 'not_exists'] as const
-
-/** Operators that compare numbers; event fields are texts. */
-export const numberOperators = [
-  'greater_than',
-  'greater_than_or_equal',
-  'less_than',
-  'less_than_or_equal',
-] as const satisfies readonly Operator[]
 
 /** The operators that make sense for a property. */
 export const operatorsOf = (property: string): readonly Operator[] =>

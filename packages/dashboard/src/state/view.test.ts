@@ -1,15 +1,8 @@
 import { beforeAll, describe, expect, test } from '@jest/globals'
-import { type Condition, eventFields, isOneOf, operators } from '@sluice/contracts/conditions'
+import { type Condition, eventFields, isOneOf, numberOperators, operators } from '@sluice/contracts/conditions'
 import { timeUnits } from '@sluice/contracts/stats'
 import { seededRandom } from '../../../../tests/chaos/random.ts'
-import {
-  filtersAfterClick,
-  formatCondition,
-  isValueOf,
-  listOperators,
-  numberOperators,
-  parseCondition,
-} from './conditions.ts'
+import { filtersAfterClick, formatCondition, isValueOf, listOperators, parseCondition } from './conditions.ts'
 import { presets } from './range.ts'
 import { loadTemporal } from './temporal.ts'
 import { defaultView, formatView, headlineMetrics, parseView, type View } from './view.ts'

@@ -14,7 +14,7 @@ import { Select } from '../../ui/select.tsx'
 import { EmptyState } from '../../ui/states.tsx'
 import { BatchError, errorOf } from './batch-error.tsx'
 import { texts } from './messages.ts'
-import { breakdownSource, quiet } from './questions.ts'
+import { breakdownSource, resultOf } from './questions.ts'
 
 interface ChartPanelProps {
   questions: Questions
@@ -98,7 +98,7 @@ function useChart(questions: Questions, question: StatsQuestion, isAsked: boolea
   const [entry, earlier] = answer.data?.results ?? []
   // Of another metric, old numbers would stand under a wrong title.
   if (entry?.success === true && entry.data.metric !== metric) return { answer, compared }
-  return { answer, result: quiet(entry), earlier: quiet(earlier), compared }
+  return { answer, result: resultOf(entry), earlier: resultOf(earlier), compared }
 }
 
 interface LegendProps {

@@ -19,7 +19,7 @@ import { type Headline, Headlines } from './headline.tsx'
 import { texts } from './messages.ts'
 import { Panel } from './panel.tsx'
 import { PropertiesPanel } from './properties-panel.tsx'
-import { quiet } from './questions.ts'
+import { resultOf } from './questions.ts'
 import { Share } from './share.tsx'
 
 const counts = ['visitors', 'unique_sessions', 'event_count'] as const satisfies readonly HeadlineMetric[]
@@ -139,7 +139,7 @@ function headlineOf(
   now: [Batch, number],
   before: [Batch, number],
 ): Headline {
-  const resultAt = ([{ data }, at]: [Batch, number]) => quiet(data?.results[at])
+  const resultAt = ([{ data }, at]: [Batch, number]) => resultOf(data?.results[at])
   return {
     question: questions.question(metric),
     questions,

@@ -20,7 +20,7 @@ export const panelMetric = (metric: Metric): (typeof rankedMetrics)[number] =>
   isOneOf(rankedMetrics, metric) ? metric : 'visitors'
 
 /** The result of one question of a batch; undefined where it failed alone. */
-export function quiet(entry: BatchEntry | undefined): StatsResult | undefined {
+export function resultOf(entry: BatchEntry | undefined): StatsResult | undefined {
   return entry?.success === true ? entry.data : undefined
 }
 
