@@ -81,6 +81,18 @@ const checks: readonly Check[] = [
 ]
 
 /**
+ * The checks of a request that needs no key. Its memory is reserved once the body is there, of which such operations take
+ * a kilobyte: all of these requests share one quota, which clients that send nothing would hold for a minute.
+ */
+const publicChecks: readonly Check[] = [
+  admit,
+  rejectCrossSiteRequest,
+  requireContentType,
+  readRequestBody,
+  reserveMemory,
+]
+
+/**
  * The checks of a request whose key is in its body (docs/http-interface.md#segment-keys). The body is read before
  * authentication, with a memory quota of its own, so that requests without a valid key can't use up the memory of the
  * others.
@@ -100,6 +112,7 @@ const bodyKeyChecks: readonly Check[] = [
 
 /** The checks before the handler of a request, in their order. */
 export function checksOf({ route, writeKey }: RequestContext): readonly Check[] {
+  if (route.scope === 'public') return publicChecks
   return route.dialect !== undefined && writeKey === undefined ? bodyKeyChecks : checks
 }
 

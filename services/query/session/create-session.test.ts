@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { generateKey, hashKey } from '@sluice/access/api-key'
 import { hashToken } from '@sluice/http/authenticate'
@@ -43,8 +45,37 @@ async function opened(key: string): Promise<{ Cookie: string; data: Opened }> {
   return { Cookie: `session=${data.session_token}`, data }
 }
 
+/** Opens connections on which a sign-in begins whose body is not sent, although Sluice waits for it; returns what closes them. */
+async function beginToSignIn(count: number): Promise<() => void> {
+  const { port } = new URL(query.service.url)
+  const sockets = await Promise.all(
+    Array.from({ length: count }, async () => {
+      const socket = connect(Number(port), '127.0.0.1')
+      socket.on('error', () => undefined)
+      const headers = ['Host: a', 'Content-Type: application/json', 'Content-Length: 100', 'Expect: 100-continue']
+      socket.write(['POST /api/v1/session HTTP/1.1', ...headers, '\r\n'].join('\r\n'))
+      const [answer] = (await once(socket, 'data')) as [Buffer]
+      expect(answer.toString()).toContain('100 Continue')
+      return socket
+    }),
+  )
+  return () => {
+    for (const socket of sockets) socket.destroy()
+  }
+}
+
 const withCookie = (path: string, Cookie: string, method = 'GET') =>
   query.request(path, { method, key: '', headers: { Cookie } })
+
+test('clients that send no body keep nobody from signing in', async () => {
+  const key = await query.createKey({ scopes: ['stats:read'] })
+  const close = await beginToSignIn(1_000)
+  try {
+    expect((await open({ api_key: key })).status).toBe(201)
+  } finally {
+    close()
+  }
+})
 
 describe('POST /api/v1/session', () => {
   test('opens a session with the rights of the key', async () => {
