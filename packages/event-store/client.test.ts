@@ -1,3 +1,5 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { openStatsDatabase, type StatsDatabase } from '../../tests/support/stats-database.ts'
 import { openClickHouseAt } from './client.ts'
@@ -34,4 +36,19 @@ test('a statement whose caller left at once cuts no later statement on its conne
   const slow = 'SELECT sum(sleepEachRow(0.5)) AS slept FROM numbers(8) SETTINGS max_block_size = 1'
   const { rows } = await reader.query<{ slept: number }>(slow)
   expect(rows).toEqual([{ slept: 0 }])
+})
+
+test('a command whose response is not that of ClickHouse has not run, and is retryable', async () => {
+  const server = createServer((incoming, outgoing) => {
+    incoming.resume()
+    outgoing.end('<html>Welcome</html>')
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const proxied = openClickHouseAt({ ...database.owner.address, origin })
+  const command = proxied.command('TRUNCATE TABLE erasures')
+  await expect(command).rejects.toMatchObject({ code: 'unavailable', retryable: true })
+  await proxied.close()
+  server.closeAllConnections()
+  await new Promise((resolve) => server.close(resolve))
 })

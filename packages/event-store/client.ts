@@ -21,7 +21,9 @@ export interface ClickHouseAddress {
   username: string
   password: string
   database: string
-  /** Name of the cluster whose shards hold the store, in `system.clusters`; absent: the store is on this server alone. */
+  /**
+   * Name of the cluster whose shards hold the store, in `system.clusters`; absent: the store is on this server alone.
+   */
   cluster?: string
   /** The server is one of several of a store, so that errors name it. */
   isShard?: true
@@ -78,7 +80,10 @@ export interface ClickHouse {
   close(): Promise<void>
 }
 
-/** Splits SLUICE_CLICKHOUSE_URL into its parts. The database defaults to `sluice`, the user to `default`. Throws TypeError. */
+/**
+ * Splits SLUICE_CLICKHOUSE_URL into its parts. The database defaults to `sluice`, the user to `default`. Throws
+ * TypeError.
+ */
 export function parseClickHouseUrl(url: string): ClickHouseAddress {
   const { protocol, origin, username, password, pathname, searchParams } = new URL(url)
   if (protocol !== 'http:' && protocol !== 'https:') throw new TypeError('must start with http:// or https://')
@@ -181,11 +186,13 @@ export function openClickHouseAt(address: ClickHouseAddress, options: ClientOpti
       }),
     command: (sql, { params = {}, settings } = {}) =>
       runTraced(sql, async () => {
-        await client.command({
+        const { summary } = await client.command({
           query: sql,
           query_params: params,
           clickhouse_settings: { wait_end_of_query: 1, ...settings },
         })
+        // Such as a page of a proxy: the statement has not run, and a tombstone, for example, is not stored.
+        if (summary === undefined) throw new Error(noSummaryText)
       }),
     check: () =>
       run(async () => {
@@ -243,6 +250,9 @@ function toClickHouseError(error: unknown, address: ClickHouseAddress): ClickHou
   if (error instanceof DriverError) return new ClickHouseError(Number(error.code), error.message, options)
   return new ClickHouseError(undefined, error instanceof Error ? error.message : String(error), options)
 }
+
+/** Why a response of 200 does not count: ClickHouse sends a summary with each. */
+export const noSummaryText = 'The response has no X-ClickHouse-Summary: it is not one of ClickHouse'
 
 /** The server that an error names; undefined where there is only one. */
 export function namedServer({ isShard, origin }: ClickHouseAddress): string | undefined {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import http from 'node:http'
 import https from 'node:https'
-import { type ClickHouseAddress, namedServer } from './client.ts'
+import { type ClickHouseAddress, namedServer, noSummaryText } from './client.ts'
 import { ClickHouseError } from './errors.ts'
 import { postedRowSettings, strictSettings } from './strict-settings.ts'
 
@@ -30,7 +30,9 @@ export interface ExternalTableResult {
   readRows: number
 }
 
-/** ClickHouse's own time-out has to come first: its code says that the query was too large, not that the server is away. */
+/**
+ * ClickHouse's own time-out has to come first: its code says that the query was too large, not that the server is away.
+ */
 const answerMs = 5_000
 
 /** Posts statements together with the rows of a table that only they see. */
@@ -133,11 +135,11 @@ export function externalTableClient(address: ClickHouseAddress): ExternalTableCl
 }
 
 /**
- * Throws for a response without ClickHouse's own summary, such as that of a proxy or of another server: the query may not
- * have run, and rows would count as stored that are not.
+ * Throws for a response without ClickHouse's own summary, such as that of a proxy or of another server: the query may
+ * not have run, and rows would count as stored that are not.
  */
 function readSummary(header: string | string[] | undefined): Omit<ExternalTableResult, 'body' | 'text'> {
-  if (header === undefined) throw new Error('The response has no X-ClickHouse-Summary: it is not one of ClickHouse')
+  if (header === undefined) throw new Error(noSummaryText)
   const summary = JSON.parse(String(header)) as Partial<Record<string, string>> | null
   const counts = { writtenRows: Number(summary?.written_rows), readRows: Number(summary?.read_rows) }
   if (!Object.values(counts).every(Number.isSafeInteger)) throw new Error('X-ClickHouse-Summary has no numbers')

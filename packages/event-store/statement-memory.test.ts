@@ -39,17 +39,24 @@ describe('the memory of a statement', () => {
     expect(await statementMemory(serverOf(server))()).toBe(expected)
   })
 
-  test('is read once, when the server answers', async () => {
-    const server = serverOf(new ClickHouseError(undefined, 'connect ECONNREFUSED'), 2e9, 8e9)
-    const memory = statementMemory(server)
-    expect([await memory(), await memory(), await memory()]).toStrictEqual([4e9, 1.6e9, 1.6e9])
+  test.each([
+    ['away', new ClickHouseError(undefined, 'connect ECONNREFUSED')],
+    ['forbidden', new ClickHouseError(497, 'Not enough privileges')],
+  ])('is 4 GB while the server is %s, and is asked for again after a minute', async (_, failure) => {
+    let now = 0
+    const server = serverOf(failure, 2e9, 8e9)
+    const memory = statementMemory(server, () => now)
+    expect([await memory(), await memory()]).toStrictEqual([4e9, 4e9])
+    expect(server.asked).toBe(1)
+    now = 60_000
+    expect([await memory(), await memory()]).toStrictEqual([1.6e9, 1.6e9])
     expect(server.asked).toBe(2)
   })
 
-  test('is 4 GB, and not asked for again, where the user may not know the limit of the server', async () => {
-    const server = serverOf(new ClickHouseError(497, 'Not enough privileges'), 2e9)
+  test('is read once for statements that begin at the same time', async () => {
+    const server = serverOf(2e9, 8e9)
     const memory = statementMemory(server)
-    expect([await memory(), await memory()]).toStrictEqual([4e9, 4e9])
+    expect(await Promise.all(Array.from({ length: 20 }, memory))).toStrictEqual(Array.from({ length: 20 }, () => 1.6e9))
     expect(server.asked).toBe(1)
   })
 
@@ -71,16 +78,22 @@ describe('a statement that needs more memory than the server has', () => {
     const runner = queryRunners(database.reader, { memoryMax }).as(caller)
     await expect(runner.query({ sql, params: {} })).rejects.toMatchObject({ code: 'query_too_large', limit: 'work' })
   })
+})
 
-  test('of an export runs with the limit that the server allows', async () => {
-    const reader = openExportReaderAt(database.owner.address)
-    const { signal } = new AbortController()
-    try {
-      const setting = `SELECT toUInt64(getSetting('max_memory_usage')) AS bytes`
-      const { rows } = await reader.runner(signal).query<{ bytes: number }>({ sql: setting, params: {} })
-      expect(rows).toStrictEqual([{ bytes: await statementMemory(database.owner)() }])
-    } finally {
-      await reader.close()
-    }
-  })
+test('statements of exports, and their files, have the limit of the server', async () => {
+  const reader = openExportReaderAt(database.owner.address)
+  const { signal } = new AbortController()
+  const limit = await statementMemory(database.owner)()
+  try {
+    const sql = `SELECT toUInt64(getSetting('max_memory_usage')) AS c0`
+    const { rows } = await reader.runner(signal).query<{ c0: number }>({ sql, params: {} })
+    expect(rows).toStrictEqual([{ c0: limit }])
+    const columns = [{ name: 'bytes', kind: 'number' }] as const
+    const file = await reader.read({ columns, sql, params: {} }, { format: 'ndjson', isCsvSafe: true }, signal)
+    const chunks: Uint8Array[] = []
+    for await (const chunk of file.bytes) chunks.push(chunk)
+    expect(JSON.parse(Buffer.concat(chunks).toString())).toEqual({ bytes: limit })
+  } finally {
+    await reader.close()
+  }
 })

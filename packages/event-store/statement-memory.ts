@@ -1,5 +1,4 @@
 import type { ClickHouse } from './client.ts'
-import { ClickHouseError } from './errors.ts'
 
 /** Bytes that one statement may hold on a server with memory enough. */
 export const statementBytesMax = 4_000_000_000
@@ -7,20 +6,36 @@ export const statementBytesMax = 4_000_000_000
 const serverShare = 0.8
 /** As long as a check of the server. */
 const timeoutMs = 2_000
+/** The pause after a server that did not tell its limit: it was away, or the user lacks the right to know. */
+const retryMs = 60_000
 
 /**
  * The memory limit of one statement, in bytes: 4 GB, or less on a server whose own limit is lower. With a limit above
  * the server's, a statement that needs too much would fail as if other statements had used the memory up, and be
- * repeated in vain. The server is asked until it has answered; a user who may not know its limit has 4 GB.
+ * repeated in vain. The limit is 4 GB until the server has told its own, for which it is asked once a minute; of a
+ * cluster, the server of the URL is asked.
  */
-export function statementMemory(client: Pick<ClickHouse, 'query'>): () => Promise<number> {
+export function statementMemory(
+  client: Pick<ClickHouse, 'query'>,
+  now: () => number = () => performance.now(),
+): () => Promise<number> {
   let limit: number | undefined
-  return async () => {
+  let askedAt = -Infinity
+  let asking: Promise<void> | undefined
+  const ask = async (): Promise<void> => {
     try {
-      limit ??= limitFor(await readServerMemory(client))
-    } catch (error) {
+      limit = limitFor(await readServerMemory(client))
+    } catch {
       // Whether ClickHouse is away, the statement itself finds out.
-      if (error instanceof ClickHouseError && !error.retryable) limit = statementBytesMax
+    }
+  }
+  return async () => {
+    if (limit === undefined) {
+      if (now() - askedAt >= retryMs) {
+        askedAt = now()
+        asking = ask()
+      }
+      await asking
     }
     return limit ?? statementBytesMax
   }

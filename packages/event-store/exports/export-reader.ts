@@ -78,6 +78,8 @@ export function openExportReaderAt(storeAddress: ClickHouseAddress): ExportReade
     read: async (rows, format, signal) => {
       const { sql, params, settings: formatSettings } = formatStatement(rows, format)
       const statementSettings = { ...settings, max_memory_usage: String(await memoryMax()), ...formatSettings }
+      // The driver notices a signal only if it aborts after the call.
+      signal.throwIfAborted()
       return rows.posted
         ? post({ sql, params }, rows.posted, statementSettings)
         : client.read(sql, params, { signal, settings: statementSettings })
