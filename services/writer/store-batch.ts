@@ -18,10 +18,11 @@ import { insertLock } from './insert-lock.ts'
 /** ClickHouse takes well under a second for a full batch; an insert that takes this long is stalled. */
 const timeoutMs = 60_000
 /**
- * Delay before an insert is repeated that was refused because another insert with the same lock runs. It grows while the
- * other one takes long, as ClickHouse receives and parses all rows of each attempt.
+ * Delay before an insert is repeated that was refused because another insert with the same lock runs: shorter than the
+ * gap between two statements of the backfill lane (backfill-pace.ts), in which an insert of the live lane gets its
+ * turn.
  */
-const excludedDelayMs = { min: 100, max: 1_000 }
+const excludedDelayMs = 100
 /** An insert that was excluded for this long has failed, and is repeated and reported as such. */
 const excludedMsMax = 10_000
 /**
@@ -108,7 +109,6 @@ export async function storeBatch(
 
   /** Inserts once no other insert with the lock runs: of the other topic, another partition, or an earlier owner. */
   async function insertUnlessExcluded(blocks: readonly BlockAtOffset[]): Promise<void> {
-    let delayMs = excludedDelayMs.min
     for (let since = performance.now(); ;) {
       try {
         await insertOnce(blocks)
@@ -121,8 +121,7 @@ export async function storeBatch(
           since = performance.now()
         }
       }
-      await sleep(delayMs, signal)
-      delayMs = Math.min(1.5 * delayMs, excludedDelayMs.max)
+      await sleep(excludedDelayMs, signal)
       signal.throwIfAborted()
     }
   }
