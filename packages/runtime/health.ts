@@ -75,7 +75,7 @@ const failureName = /^[A-Z\d][A-Za-z\d_]+$/
  * The failure in a few words, without addresses or credentials, because /readyz may be public: the name that it or one
  * of its causes has.
  */
-function describeFailure(error: unknown): string {
+export function describeFailure(error: unknown): string {
   if (error instanceof NotReady) return error.message
   if (typeof error !== 'object' || error === null) return 'does not answer'
   const names = [!(error instanceof AppError) && 'type' in error && error.type, errorCode(error)]

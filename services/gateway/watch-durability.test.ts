@@ -25,7 +25,9 @@ async function start(describeLog: () => Promise<readonly string[]>) {
 }
 
 test('a log that could never be checked is a warning, which is logged, and not a log without weaknesses', async () => {
-  const { watch, gauge, lines } = await start(() => Promise.reject(new Error('CLUSTER_AUTHORIZATION_FAILED')))
+  const cause = Object.assign(new Error('refused'), { type: 'CLUSTER_AUTHORIZATION_FAILED' })
+  const failure = new Error('Kafka at kafka.internal:9092: refused', { cause })
+  const { watch, gauge, lines } = await start(() => Promise.reject(failure))
   await waitUntil(() => watch.warnings() !== undefined, 'the first check has ended')
   const [warning] = watch.warnings() ?? []
   expect(warning).toBe(
@@ -33,6 +35,8 @@ test('a log that could never be checked is a warning, which is logged, and not a
   )
   expect(await gauge()).toBe('1')
   expect(lines().map(({ durability }) => durability)).toContain(warning)
+  // The address is for operators alone.
+  expect(lines().map(({ reason }) => reason)).toContain('Kafka at kafka.internal:9092: refused')
 })
 
 test('the gauge has no value before the log is checked, then the number of its weaknesses', async () => {

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { internalMessage } from '@sluice/runtime/errors'
+import { describeFailure } from '@sluice/runtime/health'
 import type { Logger } from '@sluice/runtime/logger'
 import { poller } from '@sluice/runtime/poller'
 import type { Component } from '@sluice/runtime/supervisor'
@@ -10,8 +11,8 @@ const unchecked = 'Whether the log is as durable as a 202 promises could not be 
 /** Watches the replication of the log. */
 export interface DurabilityWatch extends Component {
   /**
-   * Reasons why an event with a 202 could still be lost, as of the last successful poll; for `/readyz`. Undefined before
-   * the first poll has ended.
+   * Reasons why an event with a 202 could still be lost, as of the last successful poll; for `/readyz`. Undefined
+   * before the first poll has ended.
    */
   warnings: () => readonly string[] | undefined
 }
@@ -26,12 +27,18 @@ export function watchDurability(
   logger: Pick<Logger, 'warn'>,
 ): DurabilityWatch {
   let warnings: readonly string[] | undefined
+  /** `/readyz` may be public: the warning names the failure, and the log has its text. */
+  const lastWarnings = (error: unknown): readonly string[] => {
+    if (warnings !== undefined) return warnings
+    logger.warn({ reason: internalMessage(error) }, unchecked)
+    return [`${unchecked}: ${describeFailure(error)}`]
+  }
   const polling = poller({
     name: 'durability watch',
     intervalMs,
     poll: async () => {
       // The readiness check reports an unavailable log; meanwhile the last warnings remain.
-      const found = await describe().catch((error: unknown) => warnings ?? [`${unchecked}: ${internalMessage(error)}`])
+      const found = await describe().catch(lastWarnings)
       if (!isDeepStrictEqual(found, warnings)) {
         for (const warning of found) {
           logger.warn({ durability: warning }, 'the log is not as durable as a 202 promises')

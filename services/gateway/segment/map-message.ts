@@ -297,7 +297,9 @@ function takeText(from: Map<string, unknown>, name: string): string | undefined 
   return value === '' ? undefined : value
 }
 
-/** Removes an object from a map and returns its members; none if the value is no object, which then stays in the map. */
+/**
+ * Removes an object from a map and returns its members; none if the value is no object, which then stays in the map.
+ */
 function takeMembers(from: Map<string, unknown>, name: string): Map<string, unknown> {
   const value = from.get(name)
   if (!isObject(value)) return new Map()
@@ -332,7 +334,10 @@ function rename(error: AppError, names: ReadonlyMap<string, string>, payloadFiel
   return new AppError(error.code, { message: error.message.replace(`: ${field}`, () => `: ${name}`), field: name })
 }
 
-/** The name that a field of the event, or the object that holds it, has in the message; undefined if the names are equal. */
+/**
+ * The name that a field of the event, or the object that holds it, has in the message; undefined if the names are
+ * equal.
+ */
 function nameInMessage(field: string, names: ReadonlyMap<string, string>): string | undefined {
   for (let end = field.length; end > 0; end = field.lastIndexOf('.', end - 1)) {
     const name = names.get(field.slice(0, end))

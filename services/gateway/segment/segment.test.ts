@@ -413,7 +413,9 @@ describe('what is refused', () => {
     const refused = await post('/v1/batch', body, { 'Content-Type': 'application/json', ...basic(key) })
     expect([refused.status, refused.body.error]).toStrictEqual([400, 'Invalid format: body names "batch" twice'])
     const batch = [{ ...track, messageId: 'named', properties: { batch: [{ a: 1 }], b: 'batch' } }]
-    const { status } = await post('/v1/batch', { batch, context: { app: { a: 1 } } }, basic(key))
+    // Another member that stands there twice loses no message.
+    const repeated = `{"batch":${JSON.stringify(batch)},"context":{"app":{"a":1},"app":{"a":2}}}`
+    const { status } = await post('/v1/batch', repeated, basic(key))
     expect(status).toBe(200)
     expect(await gateway.stored(siteId, 1)).toHaveLength(1)
   })
