@@ -176,7 +176,7 @@ export function createDispatch({
         rate: undefined,
         body: { bytes: noBytes, type: '' },
         receivedAt: undefined,
-        isBodySlow: false,
+        authenticatedAt: 0,
       }
       try {
         for (const check of checksOf(context)) {

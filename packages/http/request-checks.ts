@@ -32,7 +32,9 @@ export interface RequestContext {
   readonly route: RouteRule
   /** Includes `api_key`, which handlers do not receive. */
   readonly query: URLSearchParams
-  /** The key that a request to a path of Segment presents outside of its body; undefined for none, and on other paths. */
+  /**
+   * The key that a request to a path of Segment presents outside of its body; undefined for none, and on other paths.
+   */
   readonly writeKey: string | undefined
   readonly access: Access
   readonly clients: ClientReader
@@ -52,12 +54,12 @@ export interface RequestContext {
   body: { bytes: Buffer; type: string }
   /** Unix ms at which the whole body had been read; undefined without a body. */
   receivedAt: number | undefined
-  /** Whether the client took so long for the body that the rights of its key may have changed meanwhile. */
-  isBodySlow: boolean
+  /** `performance.now()` when the rights of the key were read. */
+  authenticatedAt: number
 }
 
-/** Changes of keys apply within 2 s; a body that arrives faster than this is read with the rights at its start. */
-const slowBodyMs = 1_000
+/** Changes of keys apply within 2 s: rights that were read longer ago are read again. */
+const rightsMsMax = 1_000
 
 type Check = (context: RequestContext) => void | Promise<void>
 
@@ -81,8 +83,8 @@ const checks: readonly Check[] = [
 ]
 
 /**
- * The checks of a request that needs no key. Its memory is reserved once the body is there, of which such operations take
- * a kilobyte: all of these requests share one quota, which clients that send nothing would hold for a minute.
+ * The checks of a request that needs no key. Its memory is reserved once the body is there, of which such operations
+ * take a kilobyte: all of these requests share one quota, which clients that send nothing would hold for a minute.
  */
 const publicChecks: readonly Check[] = [
   admit,
@@ -161,6 +163,7 @@ function moveMemoryToKey(context: RequestContext): void {
 function authenticate(context: RequestContext): void | Promise<void> {
   const { request, route, query, access, writeKey } = context
   if (route.scope === 'public') return
+  context.authenticatedAt = performance.now()
   const given = writeKey === undefined ? readCredential(request, query) : { key: writeKey }
   if (given === undefined) throw invalidApiKey()
   if ('key' in given) {
@@ -181,10 +184,10 @@ function authenticate(context: RequestContext): void | Promise<void> {
 
 /**
  * A key that was revoked, or lost rights, while a client sent its body acts no more: such a change applies everywhere
- * within 2 s (docs/http-interface.md#keys), and a body may take a minute.
+ * within 2 s (docs/http-interface.md#keys), and a body may take a minute, and wait for its turn.
  */
 function authenticateSlowRequest(context: RequestContext): void | Promise<void> {
-  return context.isBodySlow ? authenticateAgain(context) : undefined
+  return performance.now() - context.authenticatedAt > rightsMsMax ? authenticateAgain(context) : undefined
 }
 
 async function authenticateAgain(context: RequestContext): Promise<void> {
@@ -255,11 +258,9 @@ async function readRequestBody(context: RequestContext): Promise<void> {
     if (refusal === undefined) context.reservedBodyBytes += bytes
     return refusal
   }
-  const beganAt = performance.now()
   const bytes = await readBody(request, maxBytes, reserve)
   // The waiting time of a request is measured from here: a client that sends slowly is no sign of overload.
   const readAt = performance.now()
-  context.isBodySlow = readAt - beganAt > slowBodyMs
   context.receivedAt = context.clock.now()
   const encoding = encodingOfBody(request, context.body.type, bytes)
   if (encoding === undefined) {
