@@ -37,10 +37,13 @@ describe('a connection that breaks while a key is stored', () => {
 
   test('loses no key that Postgres has stored', async () => {
     const before = await count()
+    let isFirst = true
     const { data } = await createBy({
       ...query.keys,
       create: async (...args) => {
-        await query.keys.create(...args)
+        const record = await query.keys.create(...args)
+        if (!isFirst) return record
+        isFirst = false
         throw unavailable('the connection broke after COMMIT')
       },
     })
@@ -48,7 +51,20 @@ describe('a connection that breaks while a key is stored', () => {
     expect((await count()) - before).toBe(1)
   })
 
-  test('is told when Postgres has stored nothing', async () => {
+  test('is made once when Postgres had stored nothing', async () => {
+    const before = await count()
+    let isFirst = true
+    const create: typeof query.keys.create = (...args) => {
+      if (!isFirst) return query.keys.create(...args)
+      isFirst = false
+      return Promise.reject(unavailable('the connection broke before COMMIT'))
+    }
+    const { data } = await createBy({ ...query.keys, create })
+    expect((await query.request('/api/v1/stats', { key: (data as Created).key })).status).toBe(400)
+    expect((await count()) - before).toBe(1)
+  })
+
+  test('is told while Postgres stays away', async () => {
     const before = await count()
     const create = () => Promise.reject(unavailable('the connection broke before COMMIT'))
     await expect(createBy({ ...query.keys, create })).rejects.toMatchObject({ code: 'unavailable' })

@@ -5,7 +5,7 @@ import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { toKeyResource } from './key-resource.ts'
-import { recoverNewKey } from './recover-new-key.ts'
+import { createSurely } from './recover-new-key.ts'
 
 /** POST /api/v1/settings/keys: creates a key, which only this response holds (docs/http-interface.md#create-key). */
 export function createKeyRoute({ keys }: { keys: Pick<KeyStore, 'create' | 'findByHash'> }): Route {
@@ -20,7 +20,8 @@ export function createKeyRoute({ keys }: { keys: Pick<KeyStore, 'create' | 'find
     requireExpiry(credential, expiresAt)
 
     const { key, stored } = newKey(environment)
-    const creation = keys.create(
+    const record = await createSurely(
+      keys,
       {
         ...stored,
         name,
@@ -34,7 +35,6 @@ export function createKeyRoute({ keys }: { keys: Pick<KeyStore, 'create' | 'find
       },
       credential.keyId,
     )
-    const record = await creation.catch((error: unknown) => recoverNewKey(keys, stored.hash, error))
     if (!record) throw new Error('a new key has the hash of an old one')
     log({ created_key_id: record.keyId })
     return { ...toKeyResource(record), key }

@@ -26,7 +26,11 @@ export function rotateKeyRoute({ keys }: { keys: Pick<KeyStore, 'rotate' | 'find
         made = newKey(old.environment)
         return { replacement: made.stored, oldExpiresAt: new Date(receivedAt + overlap) }
       })
-      const record = await rotation.catch((error: unknown) => recoverNewKey(keys, made?.stored.hash, error))
+      const record = await rotation.catch((error: unknown) => {
+        const hash = made?.stored.hash
+        if (hash === undefined) throw error
+        return recoverNewKey(() => keys.findByHash(hash), error)
+      })
       if (!record || !made) throw notFound('Key')
       log({ rotated_key_id: keyId, created_key_id: record.keyId })
       return { ...toKeyResource(record), key: made.key }
