@@ -58,7 +58,9 @@ export interface ClientOptions {
 /** Sends requests to Sluice with one key. */
 export interface Client {
   readonly url: string
-  /** Sends a request and resolves with its successful answer. Throws a Refusal, or a Failure when there is no answer. */
+  /**
+   * Sends a request and resolves with its successful answer. Throws a Refusal, or a Failure when there is no answer.
+   */
   request<T>(method: string, path: string, options?: RequestOptions): Promise<Answer<T>>
   /** The rights of the key, and the address that events are sent to. */
   session(): Promise<SessionResource>
@@ -71,10 +73,9 @@ interface Envelope {
   data?: unknown
 }
 
+const defaultTimeoutMs = 30_000
 /** Longer than an analysis may take, with its wait for a turn: one that is given up earlier would be begun anew. */
-const defaultTimeoutMs = 70_000
-/** For what needs no analysis. */
-const shortTimeoutMs = 30_000
+export const analysisTimeoutMs = 70_000
 const waitMsMax = { none: 0, some: 90_000, long: 10 * 60_000 } as const
 const retriesMax = { none: 0, some: 4, long: Infinity } as const
 
@@ -146,7 +147,7 @@ export function openClient({ url, key, signal, onRetry, retries }: ClientOptions
   return {
     url,
     request,
-    session: async () => (await request<SessionResource>('GET', '/api/v1/session', { timeoutMs: shortTimeoutMs })).data,
+    session: async () => (await request<SessionResource>('GET', '/api/v1/session')).data,
   }
 }
 

@@ -17,7 +17,10 @@ export function isAbsent(value: unknown): boolean {
   return value === undefined || value === null || value === ''
 }
 
-/** The JSON of an object with further members. Its own text stays as it is: numbers keep digits that a double can't hold. */
+/**
+ * The JSON of an object with further members. Its own text stays as it is: numbers keep digits that a double can't
+ * hold.
+ */
 export function withMembers(json: string, members: Readonly<Record<string, unknown>>): string {
   const added = JSON.stringify(members).slice(1, -1)
   if (added === '') return json

@@ -43,7 +43,10 @@ export async function saveSettings(file: string, settings: SavedSettings): Promi
   await rename(aside, file)
 }
 
-/** Removes the file; false when there was none. Throws a Failure for one that login has not written: it is somebody else's. */
+/**
+ * Removes the file; false when there was none. Throws a Failure for one that login has not written: it is somebody
+ * else's.
+ */
 export async function removeSettings(file: string): Promise<boolean> {
   if ((await readSavedSettings(file)) === undefined) return false
   try {

@@ -45,7 +45,10 @@ export function connectionFailure(error: unknown, url: string): ConnectionFailur
   return new ConnectionFailure(sentence(), code)
 }
 
-/** The codes of the system, of TLS and of fetch; other failures are mistakes in the address, such as a port that fetch refuses. */
+/**
+ * The codes of the system, of TLS and of fetch; other failures are mistakes in the address, such as a port that fetch
+ * refuses.
+ */
 const codePattern = /^[A-Za-z_]+$/
 
 /** Whether a server that is there may answer the same request a moment later. */

@@ -22,7 +22,9 @@ export function describeTypes(events: readonly StoredEvent[]): PropertyTypes {
   return types
 }
 
-/** The source of a module that exports `Events`. Everything is sorted, so that a new run changes no more than it must. */
+/**
+ * The source of a module that exports `Events`. Everything is sorted, so that a new run changes no more than it must.
+ */
 export function writeEventTypes(siteId: string, events: readonly EventTypeDescription[]): string {
   const sorted = events.toSorted((a, b) => compare(a.name, b.name))
   return [

@@ -11,7 +11,9 @@ import type { Context } from './context.ts'
 import { examples } from './examples.ts'
 import { suggestNames } from './suggest-names.ts'
 
-/** The commands of `sluice`. An error of the call is thrown as commander's CommanderError, its message already written. */
+/**
+ * The commands of `sluice`. An error of the call is thrown as commander's CommanderError, its message already written.
+ */
 export function createProgram(context: Context, version: string): Command {
   const program = new Command('sluice')
     .description('Sends events to Sluice, asks for statistics, and manages imports and API keys.')

@@ -14,7 +14,10 @@ export interface SiteOptions extends ConnectionOptions {
   site?: string
 }
 
-/** Where Sluice is, and who asks: of the options, the environment, and the file of `sluice login`, the first that says so. */
+/**
+ * Where Sluice is, and who asks: of the options, the environment, and the file of `sluice login`, the first that says
+ * so.
+ */
 export interface Settings {
   /** The query service, without a slash at the end. */
   url: string

@@ -11,7 +11,7 @@ import {
   type StatsResult,
   timeUnits,
 } from '@sluice/contracts/stats'
-import type { Client } from '../client.ts'
+import { analysisTimeoutMs, type Client } from '../client.ts'
 import type { Context } from '../context.ts'
 import { examples } from '../examples.ts'
 import { usageFailure } from '../failure.ts'
@@ -97,6 +97,7 @@ async function stats({ terminal, ...context }: Context, metric: string, options:
   const siteId = requireSite(settings)
   const range = await rangeOf(client, siteId, options)
   const { data } = await client.request<StatsResult>('GET', '/api/v1/stats', {
+    timeoutMs: analysisTimeoutMs,
     query: {
       site_id: siteId,
       metric,

@@ -4,7 +4,7 @@ import { liveLimits, type LiveResult } from '@sluice/contracts/live'
 import type { StatsResult } from '@sluice/contracts/stats'
 import type { StoredEvent } from '@sluice/contracts/stored-event'
 import { parseExactly } from '@sluice/runtime/parse-exactly'
-import type { Client } from '../client.ts'
+import { analysisTimeoutMs, type Client } from '../client.ts'
 import type { Context } from '../context.ts'
 import { examples } from '../examples.ts'
 import { openConnection } from '../open-connection.ts'
@@ -117,7 +117,10 @@ async function tail(context: Context, options: TailOptions): Promise<void> {
 
 /** The latest events, the oldest first, and the server's time (Unix ms). */
 async function readLatest(client: Client, tailQuery: TailQuery): Promise<{ events: StoredEvent[]; readAt: number }> {
-  const { data, timestamp } = await client.request<LiveResult>('GET', '/api/v1/live', { query: { ...tailQuery } })
+  const { data, timestamp } = await client.request<LiveResult>('GET', '/api/v1/live', {
+    query: { ...tailQuery },
+    timeoutMs: analysisTimeoutMs,
+  })
   return { events: data.last_events.toReversed(), readAt: timestamp }
 }
 
@@ -130,6 +133,7 @@ async function countSkipped(
   const until = fresh.at(0)?.timestamp ?? 0
   if (until < since) return 0
   const { data } = await client.request<StatsResult>('GET', '/api/v1/stats', {
+    timeoutMs: analysisTimeoutMs,
     query: { ...tailQuery, metric: 'event_count', start_date: since, end_date: until + 1, exact: true },
   })
   // Both ends are counted, because several events may have the same millisecond; those that are shown are taken off.

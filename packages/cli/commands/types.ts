@@ -2,6 +2,7 @@ import { writeFile } from 'node:fs/promises'
 import { type Command, Option } from 'commander'
 import { eventsLimits, type EventsResult } from '@sluice/contracts/events'
 import { periods, statsLimits, type StatsResult } from '@sluice/contracts/stats'
+import { analysisTimeoutMs } from '../client.ts'
 import type { Context } from '../context.ts'
 import { canaryType } from '../doctor/check-canary.ts'
 import { describeTypes, writeEventTypes } from '../event-types.ts'
@@ -49,6 +50,7 @@ async function types(context: Context, options: TypesOptions): Promise<void> {
   const { settings, client } = await openConnection(context, options)
   const query = { site_id: requireSite(settings), period: options.period, environment: options.environment }
   const counts = await client.request<StatsResult>('GET', '/api/v1/stats', {
+    timeoutMs: analysisTimeoutMs,
     query: { ...query, metric: 'event_count_by_type', limit: statsLimits.groupsMax },
   })
   const names = (counts.data.breakdown ?? []).flatMap(({ key }) =>
@@ -65,6 +67,7 @@ async function types(context: Context, options: TypesOptions): Promise<void> {
     progress.update(at, names.length, `Reading ${countOf(names.length, 'event type')}`)
     const filter = JSON.stringify([{ property: 'event_type', operator: 'equals', value: name }])
     const { data } = await client.request<EventsResult>('GET', '/api/v1/events', {
+      timeoutMs: analysisTimeoutMs,
       query: { ...query, filter, limit: eventsLimits.limitMax },
     })
     described.push({ name, properties: describeTypes(data.events) })
