@@ -6,12 +6,13 @@ export interface IdempotencyStore {
   /**
    * Claims `id` for a request whose body has this fingerprint. The caller handles the request only if the outcome is
    * `new`. A claim that is neither completed nor released expires after a minute, even if the reply to it was lost.
+   * `owner` names the attempt: another one may claim the id when this claim has expired.
    */
-  claim(id: string, fingerprint: string): Promise<ClaimResult>
+  claim(id: string, fingerprint: string, owner: string): Promise<ClaimResult>
   /** Stores the result for 24 hours. Does not replace a stored result. */
   complete(id: string, fingerprint: string, answer: StoredResult): Promise<void>
-  /** Ends the claim of a request that failed. Does not remove a stored result. */
-  release(id: string): Promise<void>
+  /** Ends the claim of an attempt that failed. Removes neither a stored result nor the claim of another attempt. */
+  release(id: string, owner: string): Promise<void>
 }
 
 /**

@@ -1,4 +1,4 @@
-import { hash } from 'node:crypto'
+import { hash, randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { Credential } from '@sluice/access/credential'
 import type { IdempotencyStore, StoredResult } from '@sluice/access/idempotency'
@@ -34,7 +34,8 @@ export async function withIdempotency(
   // The id includes the rights of the key: a key that has lost some must not get a response from before.
   const id = hash('sha256', JSON.stringify([keyId, scopes, siteIds, request.method, path, key]))
   const fingerprint = hash('sha256', body)
-  const earlier = await answers.claim(id, fingerprint)
+  const owner = randomUUID()
+  const earlier = await answers.claim(id, fingerprint, owner)
   switch (earlier.state) {
     case 'running':
       throw conflict('A request with this Idempotency-Key is still under way')
@@ -49,7 +50,7 @@ export async function withIdempotency(
     answer = await work()
   } catch (error) {
     // A claim that can't be released expires; the client must get the error of the work.
-    await answers.release(id).catch(() => undefined)
+    await answers.release(id, owner).catch(() => undefined)
     throw error
   }
   const timestamp = clock.now()

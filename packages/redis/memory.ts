@@ -105,6 +105,7 @@ function memorySignInCodes({ signInCodeMs }: Times): SignInCodes {
 function memoryIdempotency({ claimMs, resultMs }: Times): IdempotencyStore {
   interface Claim {
     fingerprint: string
+    owner: string
     /** JSON, as in Redis, so that a later change of the object has no effect; undefined while the request runs. */
     answer: string | undefined
     /** Unix ms. */
@@ -121,10 +122,10 @@ function memoryIdempotency({ claimMs, resultMs }: Times): IdempotencyStore {
     return claim !== undefined && Date.now() < claim.expiresAt ? claim : undefined
   }
 
-  const claimRequest = (id: string, fingerprint: string): ClaimResult => {
+  const claimRequest = (id: string, fingerprint: string, owner: string): ClaimResult => {
     const claim = find(id)
     if (claim === undefined) {
-      claims.set(id, { fingerprint, answer: undefined, expiresAt: Date.now() + claimMs })
+      claims.set(id, { fingerprint, owner, answer: undefined, expiresAt: Date.now() + claimMs })
       return { state: 'new' }
     }
     if (claim.fingerprint !== fingerprint) return { state: 'other' }
@@ -133,16 +134,18 @@ function memoryIdempotency({ claimMs, resultMs }: Times): IdempotencyStore {
   }
 
   return {
-    claim: (id, fingerprint) => Promise.resolve(claimRequest(id, fingerprint)),
+    claim: (id, fingerprint, owner) => Promise.resolve(claimRequest(id, fingerprint, owner)),
     complete: (id, fingerprint, answer) => {
       const claim = find(id)
       if (claim === undefined || (claim.fingerprint === fingerprint && claim.answer === undefined)) {
-        claims.set(id, { fingerprint, answer: JSON.stringify(answer), expiresAt: Date.now() + resultMs })
+        const owner = claim?.owner ?? ''
+        claims.set(id, { fingerprint, owner, answer: JSON.stringify(answer), expiresAt: Date.now() + resultMs })
       }
       return Promise.resolve()
     },
-    release: (id) => {
-      if (find(id)?.answer === undefined) claims.delete(id)
+    release: (id, owner) => {
+      const claim = find(id)
+      if (claim?.owner === owner && claim.answer === undefined) claims.delete(id)
       return Promise.resolve()
     },
   }

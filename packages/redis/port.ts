@@ -15,7 +15,9 @@ export interface Redis {
   sessions: Sessions
   signInCodes: SignInCodes
   idempotency: IdempotencyStore
-  /** Resolves when Redis replies; rejects with AppError 503 and the reason otherwise. It is cheap: readiness calls it. */
+  /**
+   * Resolves when Redis replies; rejects with AppError 503 and the reason otherwise. It is cheap: readiness calls it.
+   */
   check(): Promise<void>
   /** Waits a moment for the calls under way, then ends the connection. */
   close(): Promise<void>
@@ -43,5 +45,7 @@ export const defaultTimes: Times = {
   resultMs: 24 * 3_600_000,
 }
 
-/** The log levels that the adapters use: one line when Redis becomes unavailable and one when it is back, none per call. */
+/**
+ * The log levels that the adapters use: one line when Redis becomes unavailable and one when it is back, none per call.
+ */
 export type RedisLogger = Pick<Logger, 'debug' | 'info' | 'warn'>

@@ -71,9 +71,9 @@ const expectClosed = async (redis: Redis): Promise<void> => {
   await expect(redis.sessions.create('t', { keyHash: 'k' })).rejects.toMatchObject(unavailable)
   await expect(redis.sessions.find('t')).rejects.toMatchObject(unavailable)
   await expect(redis.sessions.delete('t')).rejects.toMatchObject(unavailable)
-  await expect(redis.idempotency.claim('i', 'f')).rejects.toMatchObject(unavailable)
+  await expect(redis.idempotency.claim('i', 'f', 'one')).rejects.toMatchObject(unavailable)
   await expect(redis.idempotency.complete('i', 'f', { status: 200, timestamp: 1 })).rejects.toMatchObject(unavailable)
-  await expect(redis.idempotency.release('i')).rejects.toMatchObject(unavailable)
+  await expect(redis.idempotency.release('i', 'one')).rejects.toMatchObject(unavailable)
   await expect(redis.check()).rejects.toMatchObject(unavailable)
   // Seven calls that wait would take seven times as long.
   expect(elapsedMs()).toBeLessThan(3 * replyTimeoutMs)
@@ -373,7 +373,7 @@ describeIfRuns('redis: on the wire', () => {
     for (const each of [redis, other]) {
       await each.limiter.consume('events:key_1', 1, 10)
       await each.sessions.create('hash', { keyHash: 'k' })
-      await each.idempotency.claim('id', 'f')
+      await each.idempotency.claim('id', 'f', 'one')
     }
     const [first, third] = [clientOf(server.port), clientOf(server.port, { db: 3 })]
     expect((await first.keys('*')).sort()).toEqual([

@@ -7,17 +7,17 @@ type ClaimReply = [state: 'new' | 'running' | 'other'] | [state: 'answered', jso
 
 declare module 'ioredis' {
   interface RedisCommander<Context> {
-    claimRequest(key: string, fingerprint: string, claimMs: number): Result<ClaimReply, Context>
+    claimRequest(key: string, fingerprint: string, owner: string, claimMs: number): Result<ClaimReply, Context>
     completeRequest(key: string, fingerprint: string, json: string, resultMs: number): Result<number, Context>
-    releaseRequest(key: string): Result<number, Context>
+    releaseRequest(key: string, owner: string): Result<number, Context>
   }
 }
 
 const claimScript = `
 local claim = redis.call('hmget', KEYS[1], 'fingerprint', 'answer')
 if not claim[1] then
-  redis.call('hset', KEYS[1], 'fingerprint', ARGV[1])
-  redis.call('pexpire', KEYS[1], ARGV[2])
+  redis.call('hset', KEYS[1], 'fingerprint', ARGV[1], 'owner', ARGV[2])
+  redis.call('pexpire', KEYS[1], ARGV[3])
   return {'new'}
 end
 if claim[1] ~= ARGV[1] then return {'other'} end
@@ -33,7 +33,8 @@ return redis.call('pexpire', KEYS[1], ARGV[3])
 `
 
 const releaseScript = `
-if redis.call('hexists', KEYS[1], 'answer') == 1 then return 0 end
+local claim = redis.call('hmget', KEYS[1], 'owner', 'answer')
+if claim[1] ~= ARGV[1] or claim[2] then return 0 end
 return redis.call('del', KEYS[1])
 `
 
@@ -46,15 +47,15 @@ export function redisIdempotency(connection: RedisConnection, { claimMs, resultM
   const redisKey = (id: string): string => `answer:${id}`
 
   return {
-    async claim(id, fingerprint) {
-      const [state, json] = await connection.run(() => client.claimRequest(redisKey(id), fingerprint, claimMs))
+    async claim(id, fingerprint, owner) {
+      const [state, json] = await connection.run(() => client.claimRequest(redisKey(id), fingerprint, owner, claimMs))
       return state === 'answered' ? { state, answer: JSON.parse(json) as StoredResult } : { state }
     },
     async complete(id, fingerprint, answer) {
       await connection.run(() => client.completeRequest(redisKey(id), fingerprint, JSON.stringify(answer), resultMs))
     },
-    async release(id) {
-      await connection.run(() => client.releaseRequest(redisKey(id)))
+    async release(id, owner) {
+      await connection.run(() => client.releaseRequest(redisKey(id), owner))
     },
   }
 }

@@ -10,7 +10,10 @@ const countersMax = 100_000
 
 declare module 'ioredis' {
   interface RedisCommander<Context> {
-    /** `windowSecondsAgain` has no effect. The script keeps its arguments, so that old and new builds send the same command. */
+    /**
+     * `windowSecondsAgain` has no effect. The script keeps its arguments, so that old and new builds send the same
+     * command.
+     */
     countCost(
       key: string,
       cost: number,

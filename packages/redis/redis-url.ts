@@ -102,7 +102,9 @@ function throwMistakes({ username, password }: RedisSettings, mistakes: string[]
   if (mistakes.length > 0) throw new Error(`SLUICE_REDIS_URL: ${mistakes.join('; ')}`)
 }
 
-/** Reads `host[:26379]`. Mistakes do not quote the text: it may hold part of a password that was not percent-encoded. */
+/**
+ * Reads `host[:26379]`. Mistakes do not quote the text: it may hold part of a password that was not percent-encoded.
+ */
 function readNode(text: string, name: string, mistakes: string[]): RedisNode {
   const match = /^(?:\[(?<address>[0-9a-f:]+)\]|(?<host>[A-Za-z0-9._-]+))(?::(?<port>\d+))?$/i.exec(text)
   const { address, host = address ?? '', port: portText = '26379' } = match?.groups ?? {}

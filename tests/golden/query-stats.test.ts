@@ -184,7 +184,9 @@ test('comparisons have the statements of the golden file, two for each query', a
   )
 })
 
-/** Replies with `events` to the count of all events, and to a sample with `sampled` measured sessions that deviate so. */
+/**
+ * Replies with `events` to the count of all events, and to a sample with `sampled` measured sessions that deviate so.
+ */
 const manyEvents =
   (events: number, sampled: number, deviation = 0): Replies =>
   (_statement, index) => ({

@@ -145,9 +145,9 @@ test('limits, sessions and responses are kept in Redis by the keys and scripts o
   await redis.sessions.create('hash of a token', { keyHash: 'hash of a key' })
   await redis.sessions.find('hash of a token')
   await redis.sessions.delete('hash of a token')
-  await redis.idempotency.claim('id', 'fingerprint')
+  await redis.idempotency.claim('id', 'fingerprint', 'owner')
   await redis.idempotency.complete('id', 'fingerprint', { status: 201, data: { a: 'ü' }, timestamp: 1 })
-  await redis.idempotency.release('id')
+  await redis.idempotency.release('id', 'owner')
   expectGolden('redis/commands.txt', commandLines(workOf(recording.received)))
 })
 
@@ -155,7 +155,7 @@ test('keys begin with the prefix of the URL as in the golden file', async () => 
   await open('/3?prefix=other:')
   await redis.limiter.consume('admin:key_1', 1, 100)
   await redis.sessions.delete('hash of a token')
-  await redis.idempotency.release('id')
+  await redis.idempotency.release('id', 'owner')
   const selected = recording.received.filter(([name = '']) => name.toLowerCase() === 'select')
   const keys = workOf(recording.received).map(([name, script, ...rest]) =>
     name?.toLowerCase() === 'eval' ? [name, '<script>', ...rest] : [name, script, ...rest],

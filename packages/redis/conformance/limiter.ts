@@ -5,7 +5,10 @@ import { waitUntil } from '@sluice/runtime/wait-until'
 import { fresh, redisOpener } from '../../../tests/support/test-redis.ts'
 import type { Times } from '../port.ts'
 
-/** The tests that the limiter of every adapter passes, on a real engine. `createUrl` returns the URL of a Redis without data. */
+/**
+ * The tests that the limiter of every adapter passes, on a real engine. `createUrl` returns the URL of a Redis without
+ * data.
+ */
 export function describeLimiter(name: string, createUrl: () => string): void {
   const { openAnswering } = redisOpener({ replyTimeoutMs: 10_000 })
   const limiterOf = async (times: Partial<Times> = {}) => (await openAnswering(createUrl(), { times })).limiter

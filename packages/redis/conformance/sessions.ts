@@ -3,7 +3,10 @@ import { waitUntil } from '@sluice/runtime/wait-until'
 import { fresh, redisOpener } from '../../../tests/support/test-redis.ts'
 import type { Times } from '../port.ts'
 
-/** The tests that the sessions of every adapter pass, on a real engine. `createUrl` returns the URL of a Redis without data. */
+/**
+ * The tests that the sessions of every adapter pass, on a real engine. `createUrl` returns the URL of a Redis without
+ * data.
+ */
 export function describeSessions(name: string, createUrl: () => string): void {
   const { openAnswering } = redisOpener({ replyTimeoutMs: 10_000 })
   const open = (times: Partial<Times> = {}) => openAnswering(createUrl(), { times })
