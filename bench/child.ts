@@ -9,7 +9,9 @@ export interface Child {
   stop(): Promise<void>
 }
 
-/** Forks `bench/<file>`; resolves when it has sent `{port}`. Its log is dropped, which is as fast as a fast collector. */
+/**
+ * Forks `bench/<file>`; resolves when it has sent `{port}`. Its log is dropped, which is as fast as a fast collector.
+ */
 export async function startChild(
   file: string,
   environment: Readonly<Record<string, string>> = {},

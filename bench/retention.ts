@@ -105,7 +105,9 @@ async function queryMatrix(reader: ClickHouse, query: Readonly<Record<string, st
   return data as RetentionMatrix
 }
 
-/** [week of the first event, week, users], ascending, where there are users; weeks are numbered from the matrix's first. */
+/**
+ * [week of the first event, week, users], ascending, where there are users; weeks are numbered from the matrix's first.
+ */
 type Pair = [first: number, week: number, users: number]
 
 function pairsOf({ cohorts }: RetentionMatrix): Pair[] {

@@ -43,7 +43,9 @@ function readAnchors(markdown: string): string[] {
   return [...explicit, ...slugs]
 }
 
-/** The anchors that a file names, each with its page: in links of Markdown, and as `docs/<page>.md#<anchor>` anywhere. */
+/**
+ * The anchors that a file names, each with its page: in links of Markdown, and as `docs/<page>.md#<anchor>` anywhere.
+ */
 function citationsOf({ path, text }: { path: string; text: string }): { page: string; anchor: string }[] {
   const links = path.endsWith('.md') ? [...text.matchAll(/\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)/g)] : []
   const linked = links.map(([, page = '', anchor = '']) => ({

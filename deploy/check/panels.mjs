@@ -1,6 +1,6 @@
 // Runs every query of deploy/grafana on a Prometheus that scrapes a Sluice under a small load, and fails on one without
-// a result. Prints the scrape for `promtool check metrics` to the file that the second parameter names. Usage: node
-// deploy/check/panels.mjs <path of prometheus> <file for the scrape>
+// a result. Prints the scrape for `promtool check metrics` to the file that the second parameter names.
+// Usage: node deploy/check/panels.mjs <path of prometheus> <file for the scrape>
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -72,7 +72,10 @@ async function post(url, key, body) {
   return response.status
 }
 
-/** One round of the load: events of now and of long ago, a refused one, questions, and an export, whose end is delivered. */
+/**
+ * One round of the load: events of now and of long ago, a refused one, questions, and an export, whose end is
+ * delivered.
+ */
 async function sendRound(origin, key, round) {
   const events = Array.from({ length: 20 }, (_, index) => ({
     site_id: site,

@@ -24,7 +24,9 @@ function appendChecksum(unchecked: string): string {
   return unchecked + checksum(unchecked, keyLength - unchecked.length)
 }
 
-/** Returns a new key from the system's CSPRNG (docs/http-interface.md#key-format): 32 base62 characters are 190 bits. */
+/**
+ * Returns a new key from the system's CSPRNG (docs/http-interface.md#key-format): 32 base62 characters are 190 bits.
+ */
 export function generateKey(environment: Environment): string {
   let material = ''
   while (material.length < materialLength) {

@@ -29,7 +29,9 @@ export interface KeyCacheTimes {
   pollIntervalMs: number
   /** `last_used_at` is true within a minute. */
   markUsedEveryPolls: number
-  /** A request waits no longer for a Postgres that hangs; the look-up itself continues until its statement times out. */
+  /**
+   * A request waits no longer for a Postgres that hangs; the look-up itself continues until its statement times out.
+   */
   lookupTimeoutMs: number
 }
 
@@ -187,7 +189,9 @@ function byHash(keys: readonly KeyRecord[]): ReadonlyMap<string, KeyRecord> {
   return new Map(keys.map((key) => [key.hash, key]))
 }
 
-/** Registers how old the knowledge of revoked and changed keys is; docs/operations.md says from when on it is an alarm. */
+/**
+ * Registers how old the knowledge of revoked and changed keys is; docs/operations.md says from when on it is an alarm.
+ */
 export function addKeyRefreshAge(metrics: Metrics, keys: Pick<KeyCache, 'refreshedAt'>): void {
   new Gauge({
     name: 'sluice_key_refresh_age_seconds',

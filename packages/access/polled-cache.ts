@@ -8,7 +8,10 @@ export interface PolledCacheOptions<Value> {
   unknownMax: number
   /** Milliseconds for which an id without a row is not looked up again, unless a poll finds a row. */
   unknownTtlMs: number
-  /** Each cached row is read again after this many ms, whatever the polls say: a row may have been changed by hand or restored. */
+  /**
+   * Each cached row is read again after this many ms, whatever the polls say: a row may have been changed by hand or
+   * restored.
+   */
   recheckAfterMs: number
   /**
    * Returns the rows that have changed since the poll that returned `cursor`, and the ids of rows that were deleted
@@ -29,7 +32,9 @@ export interface PolledCache<Value> {
   get(id: string): Value | undefined
   /** True for an id that was looked up a short time ago and has no row. */
   isUnknown(id: string): boolean
-  /** To be called before rows are looked up; the returned function caches the row that was found, undefined for none. */
+  /**
+   * To be called before rows are looked up; the returned function caches the row that was found, undefined for none.
+   */
   beginLookup(): (id: string, value: Value | undefined) => void
   /** Brings the cached rows up to date. */
   poll(): Promise<void>

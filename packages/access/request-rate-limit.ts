@@ -40,7 +40,10 @@ export class RequestRateLimit {
     this.resetAt = resetAt
   }
 
-  /** Throws 429 when not even a cost of 1 fits, as far as this process knows: refunds of other processes are seen with the next call. */
+  /**
+   * Throws 429 when not even a cost of 1 fits, as far as this process knows: refunds of other processes are seen with
+   * the next call.
+   */
   rejectIfExhausted(): void {
     if (this.remaining < 1) throw rateLimitedUntil(this.resetAt)
     if (!this.#address) return
@@ -100,7 +103,10 @@ export class RequestRateLimit {
     }
   }
 
-  /** Takes back the request's cost: a request that is refused with 413 or 429 costs nothing (docs/http-interface.md#rate-limits). */
+  /**
+   * Takes back the request's cost: a request that is refused with 413 or 429 costs nothing
+   * (docs/http-interface.md#rate-limits).
+   */
   async refund(): Promise<void> {
     const cost = this.#consumed
     if (cost === 0) return

@@ -17,7 +17,10 @@ export interface SiteStore {
     page: { limit: number; offset: number },
     siteIds: readonly string[] | null,
   ): Promise<{ sites: SiteRecord[]; total: number }>
-  /** Registers a site, by the key `keyId`. Returns undefined, and changes nothing, for a site that is registered already. */
+  /**
+   * Registers a site, by the key `keyId`. Returns undefined, and changes nothing, for a site that is registered
+   * already.
+   */
   create(siteId: string, settings: Partial<SiteSettings>, keyId: string): Promise<SiteRecord | undefined>
   /** Changes the settings that are present; undefined for a site that is not registered. */
   update(siteId: string, settings: Partial<SiteSettings>): Promise<SiteRecord | undefined>

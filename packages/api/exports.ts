@@ -24,7 +24,10 @@ import { repeatedSiteId, siteId } from './sites.ts'
 import { groupBy } from './stats.ts'
 import { timeOrNull } from './times.ts'
 
-/** An optional field of a creation, where `null` means absent: resources return `null` for fields that were not given, so one can be sent back as it is. */
+/**
+ * An optional field of a creation, where `null` means absent: resources return `null` for fields that were not given,
+ * so one can be sent back as it is.
+ */
 const orNull = <T extends joi.Schema>(schema: T): T => schema.empty(null) as T
 
 const date = time.max(latestMs)

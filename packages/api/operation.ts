@@ -31,7 +31,9 @@ export interface Operation {
   cost?: 'body'
   /** Where the request names the site or the object that the rights of a key depend on. */
   rights: Rights
-  /** Query parameters. The first problem in the order of the schema is reported. Absent: below `/api` there are none. */
+  /**
+   * Query parameters. The first problem in the order of the schema is reported. Absent: below `/api` there are none.
+   */
   query?: joi.ObjectSchema
   /** Absent: the body is not read. */
   body?: BodyRule

@@ -38,7 +38,9 @@ const tokens =
 const ignoresCase = /\(\?[a-zA-Z]*i/
 /** A character of a class in brackets, which may be an escape. */
 const classCharacter = /\\x(?:\{[0-9a-f]+\}|[0-9a-f]{2})|\\?./gisu
-/** re2js looks each code point between these up when a class ignores case: the first and the last ones that have cases. */
+/**
+ * re2js looks each code point between these up when a class ignores case: the first and the last ones that have cases.
+ */
 const [firstWithCase, lastWithCase] = [0x41, 0x1e943]
 const hyphen = 0x2d
 /** Code points that take as long to look up as a step takes to compile, at least. */

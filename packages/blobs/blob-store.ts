@@ -35,10 +35,15 @@ export interface BlobStore {
   size(name: string): Promise<number | undefined>
   /** Removes blobs; names without a blob are no error. */
   remove(names: readonly string[]): Promise<void>
-  /** The blobs whose name begins with `prefix`, in no particular order; '' lists all. Names against the rules are left out. */
+  /**
+   * The blobs whose name begins with `prefix`, in no particular order; '' lists all. Names against the rules are left
+   * out.
+   */
   list(prefix: string): AsyncIterable<StoredBlob>
 
-  /** Begins a blob that is written in parts, which another process can continue. Nothing is visible until completeParts. */
+  /**
+   * Begins a blob that is written in parts, which another process can continue. Nothing is visible until completeParts.
+   */
   beginParts(name: string): Promise<Upload>
   /**
    * Stores part `n`, from 1 to 10,000; each but the last has 5 MiB at least. The caller keeps the `etag`. When a part
@@ -54,10 +59,14 @@ export interface BlobStore {
   completeParts(upload: Upload, parts: readonly UploadedPart[]): Promise<void>
   /** Drops an upload with its parts; one that was completed or aborted is no error. */
   abortParts(upload: Upload): Promise<void>
-  /** Lists the uploads that were begun and neither completed nor aborted, also by `write` in processes that were killed. */
+  /**
+   * Lists the uploads that were begun and neither completed nor aborted, also by `write` in processes that were killed.
+   */
   listUploads(): AsyncIterable<Upload & { startedAt: number }>
 
-  /** Resolves when blobs can be written and listed; rejects with the reason otherwise. It is cheap: readiness calls it. */
+  /**
+   * Resolves when blobs can be written and listed; rejects with the reason otherwise. It is cheap: readiness calls it.
+   */
   check(): Promise<void>
   /** The disk that holds the blobs; undefined where the store is no folder, as in S3. */
   disk(): Promise<DiskSpace | undefined>

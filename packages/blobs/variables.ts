@@ -45,7 +45,10 @@ export function s3CredentialMistakes(config: S3Config): string[] {
   return ['SLUICE_S3_ACCESS_KEY_ID and SLUICE_S3_SECRET_ACCESS_KEY must be set both, or neither']
 }
 
-/** The credentials that a configuration has; undefined: those of the machine. Throws ConfigError for one without the other. */
+/**
+ * The credentials that a configuration has; undefined: those of the machine. Throws ConfigError for one without the
+ * other.
+ */
 export function s3CredentialsOf(config: S3Config): S3Credentials | undefined {
   const mistakes = s3CredentialMistakes(config)
   if (mistakes.length > 0) throw new ConfigError(mistakes)

@@ -36,7 +36,9 @@ export function alertNotice(
   }
 }
 
-/** The body that is stored for a notice: JSON of what webhooks and Slack are sent; for e-mail JSON of subject and text. */
+/**
+ * The body that is stored for a notice: JSON of what webhooks and Slack are sent; for e-mail JSON of subject and text.
+ */
 export function noticeBody(notice: AlertNotice, type: NotificationType): Uint8Array {
   const body = type === 'webhook' ? webhookBody(notice) : type === 'slack' ? slackBody(notice) : emailBody(notice)
   return new TextEncoder().encode(JSON.stringify(body))

@@ -43,7 +43,10 @@ export interface AlertState {
   lastValue: number | null
 }
 
-/** A metric over the window that ends with a minute. `previous` is its value over the window before, 0 unless it is needed. */
+/**
+ * A metric over the window that ends with a minute. `previous` is its value over the window before, 0 unless it is
+ * needed.
+ */
 export type Measured =
   | { outcome: 'value'; value: number; previous: number }
   | { outcome: 'no_data'; previous: number }
@@ -123,7 +126,9 @@ export function isConditionTrue(
   return trigger.noData === 'alert'
 }
 
-/** Whether a value meets the condition; `previous` is the value over the window before. From 0 any rise is an increase. */
+/**
+ * Whether a value meets the condition; `previous` is the value over the window before. From 0 any rise is an increase.
+ */
 export function isMet(
   { operator, threshold }: Pick<AlertTrigger, 'operator' | 'threshold'>,
   value: number,

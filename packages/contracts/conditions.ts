@@ -19,7 +19,9 @@ export const operators = [
 
 export type Operator = (typeof operators)[number]
 
-/** Fields of an event that a condition may name; `path` is the path of `url`, `referrer_host` the host of `referrer`. */
+/**
+ * Fields of an event that a condition may name; `path` is the path of `url`, `referrer_host` the host of `referrer`.
+ */
 export const eventFields = [
   'event_type',
   'url',
@@ -45,7 +47,9 @@ export interface Condition {
   /** As sent: an event field, `properties.<name>`, `user.<field>` or a bare user field. `propertyOf` parses it. */
   property: string
   operator: Operator
-  /** A list for `in` and `not_in`, absent for `exists` and `not_exists`, a text otherwise; numbers are texts here too. */
+  /**
+   * A list for `in` and `not_in`, absent for `exists` and `not_exists`, a text otherwise; numbers are texts here too.
+   */
   value?: string | string[]
 }
 

@@ -10,7 +10,9 @@ export const eventLimits = {
   referrerLengthMax: 2_048,
   /** Time by which a timestamp may be later than the receipt, in ms. */
   futureMsMax: 24 * 3_600_000,
-  /** 1971-01-01, Unix ms: earlier timestamps are seconds sent as milliseconds, or come from a clock that was never set. */
+  /**
+   * 1971-01-01, Unix ms: earlier timestamps are seconds sent as milliseconds, or come from a clock that was never set.
+   */
   timestampMsMin: Date.UTC(1971, 0, 1),
   /** Bytes of the body of a single event; of the compact JSON, or the line, of an event in a batch. */
   eventBytesMax: 32 * 1024,

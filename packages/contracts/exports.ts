@@ -19,7 +19,9 @@ export type Compression = (typeof compressions)[number]
 export const frequencies = ['hourly', 'daily', 'weekly', 'monthly'] as const
 export type Frequency = (typeof frequencies)[number]
 
-/** `queued → processing → completed | failed`, and `expired` once the file is removed. A deleted export has no record. */
+/**
+ * `queued → processing → completed | failed`, and `expired` once the file is removed. A deleted export has no record.
+ */
 export const exportStatuses = ['queued', 'processing', 'completed', 'failed', 'cancelled', 'expired'] as const
 export type ExportStatus = (typeof exportStatuses)[number]
 
@@ -121,7 +123,10 @@ export interface ExportResource extends Required<Pick<ExportSpec, 'type' | 'form
 export interface ExportRun {
   export_id: string
   status: ExportStatus
-  /** The range that the run covers: times of receipt for events, timestamps for stats; null: everything before `end_date`. */
+  /**
+   * The range that the run covers: times of receipt for events, timestamps for stats; null: everything before
+   * `end_date`.
+   */
   start_date: number | null
   end_date: number
   rows: number

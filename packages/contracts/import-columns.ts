@@ -41,7 +41,9 @@ export const importColumns: Readonly<Record<ImportType, FileColumns>> = {
   },
 }
 
-/** The field that a column, or a member of a JSON record, of this name holds; undefined for a name that is not known. */
+/**
+ * The field that a column, or a member of a JSON record, of this name holds; undefined for a name that is not known.
+ */
 export function fieldOf(name: string, type: ImportType): string | undefined {
   const { known, aliases, hasProperties } = importColumns[type]
   if (known.includes(name) || isIgnored(name, type)) return name

@@ -63,7 +63,10 @@ export const statsLimits = {
   entriesMax: 100_000,
   /** Entries of all answers of a batch: 20 charts of 5,000 buckets with their comparisons, and more. */
   batchEntriesMax: 250_000,
-  /** Characters (UTF-16 units) of all texts, as JSON, in the answers of a batch, and in the results that these are made of. */
+  /**
+   * Characters (UTF-16 units) of all texts, as JSON, in the answers of a batch, and in the results that these are made
+   * of.
+   */
   batchCharactersMax: 64_000_000,
 } as const
 

@@ -17,7 +17,9 @@ export interface ForkOptions {
   cwd: string
   /** File for standard error, overwritten. */
   stderrFile: string
-  /** Standard input is a terminal of the child's own where the system has one; otherwise, and by default, it is empty. */
+  /**
+   * Standard input is a terminal of the child's own where the system has one; otherwise, and by default, it is empty.
+   */
   hasTerminal?: boolean
 }
 

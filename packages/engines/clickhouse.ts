@@ -25,7 +25,9 @@ export interface EngineOptions {
 }
 
 export interface ClickHouseOptions extends EngineOptions {
-  /** Folder of a disk `backups`, to which the user `sluice` may then make backups, and to S3; by default there is none. */
+  /**
+   * Folder of a disk `backups`, to which the user `sluice` may then make backups, and to S3; by default there is none.
+   */
   backupsDir?: string
 }
 

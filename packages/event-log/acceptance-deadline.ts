@@ -3,7 +3,9 @@
  * (docs/decisions/017-freshness.md).
  */
 export const acceptance = {
-  /** From the receipt of a request to the log's acknowledgement; later ones are answered 503, as an overload is by then. */
+  /**
+   * From the receipt of a request to the log's acknowledgement; later ones are answered 503, as an overload is by then.
+   */
   msMax: 2_500,
   /**
    * Errors that the bounds of `SynchronizedClock` do not cover: clocks of Postgres servers that differ when one takes

@@ -83,7 +83,10 @@ export interface ConsumerOptions {
 export interface LogConsumer {
   /** Joins the group and consumes until `stop`; rejects when the consumer failed (the caller may create another). */
   run(): Promise<void>
-  /** Hands out no new batches, waits until the claims have settled (their last commit included), leaves the group. Idempotent. */
+  /**
+   * Hands out no new batches, waits until the claims have settled (their last commit included), leaves the group.
+   * Idempotent.
+   */
   stop(): Promise<void>
   /**
    * Whether it has joined its group, now or at an earlier time: it then has its share of the partitions, which may be

@@ -2,8 +2,8 @@ import { internalError } from '@sluice/runtime/errors'
 
 /**
  * The error with its remedy, unless each shard of ClickHouse has the same number of the log's partitions. An event is
- * in the partition `hash % partitions` and on the shard `partition % shards`: only for a multiple is that `hash %
- * shards`, whatever the number of partitions was or will be.
+ * in the partition `hash % partitions` and on the shard `partition % shards`: only for a multiple is that
+ * `hash % shards`, whatever the number of partitions was or will be.
  */
 export function unevenPartitionsText(partitions: number, shards: number): string | undefined {
   if (partitions % shards === 0) return undefined

@@ -25,7 +25,10 @@ export interface BackupPiece {
   bytes: number
 }
 
-/** The ClickHouse of a backup, on one server or on the shards of a cluster, as an operator's command sees it. Every method throws ClickHouseError. */
+/**
+ * The ClickHouse of a backup, on one server or on the shards of a cluster, as an operator's command sees it. Every
+ * method throws ClickHouseError.
+ */
 export interface StoreBackup {
   database: string
   /** As `EventInserter.storeId`; every server must answer. */
@@ -174,7 +177,9 @@ function openServerBackup(address: ClickHouseAddress, credentials: BackupCredent
     { requestTimeoutMs: noTimeLimit, settings: dropSettings },
   )
 
-  /** Runs a SELECT on `system.backups`, and repeats the SELECT for up to `awayMsMax` while the server can't be reached. */
+  /**
+   * Runs a SELECT on `system.backups`, and repeats the SELECT for up to `awayMsMax` while the server can't be reached.
+   */
   function readBackups<T>(sql: string, params?: { id: string }): Promise<T[]> {
     return retry(async () => (await server.query<T>(sql, params)).rows, {
       delays: { firstMs: pollMs, longestMs: pollMs },

@@ -86,7 +86,9 @@ function firstDate(date: Temporal.PlainDate, unit: DateUnit): Temporal.PlainDate
   }
 }
 
-/** Between two changes of a zone's clocks, its hours begin every 3,600 s and its minutes every 60 s: every `lengthMs`. */
+/**
+ * Between two changes of a zone's clocks, its hours begin every 3,600 s and its minutes every 60 s: every `lengthMs`.
+ */
 function clockStarts({ start, end }: Range, lengthMs: number, timeZone: string): number[] {
   const starts: number[] = []
   let from = start - lengthMs
@@ -122,7 +124,10 @@ export function zoned(at: number, timeZone: string): Temporal.ZonedDateTime {
   return Temporal.Instant.fromEpochMilliseconds(at).toZonedDateTimeISO(timeZone)
 }
 
-/** The zone's name in its standard case; abbreviations that only Intl knows (`PST`) become names. Throws for unknown zones. */
+/**
+ * The zone's name in its standard case; abbreviations that only Intl knows (`PST`) become names. Throws for unknown
+ * zones.
+ */
 export function timeZoneId(name: string): string {
   try {
     return Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(name).timeZoneId

@@ -154,7 +154,9 @@ function conditionItemSql(condition: Condition, parameters: Parameters, users: S
   }
 }
 
-/** Converts values of fields that are stored in one case to it. Only ASCII letters: `ß` must not become the country SS. */
+/**
+ * Converts values of fields that are stored in one case to it. Only ASCII letters: `ß` must not become the country SS.
+ */
 function foldOf(field: EventField): (text: string) => string {
   if (field === 'country') return (text) => text.replace(/[a-z]+/g, (letters) => letters.toUpperCase())
   if (field === 'device_type' || field === 'referrer_host') {

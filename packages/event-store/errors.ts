@@ -79,7 +79,9 @@ const sizeCodes = new Set<number>([
   clickHouseCode.tooManyRowsOrBytes,
 ])
 
-/** Codes of statements that ClickHouse refuses until an operator has changed its users, their rights or its databases. */
+/**
+ * Codes of statements that ClickHouse refuses until an operator has changed its users, their rights or its databases.
+ */
 const operatorCodes = new Set<number>([
   clickHouseCode.unknownDatabase,
   192, // UNKNOWN_USER
@@ -125,7 +127,10 @@ export class ClickHouseError extends AppError {
   }
 }
 
-/** The limit that a statement exceeds: groups by time, rows or bytes of the result, or what ClickHouse may read and hold. */
+/**
+ * The limit that a statement exceeds: groups by time, rows or bytes of the result, or what ClickHouse may read and
+ * hold.
+ */
 export type ExceededLimit = 'buckets' | 'rows' | 'bytes' | 'work'
 
 /**
@@ -155,7 +160,10 @@ export function exceedsLimit(error: unknown): boolean {
   )
 }
 
-/** Whether the memory of the whole server, or of its user, is used up: the same statement succeeds when others have ended. */
+/**
+ * Whether the memory of the whole server, or of its user, is used up: the same statement succeeds when others have
+ * ended.
+ */
 export function isServerOutOfMemory({ serverCode, internal }: ClickHouseError): boolean {
   return serverCode === clickHouseCode.memoryLimitExceeded && !/query memory limit/i.test(internal)
 }

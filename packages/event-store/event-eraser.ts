@@ -11,7 +11,9 @@ import { erasedEvents, type ErasedRows, erasedUsers, type RowCondition, tombston
 import { waitForStatements } from './running-statements.ts'
 import { checkStorePlaces } from './store-identity.ts'
 
-/** The event store for services that delete: everything but the order of the steps, which is services/worker/erasures'. */
+/**
+ * The event store for services that delete: everything but the order of the steps, which is services/worker/erasures'.
+ */
 export interface EventEraser {
   /**
    * Stores the tombstones of an erasure: from then on no insert that begins stores what it selects. Repeats change

@@ -7,7 +7,10 @@ import { checkReadPlaces } from './store-identity.ts'
 
 /** The event store for services that read: its URL may name a user with read access only. */
 export interface EventReader extends QueryRunners {
-  /** Resolves when ClickHouse, every server of a cluster, answers a query as this user; throws ClickHouseError otherwise. */
+  /**
+   * Resolves when ClickHouse, every server of a cluster, answers a query as this user; throws ClickHouseError
+   * otherwise.
+   */
   check(): Promise<void>
   /**
    * Throws AppError when this build can't work with the schema, or when the URL leads to a part of the store;

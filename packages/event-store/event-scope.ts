@@ -100,7 +100,10 @@ export function scopeParams({ siteId, start, end, environment }: EventScope): Qu
 /** The columns that tell users and visitors apart; 0 stands for none. */
 export const actorKeys: Readonly<Record<Actor, string>> = { user: 'user_key', visitor: 'visitor_key' }
 
-/** SQL of the condition on a site's rows of users, whenever they are, in the form that the projection `user_weeks` serves. */
+/**
+ * SQL of the condition on a site's rows of users, whenever they are, in the form that the projection `user_weeks`
+ * serves.
+ */
 export function userWeeksScope({ environment }: Pick<EventScope, 'environment'>): string {
   return `site_id = {site_id:String} ${environment === 'all' ? '' : 'AND environment = {environment:String}'} AND user_key != 0`
 }

@@ -32,7 +32,10 @@ export async function eventTimeRanges(
   return new Map(ranges.flat())
 }
 
-/** Reads sites in several statements: ClickHouse limits a parameter, and the ids of a thousand sites may exceed that limit. */
+/**
+ * Reads sites in several statements: ClickHouse limits a parameter, and the ids of a thousand sites may exceed that
+ * limit.
+ */
 async function readInChunks<T>(
   siteIds: readonly string[],
   read: (chunk: string[]) => Promise<readonly T[]>,

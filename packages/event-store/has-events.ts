@@ -1,6 +1,8 @@
 import type { QueryRunner } from './query-runner.ts'
 
-/** Whether a site has events, in any environment, that were received after `after` (Unix ms). Throws ClickHouseError. */
+/**
+ * Whether a site has events, in any environment, that were received after `after` (Unix ms). Throws ClickHouseError.
+ */
 export async function hasEvents(siteId: string, runner: QueryRunner, after?: number): Promise<boolean> {
   const { rows } = await runner.query({
     sql:

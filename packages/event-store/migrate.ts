@@ -38,7 +38,10 @@ export function oldestBuildOf(sql: string): number {
   return Number(oldestBuild)
 }
 
-/** Splits a migration into statements: each ends with a semicolon at the end of a line, and comments have lines of their own. */
+/**
+ * Splits a migration into statements: each ends with a semicolon at the end of a line, and comments have lines of their
+ * own.
+ */
 export function statementsOf(sql: string): string[] {
   return sql
     .replaceAll(/^\s*--.*$/gm, '')
@@ -217,7 +220,10 @@ export interface PlannedMigration {
   name: string
   statements: readonly {
     sql: string
-    /** Bytes of the table that the statement reads or writes anew, at most; 0: it changes what the table is described by. */
+    /**
+     * Bytes of the table that the statement reads or writes anew, at most; 0: it changes what the table is described
+     * by.
+     */
     bytes: number
   }[]
 }
@@ -229,7 +235,9 @@ export interface PlannedServer {
   migrations: readonly PlannedMigration[]
 }
 
-/** The missing migrations of each server with their statements; nothing is changed. Throws as `migrateClickHouse` does. */
+/**
+ * The missing migrations of each server with their statements; nothing is changed. Throws as `migrateClickHouse` does.
+ */
 export async function planClickHouse(url: string, folder = migrationFolder): Promise<readonly PlannedServer[]> {
   const address = parseClickHouseUrl(url)
   const servers = await storeServers(address)

@@ -10,7 +10,9 @@ export const sessionWindowMs = 24 * 3_600_000
  */
 export const eventOrder = `concat(hex(toUInt64(toUnixTimestamp64Milli(timestamp)) + ${2 ** 52}), event_id)`
 
-/** SQL of the join that adds closed_ms: the end (Unix ms) of sessions that continue after their 24 h, 0 for the others. */
+/**
+ * SQL of the join that adds closed_ms: the end (Unix ms) of sessions that continue after their 24 h, 0 for the others.
+ */
 export function joinOverlongSessions(events: string): string {
   return `
     LEFT JOIN

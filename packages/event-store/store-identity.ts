@@ -228,7 +228,10 @@ export async function readStorePlace({ database, ...server }: ClickHouseAddress)
   })
 }
 
-/** Throws AppError, with what to do, when `npm run reshard` has taken the events out of a database: a new store would be empty. */
+/**
+ * Throws AppError, with what to do, when `npm run reshard` has taken the events out of a database: a new store would be
+ * empty.
+ */
 async function requireNotRetired(clickHouse: ClickHouse, database: string): Promise<void> {
   const retired = retiredDatabase(database)
   const { rows } = await clickHouse.query('SELECT 1 FROM system.databases WHERE name = {retired:String}', { retired })

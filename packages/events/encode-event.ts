@@ -16,7 +16,9 @@ export interface EncodedEvent {
   line: string
   /** Unix ms. */
   timestamp: number
-  /** Hash of (site_id, event_id) when the client sent the id, as copies must be in one partition; undefined otherwise. */
+  /**
+   * Hash of (site_id, event_id) when the client sent the id, as copies must be in one partition; undefined otherwise.
+   */
   keyHash: number | undefined
   undated: boolean
   siteId: string

@@ -39,7 +39,9 @@ export class EncodedProperties {
   private names: string[] = []
   private texts: string[] = []
   private types: (PropertyType | undefined)[] = []
-  /** Where each name stands, once repeated names were removed: from then on a repeated one replaces its text at once. */
+  /**
+   * Where each name stands, once repeated names were removed: from then on a repeated one replaces its text at once.
+   */
   private places: Map<string, number> | undefined
   /** True when two names may be equal. The caller sets it for names that it adds twice. */
   mayRepeat = false

@@ -22,7 +22,9 @@ const timestamp = joi
     'timestamp.future': timestampErrors.future,
   })
 
-/** The known fields, in the order of docs/http-interface.md#event-fields; the first problem in this order is reported. */
+/**
+ * The known fields, in the order of docs/http-interface.md#event-fields; the first problem in this order is reported.
+ */
 const fields = {
   site_id: text(textLengthsMax.site_id).required().example('my-site'),
   event_type: text(textLengthsMax.event_type).required().example('page_view').description('Any value.'),

@@ -12,7 +12,10 @@ export function keyHash(siteId: string, eventId: string): number {
   return (hash ^ (hash >>> 13)) >>> 0
 }
 
-/** The field of an encoded line. No text before it holds this, as quotes within texts are escaped; properties come after it. */
+/**
+ * The field of an encoded line. No text before it holds this, as quotes within texts are escaped; properties come after
+ * it.
+ */
 const eventIdField = ',"event_id":"'
 
 /** As `keyHash`, for the encoded line of an event whose id the gateway made: such ids have no characters to escape. */

@@ -15,7 +15,9 @@ export function reserveAnswer(context: AnswerContext, response: ServerResponse, 
   reserveUntilClosed(context, response, Math.min(bytes, serverLimits.answerBytesMax / 2))
 }
 
-/** Reserves the memory of a download until it ends or the client has disconnected. Throws the 503 if it does not fit. */
+/**
+ * Reserves the memory of a download until it ends or the client has disconnected. Throws the 503 if it does not fit.
+ */
 export function reserveDownload(context: AnswerContext, response: ServerResponse): void {
   reserveUntilClosed(context, response, serverLimits.downloadBytes)
 }

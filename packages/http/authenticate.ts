@@ -100,14 +100,18 @@ export function rejectCrossSite(request: IncomingMessage, host: string | undefin
   if (isForeign) throw new AppError('forbidden', { message: 'Cross-site request refused' })
 }
 
-/** Compares host and port only: a proxy may terminate TLS, and the same host under another scheme has the same owner. */
+/**
+ * Compares host and port only: a proxy may terminate TLS, and the same host under another scheme has the same owner.
+ */
 function isOwnOrigin(origin: string | undefined, host: string | undefined): boolean {
   if (origin === undefined) return true
   // Proxies may add the default port.
   return URL.canParse(origin) && new URL(origin).host === host?.toLowerCase().replace(/:(80|443)$/, '')
 }
 
-/** The user of Basic authentication; '' if there is a password or the header is invalid; undefined for another scheme. */
+/**
+ * The user of Basic authentication; '' if there is a password or the header is invalid; undefined for another scheme.
+ */
 function readBasicUser(authorization: string | undefined): string | undefined {
   if (authorization === undefined || !/^basic( |$)/i.test(authorization)) return undefined
   const pair = Buffer.from(authorization.slice('basic '.length), 'base64').toString('latin1')

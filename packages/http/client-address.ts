@@ -6,7 +6,10 @@ import type { Client } from './route.ts'
 
 /** Reads address, protocol and host of a request's client; each process makes one from SLUICE_TRUSTED_PROXIES. */
 export interface ClientReader {
-  /** Address, protocol and host from `X-Forwarded-For`, `-Proto` and `-Host` of trusted proxies, else from the connection. */
+  /**
+   * Address, protocol and host from `X-Forwarded-For`, `-Proto` and `-Host` of trusted proxies, else from the
+   * connection.
+   */
   read(request: IncomingMessage): Client
 }
 
@@ -35,7 +38,10 @@ export function clientReader(trusted: readonly string[]): ClientReader {
 /** An address with its port, as some proxies write it into `X-Forwarded-For`. */
 const withPort = /^(?:(?<v4>\d+(?:\.\d+){3}):\d+|\[(?<v6>[^\]]+)\](?::\d+)?)$/
 
-/** The network that limits of an address are counted for: the /64 network of an IPv6 address, all of which one client may have. */
+/**
+ * The network that limits of an address are counted for: the /64 network of an IPv6 address, all of which one client
+ * may have.
+ */
 export function networkOf(text: string): string {
   const { v4, v6 } = withPort.exec(text)?.groups ?? {}
   const address = v4 ?? v6 ?? text

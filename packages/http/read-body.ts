@@ -30,7 +30,9 @@ export function checkContentType(request: IncomingMessage, rule: RouteBody): str
   return type
 }
 
-/** Whether the headers of a request announce a body (RFC 9112, 6.3), which may turn out to be empty if it is chunked. */
+/**
+ * Whether the headers of a request announce a body (RFC 9112, 6.3), which may turn out to be empty if it is chunked.
+ */
 export function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
 }

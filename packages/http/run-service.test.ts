@@ -3,7 +3,10 @@ import { type AddressInfo, createServer } from 'node:net'
 import { expect, test } from '@jest/globals'
 import { startStopwatch } from '../../tests/support/stopwatch.ts'
 
-/** A service in which a variable has another name than before, and which stops as soon as it runs, or starts. Its ClickHouse is at CLICKHOUSE. */
+/**
+ * A service in which a variable has another name than before, and which stops as soon as it runs, or starts. Its
+ * ClickHouse is at CLICKHOUSE.
+ */
 const program = `
 import { runService } from '${new URL('run-service.ts', import.meta.url).href}'
 import { denyAll } from '${new URL('../access/access.ts', import.meta.url).href}'

@@ -26,13 +26,19 @@ export function sendBuiltFile(
   response.end(body)
 }
 
-/** Whether `If-None-Match` names the tag; weakly, as RFC 9110 section 13.1.2 requires: proxies that compress weaken tags. */
+/**
+ * Whether `If-None-Match` names the tag; weakly, as RFC 9110 section 13.1.2 requires: proxies that compress weaken
+ * tags.
+ */
 export function isKnown(etag: string, ifNoneMatch = ''): boolean {
   const tags = ifNoneMatch.split(',').map((tag) => tag.trim().replace(/^W\//, ''))
   return tags.includes(etag) || tags.includes('*')
 }
 
-/** The content coding with the smallest file that the client accepts. `q=0` excludes a coding; other weights are ignored. */
+/**
+ * The content coding with the smallest file that the client accepts. `q=0` excludes a coding; other weights are
+ * ignored.
+ */
 function chooseCoding(acceptEncoding = ''): 'br' | 'gzip' | 'identity' {
   const accepted = new Map(
     acceptEncoding.split(',').map((part) => {

@@ -3,10 +3,14 @@
  * workers may differ by five seconds.
  */
 export const leaseMs = 30_000
-/** Time without a renewal, or after a take that is not renewed, in which work ends before another worker takes the job. */
+/**
+ * Time without a renewal, or after a take that is not renewed, in which work ends before another worker takes the job.
+ */
 export const leaseWorkMsMax = leaseMs - 5_000
 
-/** A lease: the id of the job's row, and the number that names one holder. A job that is taken again has another number. */
+/**
+ * A lease: the id of the job's row, and the number that names one holder. A job that is taken again has another number.
+ */
 export interface LeaseKey {
   readonly id: string
   readonly lease: number
@@ -63,7 +67,10 @@ export interface LeaseTable<Job> {
   countFailure(lease: LeaseKey, options: { isCausedByJob: boolean }): Promise<FailureCounts>
   /** Notes that the job has failed for good, with a text that users read. The lease continues. */
   fail(lease: LeaseKey, error: string, now: number): Promise<void>
-  /** Since when the job is due that has been due for the longest time among those that `take` would take; undefined: none. */
+  /**
+   * Since when the job is due that has been due for the longest time among those that `take` would take; undefined:
+   * none.
+   */
   oldestDue(now: number): Promise<number | undefined>
   /** How many jobs are not finished, by what they wait for. */
   count(now: number): Promise<JobCounts>

@@ -52,7 +52,9 @@ class UnitAborted extends Error {
 const failuresMax = 10
 const firstRetryMs = 1_000
 const longestRetryMs = 300_000
-/** Work that has not ended this long after it was aborted is abandoned; it can write no more once the lease has ended. */
+/**
+ * Work that has not ended this long after it was aborted is abandoned; it can write no more once the lease has ended.
+ */
 const abandonMs = 500
 /** The pause between attempts to note the end of a unit while Postgres is away. */
 const retryMs = 1_000

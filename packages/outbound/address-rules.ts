@@ -70,7 +70,9 @@ function contains([network, bits]: Network, address: Address): boolean {
 /** IANA hands out global unicast addresses from this network alone. */
 const globalIpv6: [ipaddr.IPv6, number] = [ipaddr.IPv6.parse('2000::'), 3]
 
-/** Azure gives a virtual machine its configuration, secrets included, at this address, which is public by its number. */
+/**
+ * Azure gives a virtual machine its configuration, secrets included, at this address, which is public by its number.
+ */
 const azurePlatform = '168.63.129.16'
 
 /**

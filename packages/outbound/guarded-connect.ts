@@ -104,7 +104,9 @@ function encrypt(plain: Socket, hostname: string, ca: string | undefined, signal
   return untilOpen(socket, 'secureConnect', signal)
 }
 
-/** Resolves with the socket at its event; rejects when it closes before. From now on it lives no longer than `signal`. */
+/**
+ * Resolves with the socket at its event; rejects when it closes before. From now on it lives no longer than `signal`.
+ */
 function untilOpen(socket: Socket, event: 'connect' | 'secureConnect', signal: AbortSignal): Promise<Socket> {
   const { promise, resolve, reject } = Promise.withResolvers<Socket>()
   const destroy = (): void => void socket.destroy()

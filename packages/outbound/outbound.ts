@@ -35,7 +35,10 @@ export interface MailMessage {
 
 /** The outcome of an attempt. No text holds a URL, a header or a credential. */
 export interface AttemptResult {
-  /** The receiver answered with 2xx, and with its whole response or 4 KiB of it; or the SMTP server took the message and needs no further attempt. */
+  /**
+   * The receiver answered with 2xx, and with its whole response or 4 KiB of it; or the SMTP server took the message and
+   * needs no further attempt.
+   */
   succeeded: boolean
   /** Status of HTTP or SMTP; null when there was no answer. */
   status: number | null

@@ -7,7 +7,9 @@ const dateForms = [
 /** More digits than any sensible wait has, and few enough for a safe integer of ms. */
 const seconds = /^\d{1,9}$/
 
-/** The wait in ms that a header `Retry-After` asks for, as seconds or as a date against `now`; null for anything else. */
+/**
+ * The wait in ms that a header `Retry-After` asks for, as seconds or as a date against `now`; null for anything else.
+ */
 export function parseRetryAfter(header: string | undefined, now: number): number | null {
   const text = header?.trim() ?? ''
   if (seconds.test(text)) return Number(text) * 1_000

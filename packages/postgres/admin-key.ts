@@ -6,7 +6,10 @@ import { keyStore } from './keys.ts'
 import { migratePostgres, withMigrationLock } from './migrate.ts'
 import type { Postgres } from './open.ts'
 
-/** The highest limits: those of an application must not hinder the administrator (docs/http-interface.md#first-admin-key). */
+/**
+ * The highest limits: those of an application must not hinder the administrator
+ * (docs/http-interface.md#first-admin-key).
+ */
 const rateLimits = { events_per_minute: limitMax, queries_per_minute: limitMax, admin_per_minute: limitMax }
 
 /**

@@ -8,7 +8,10 @@ import type { Tables } from './tables.ts'
 export interface Reconciled {
   /** Erasures whose rows the backup of ClickHouse may still hold; all are queued again. */
   erasures: ErasureRecord[]
-  /** Erasures that can't be repeated, because an earlier build removed the hashes of their values: to be requested again. */
+  /**
+   * Erasures that can't be repeated, because an earlier build removed the hashes of their values: to be requested
+   * again.
+   */
   forgotten: { erasureId: string; siteId: string }[]
   /** Keys that were revoked since the backup of ClickHouse began. */
   revokedKeys: { keyId: string; name: string; revokedAt: Date }[]

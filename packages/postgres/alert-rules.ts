@@ -60,7 +60,10 @@ export interface AlertSite {
   judgedMinute: number
 }
 
-/** Alert rules in Postgres. Times `at` are Unix ms of the caller's clock. Every method throws AppError 503 while Postgres is away. */
+/**
+ * Alert rules in Postgres. Times `at` are Unix ms of the caller's clock. Every method throws AppError 503 while
+ * Postgres is away.
+ */
 export interface AlertRuleStore {
   /** The sites that have rules, as jobs. One never fails for good. */
   leases: LeaseTable<AlertSite>

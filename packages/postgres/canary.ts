@@ -31,7 +31,10 @@ export interface CanaryStore {
   list(siteId: string): Promise<WatchedCanaryEvent[]>
   /** Records a state of an event. Returns false if it was recorded before, so that two workers count it once. */
   mark(event: Pick<CanaryEvent, 'siteId' | 'eventId'>, state: CanaryState, now: number): Promise<boolean>
-  /** Removes events that were acknowledged before `acknowledgedBefore` and found, or acknowledged before `givenUpBefore`. */
+  /**
+   * Removes events that were acknowledged before `acknowledgedBefore` and found, or acknowledged before
+   * `givenUpBefore`.
+   */
   remove(times: { acknowledgedBefore: number; givenUpBefore: number }): Promise<void>
 }
 

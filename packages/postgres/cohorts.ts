@@ -17,9 +17,14 @@ export interface CohortRecord {
   updatedAt: Date
 }
 
-/** Cohorts in Postgres; those of other sites than `siteIds` are absent. Every method throws AppError 503 while Postgres is away. */
+/**
+ * Cohorts in Postgres; those of other sites than `siteIds` are absent. Every method throws AppError 503 while Postgres
+ * is away.
+ */
 export interface CohortStore {
-  /** Throws AppError 409 when the site has as many cohorts as it may (`cohortLimits`), and 404 when it has been deleted. */
+  /**
+   * Throws AppError 409 when the site has as many cohorts as it may (`cohortLimits`), and 404 when it has been deleted.
+   */
   create(cohort: { cohortId: string; siteId: string; settings: CohortSettings }): Promise<CohortRecord>
   find(cohortId: string, siteIds: SiteIds): Promise<CohortRecord | undefined>
   /**

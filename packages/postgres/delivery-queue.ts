@@ -90,7 +90,10 @@ export interface DeliveryQueue {
   ): Promise<Verdict>
   /** Gives a delivery back without an attempt. Nothing happens if the lease has ended. */
   release(taken: LeaseKey): Promise<void>
-  /** How many endpoints are switched off, and since when the oldest attempt is due that no worker has taken, failing endpoints apart. */
+  /**
+   * How many endpoints are switched off, and since when the oldest attempt is due that no worker has taken, failing
+   * endpoints apart.
+   */
   measure(now: number): Promise<{ disabled: number; oldestDueAt: number | undefined }>
   /** Removes up to `max` deliveries that were queued before then and have no attempt left; returns how many. */
   removeOld(before: number, max: number): Promise<number>

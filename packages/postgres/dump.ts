@@ -38,7 +38,9 @@ export async function* dumpPostgres(database: PostgresPrograms): AsyncGenerator<
   }
 }
 
-/** Checks, with the begin of a dump, that the `pg_restore` on the PATH can read it; rejects as `restorePostgres` does. */
+/**
+ * Checks, with the begin of a dump, that the `pg_restore` on the PATH can read it; rejects as `restorePostgres` does.
+ */
 export async function requireReadableDump(programs: PostgresPrograms, dump: Readable): Promise<void> {
   const child = start('pg_restore', ['--list'], programs)
   child.stdout.resume()

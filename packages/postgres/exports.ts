@@ -303,7 +303,7 @@ export function exportStore(postgres: Postgres): ExportStore {
       postgres.run((db) =>
         db.transaction().execute(async (transaction) => {
           const made = sql`site_id = ${siteId} AND created_at <= ${new Date(at)}`
-          // Before those that are completed: this statement waits for one that is being completed; the next one finds it.
+          // Before those that are completed: this statement waits for one that is being completed, the next finds it.
           const { rows: restarted } = await sql<{ export_id: string; object: string | null; upload_id: string | null }>`
             WITH running AS MATERIALIZED (
               SELECT export_id, object, upload_id FROM exports WHERE ${made} AND status = 'processing' FOR UPDATE

@@ -97,7 +97,9 @@ export interface ImportStore {
   cancel(importId: string, siteIds: SiteIds, at: number): Promise<ImportRecord | undefined>
   /** The segments in the order of the file. */
   segments(importId: string): Promise<ImportSegment[]>
-  /** Stores the progress of segment `n` together with the counts of its import, which are the sums over all segments. */
+  /**
+   * Stores the progress of segment `n` together with the counts of its import, which are the sums over all segments.
+   */
   recordSegment(lease: LeaseKey, n: number, done: SegmentProgress): Promise<void>
   complete(lease: LeaseKey, at: number): Promise<void>
   /** `error` is what users read. */

@@ -8,7 +8,9 @@ import type { Tables } from './tables.ts'
 
 type Db = Kysely<Tables>
 
-/** `last_used_at` is true within a minute: it is written at most every 20 s, and may be that far behind the last use. */
+/**
+ * `last_used_at` is true within a minute: it is written at most every 20 s, and may be that far behind the last use.
+ */
 const staleAfter = sql`interval '20 seconds'`
 
 /** The API keys of this Postgres. */

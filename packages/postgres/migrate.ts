@@ -134,7 +134,10 @@ export async function checkPostgresSchema(postgres: Postgres): Promise<void> {
   })
 }
 
-/** The migrations that were applied, each with the oldest build that can work with it. Throws AppError 503 while Postgres is away. */
+/**
+ * The migrations that were applied, each with the oldest build that can work with it. Throws AppError 503 while
+ * Postgres is away.
+ */
 export async function appliedPostgresMigrations(postgres: Postgres): Promise<AppliedMigrations> {
   return postgres.run(async () => [...(await schemaVersions(postgres, migrations)).applied])
 }
@@ -236,7 +239,9 @@ export interface PlannedMigration {
 /** A statement of a migration that was not applied yet. */
 export interface PlannedStatement {
   sql: string
-  /** Bytes of the table that the statement reads or writes anew, at most; 0: it changes what the table is described by. */
+  /**
+   * Bytes of the table that the statement reads or writes anew, at most; 0: it changes what the table is described by.
+   */
   bytes: number
 }
 
@@ -277,7 +282,9 @@ async function statementsOf(migration: VersionedMigration | undefined): Promise<
   return statements
 }
 
-/** Statements that read or write each row of a table: indexes, constraints, other types, values that are not constants. */
+/**
+ * Statements that read or write each row of a table: indexes, constraints, other types, values that are not constants.
+ */
 const rewriting =
   /^\s*(?:CREATE (?:UNIQUE )?INDEX\b[^]*?\bON|UPDATE|DELETE FROM|ALTER TABLE(?=[^]*\b(?:TYPE|SET NOT NULL|CHECK|REFERENCES|UNIQUE|PRIMARY KEY|DEFAULT [a-z_]+\()))\s+(?:ONLY\s+)?"?(\w+)"?/i
 

@@ -86,7 +86,9 @@ export interface DeliveriesTable {
   /** The bytes that are sent; for e-mail JSON of `{subject, text}`. */
   body: Buffer
   status: DeliveryStatus
-  /** A user requested the delivery (a test, a replay, a recovery): one attempt is made even at an endpoint that is off. */
+  /**
+   * A user requested the delivery (a test, a replay, a recovery): one attempt is made even at an endpoint that is off.
+   */
   requested: Defaulted<boolean>
   /** Attempts so far: the number of the last row of `attempts`. */
   attempts: Defaulted<number>
@@ -113,7 +115,9 @@ export interface EndpointsTable {
   site_id: string
   owner: 'webhook' | 'alert_rule'
   channel: Channel
-  /** A box (packages/runtime/secret-box.ts) of the URL, or of the JSON list of e-mail addresses; and its fingerprint. */
+  /**
+   * A box (packages/runtime/secret-box.ts) of the URL, or of the JSON list of e-mail addresses; and its fingerprint.
+   */
   target_box: Buffer
   target_fingerprint: Buffer
   /** Null where nothing is signed, or with the secret of a webhook. */

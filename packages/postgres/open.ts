@@ -24,7 +24,9 @@ export interface PostgresOptions {
    * waits for locks and idle transactions before that. 0: no limits. Default: 10 s.
    */
   queryTimeoutMs?: number
-  /** The server ends a statement that waits for a lock for this many ms. 0: no limit. Default: 40 % of `queryTimeoutMs`. */
+  /**
+   * The server ends a statement that waits for a lock for this many ms. 0: no limit. Default: 40 % of `queryTimeoutMs`.
+   */
   lockTimeoutMs?: number
   /** A call that gets no connection for this many ms fails. Default: 5 s. */
   connectTimeoutMs?: number

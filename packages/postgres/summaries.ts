@@ -112,7 +112,10 @@ async function syncWithWebhooks(db: Db, now: number): Promise<void> {
     )`.execute(db)
 }
 
-/** Webhooks that take the summary; of several with one URL the oldest that is not disabled, as `queueForWebhooks` chooses. */
+/**
+ * Webhooks that take the summary; of several with one URL the oldest that is not disabled, as `queueForWebhooks`
+ * chooses.
+ */
 async function subscribedEndpoints(
   db: Db,
   { siteId, environment, interval }: SummaryJob,

@@ -190,7 +190,10 @@ interface ExportsTable extends LeaseColumns {
   etag: Defaulted<string | null>
   /** How often the file was begun anew, because its upload could not be completed. */
   restarts: Defaulted<number>
-  /** The criteria of the cohort when the file was begun; null: it is not begun, or names no cohort. Written as JSON text. */
+  /**
+   * The criteria of the cohort when the file was begun; null: it is not begun, or names no cohort. Written as JSON
+   * text.
+   */
   cohort_criteria: ColumnType<Criteria | null, string | null | undefined, string | null>
   /** Why the export failed, for users. */
   error: Defaulted<string | null>

@@ -24,7 +24,10 @@ export interface WatermarkStore {
   /** True once the log's live lane has a partition here, so that `completeUntil` includes it. */
   isRegistered(logId: string): Promise<boolean>
   completeUntil(): Promise<CompleteTimes>
-  /** True once a writer has reported on the log's backfill lane, which it therefore reads. `completeUntil` then includes it. */
+  /**
+   * True once a writer has reported on the log's backfill lane, which it therefore reads. `completeUntil` then includes
+   * it.
+   */
   isBackfillRead(logId: string): Promise<boolean>
 }
 

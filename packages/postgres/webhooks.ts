@@ -51,7 +51,10 @@ const listedResponseLength = 200
  * the caller's clock. Every method throws AppError 503 while Postgres is away.
  */
 export interface WebhookStore {
-  /** Undefined, and nothing is stored, if the site has `max` webhooks. Throws AppError 404 when the site has been deleted. */
+  /**
+   * Undefined, and nothing is stored, if the site has `max` webhooks. Throws AppError 404 when the site has been
+   * deleted.
+   */
   create(endpoint: NewEndpoint, at: number, max: number): Promise<Endpoint | undefined>
   find(webhookId: string, siteIds: SiteIds): Promise<Endpoint | undefined>
   /** Lists the webhooks of one site, newest first; `total` counts all of them. */

@@ -15,7 +15,10 @@ export interface BuiltFile {
 const compressBrotli = promisify(brotliCompress)
 const compressGzip = promisify(gzip)
 
-/** Writes a file and its compressed copies, `<path>.br` and `<path>.gz`. `isQuick`: compress faster and less, for `--watch`. */
+/**
+ * Writes a file and its compressed copies, `<path>.br` and `<path>.gz`. `isQuick`: compress faster and less, for
+ * `--watch`.
+ */
 export async function writeBuiltFile(path: string, contents: Uint8Array, isQuick = false): Promise<void> {
   await mkdir(dirname(path), { recursive: true })
   const quality = isQuick ? 1 : constants.BROTLI_MAX_QUALITY

@@ -14,7 +14,10 @@ function flagsOfWorker(): string[] {
   return scripts.worker.match(/(?<= )--\S+/g) ?? []
 }
 
-/** The MiB of buffers that a process holds after it made 400 of 64 KiB and kept none, with `collectBuffers` after each tenth. */
+/**
+ * The MiB of buffers that a process holds after it made 400 of 64 KiB and kept none, with `collectBuffers` after each
+ * tenth.
+ */
 function heldBuffers(flags: readonly string[]): number {
   const script = `
     import { collectBuffers } from '${new URL('collect-buffers.ts', import.meta.url).href}'

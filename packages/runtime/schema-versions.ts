@@ -7,7 +7,9 @@ import { internalError } from './errors.ts'
  */
 export const thisBuild = 2
 
-/** The oldest build that can work with a store on several shards: earlier ones would store all events on one of them. */
+/**
+ * The oldest build that can work with a store on several shards: earlier ones would store all events on one of them.
+ */
 export const oldestBuildOfShards = 2
 
 /** Names of applied migrations, each with the oldest build that can work with it; null: not noted. */

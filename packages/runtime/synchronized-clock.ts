@@ -1,4 +1,6 @@
-/** A process's clock, corrected by the clock of Postgres, which all processes share (docs/decisions/017-freshness.md). */
+/**
+ * A process's clock, corrected by the clock of Postgres, which all processes share (docs/decisions/017-freshness.md).
+ */
 export interface SynchronizedClock {
   /** The time in Unix ms, a whole number. */
   now(): number
@@ -27,7 +29,10 @@ export interface MachineClocks {
 
 const machineClocks: MachineClocks = { wall: () => Date.now(), steady: () => performance.now() }
 
-/** How far a machine's clock may run from Postgres's after a comparison, in ms of each ms; a cheap quartz does half of it. */
+/**
+ * How far a machine's clock may run from Postgres's after a comparison, in ms of each ms; a cheap quartz does half of
+ * it.
+ */
 const driftMax = 1e-4
 /** The wall clock shows whole milliseconds: its readings and their differences are off by up to this much. */
 const resolutionMs = 2

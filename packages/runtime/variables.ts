@@ -127,7 +127,10 @@ export const previousSecretsKey = optionalSecretVariable(
   readSecretsKey,
 )
 
-/** A list of words between commas, empty without words; `check` throws an Error whose message continues the variable's name. */
+/**
+ * A list of words between commas, empty without words; `check` throws an Error whose message continues the variable's
+ * name.
+ */
 export function listVariable(
   description: string,
   check: (words: readonly string[]) => unknown,

@@ -2,7 +2,9 @@ import { fileURLToPath } from 'node:url'
 import { minify } from '@swc/core'
 import { build, type Plugin } from 'esbuild'
 
-/** Names of internal properties, which esbuild may shorten: the SDK uses no property of the browser with such a name. */
+/**
+ * Names of internal properties, which esbuild may shorten: the SDK uses no property of the browser with such a name.
+ */
 const ownNames = [
   'bytes',
   'change',

@@ -11,7 +11,10 @@ const root = fileURLToPath(new URL('.', import.meta.url))
 const out = resolve(process.argv[2] ?? join(root, 'dist'))
 const entry = join(root, 'index.ts')
 
-/** Names of internal properties, which esbuild may shorten: no option or result of the SDK, and no API of Node, has them. */
+/**
+ * Names of internal properties, which esbuild may shorten: no option or result of the SDK, and no API of Node, has
+ * them.
+ */
 const ownNames = [
   ...Object.keys(eventLimits),
   'canRetry',

@@ -7,7 +7,10 @@ const gzipBytesMin = 1_024
 
 const compress = promisify(gzip)
 
-/** Sends events, given as JSON, in one request. Resolves with status 0 without an answer, or once `end` aborts; never rejects. */
+/**
+ * Sends events, given as JSON, in one request. Resolves with status 0 without an answer, or once `end` aborts; never
+ * rejects.
+ */
 export type PostEvents = (events: readonly string[], end: AbortSignal) => Promise<Answer>
 
 /** Creates a function that sends to the Sluice at `url`, which may have a path. */

@@ -19,7 +19,10 @@ export interface SenderParts {
   report: Report
   /** Called when an event is stored, or refused for good with `error`, and leaves the queue. */
   onSettled: (waiting: WaitingEvent, error?: string) => void
-  /** Called when an event was refused because of its time. Returns whether the time was corrected; false: it is refused for good. */
+  /**
+   * Called when an event was refused because of its time. Returns whether the time was corrected; false: it is refused
+   * for good.
+   */
   onTimeRefused: (waiting: WaitingEvent, behindMs: number) => boolean
   /** Called when Sluice refuses the key. */
   onStopped: () => void

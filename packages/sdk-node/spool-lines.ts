@@ -2,8 +2,8 @@ import { crc32 } from 'node:zlib'
 import type { QueuedEvent } from './new-event.ts'
 
 /**
- * `<CRC-32 of the rest> <c: the time may be corrected, f: it is final>[<time of the line that it replaces>] <JSON of
- * the event>`. With `s`, because texts in JSON may hold U+2028, which ends a line for JavaScript.
+ * `<CRC-32 of the rest> <c: the time may be corrected, f: final>[<time of the replaced line>] <JSON of the event>`.
+ * With `s`, because texts in JSON may hold U+2028, which ends a line for JavaScript.
  */
 const pattern = /^([\da-f]{8}) ([cf])(-?\d*) (.*)$/s
 

@@ -56,7 +56,9 @@ export interface Spool {
   done(file: SpoolFile): void
   /** Whether a write has failed and the pause after it is over. */
   canRetry(): boolean
-  /** Takes over a file of a process that has ended; undefined when there is none. Rejects when the folder can't be read. */
+  /**
+   * Takes over a file of a process that has ended; undefined when there is none. Rejects when the folder can't be read.
+   */
   takeOrphan(): Promise<Orphan | undefined>
   /** Stops writing and releases the files: the next process can take them over at once. */
   close(): void
@@ -68,7 +70,9 @@ export interface SpoolParts {
   scope: string
   bytesMax: number
   report: Report
-  /** Called when another process has taken over the file, because this one was suspended: its events need another file. */
+  /**
+   * Called when another process has taken over the file, because this one was suspended: its events need another file.
+   */
   onTaken: (file: SpoolFile) => void
 }
 

@@ -84,11 +84,15 @@ export interface Options {
   key: string
   /** The `site_id` of all events, 1 to 64 characters. */
   site: string
-  /** A folder on a local disk where events are kept until Sluice has stored them. By default they are in memory only. */
+  /**
+   * A folder on a local disk where events are kept until Sluice has stored them. By default they are in memory only.
+   */
   spool?: string | undefined
   /** Maximum size of all files in `spool`, in bytes. Further events are in memory only. 256 MiB by default. */
   spoolBytesMax?: number | undefined
-  /** The behaviour of `track` while the queue is full: `reject` drops the event and counts it, `wait` waits for room. */
+  /**
+   * The behaviour of `track` while the queue is full: `reject` drops the event and counts it, `wait` waits for room.
+   */
   onFull?: 'reject' | 'wait' | undefined
   /** Maximum number of events that Sluice has not answered for. 100,000 by default. */
   queueEventsMax?: number | undefined
@@ -105,7 +109,9 @@ export type TrackArguments<Event> = [RequiredKeys<Event>] extends [never]
   ? [properties?: Event, fields?: EventFields]
   : [properties: Event, fields?: EventFields]
 
-/** Names of the properties that are not optional. Of an index signature, as in `Record<string, never>`, there are none. */
+/**
+ * Names of the properties that are not optional. Of an index signature, as in `Record<string, never>`, there are none.
+ */
 type RequiredKeys<Event> = {
   [Name in keyof Event]-?: string extends Name ? never : undefined extends Event[Name] ? never : Name
 }[keyof Event]

@@ -16,7 +16,9 @@ const variables = {
   SLUICE_POSTGRES_URL: postgresUrlOrEmbedded,
 }
 
-/** The Postgres that SLUICE_POSTGRES_URL names; an embedded one, which is the default, is started unless it is running. */
+/**
+ * The Postgres that SLUICE_POSTGRES_URL names; an embedded one, which is the default, is started unless it is running.
+ */
 async function findPostgres(): Promise<{ url: string; stop: () => Promise<void> }> {
   const config = loadCommandConfig(variables, process.env, console.error)
   const leaveRunning = (): Promise<void> => Promise.resolve()

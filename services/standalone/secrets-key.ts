@@ -34,7 +34,9 @@ async function readIfThere(file: string): Promise<string | undefined> {
   }
 }
 
-/** Written aside and linked: after a crash the file holds a whole key or is not there. Of two processes one's key stays. */
+/**
+ * Written aside and linked: after a crash the file holds a whole key or is not there. Of two processes one's key stays.
+ */
 async function makeKey(folder: string, file: string): Promise<string> {
   makeFolder(folder)
   const written = `${file}.${process.pid}`

@@ -6,9 +6,13 @@ import { sleep } from '@sluice/runtime/supervisor'
 const partitionsMax = 8
 /** Rows of one statement while live rows arrive. */
 const rowsMax = 20_000
-/** While live rows arrive, old ones take a quarter of the time: the pause after a statement is this many times as long. */
+/**
+ * While live rows arrive, old ones take a quarter of the time: the pause after a statement is this many times as long.
+ */
 const pauseFactor = 3
-/** Blocks that have waited this long are stored without these pauses, so that old rows are readable within five minutes. */
+/**
+ * Blocks that have waited this long are stored without these pauses, so that old rows are readable within five minutes.
+ */
 const waitMsMax = 240_000
 /**
  * The pause after every statement: longer than a refused insert of the live lane waits before it tries again
@@ -21,7 +25,10 @@ const gapMs = 250
  * after the other, while live rows arrive in small statements with pauses in between, otherwise as fast as it goes.
  */
 export interface BackfillPace {
-  /** Resolves when the caller's batch may be taken, with the function that ends its turn. Also resolves when `signal` aborts. */
+  /**
+   * Resolves when the caller's batch may be taken, with the function that ends its turn. Also resolves when `signal`
+   * aborts.
+   */
   turn(signal: AbortSignal): Promise<() => void>
   /**
    * Yields the blocks of one statement after the other, each when it may run, until all rows are in one. Throws the

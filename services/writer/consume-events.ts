@@ -19,7 +19,10 @@ import type { BatchContext } from './process-batch.ts'
 /** 20,000 to 50,000 rows cost ClickHouse the least CPU each (docs/benchmarks.md). */
 const batchRowsMax = 50_000
 const batchBytesMax = 16 * 1024 * 1024
-/** Wait for further blocks; a shorter one makes more inserts, for which events then wait (docs/decisions/022-small-inserts.md). */
+/**
+ * Wait for further blocks; a shorter one makes more inserts, for which events then wait
+ * (docs/decisions/022-small-inserts.md).
+ */
 const lingerMsDefault = 100
 /** A batch of the backfill lane may become one statement, and each month in it costs as much as thousands of rows. */
 const backfillBatchRowsMax = 200_000
@@ -141,7 +144,9 @@ function measuredInserter(
   }
 }
 
-/** Throws FatalError, with what to do, when the log's partitions are not spread evenly over the shards of ClickHouse. */
+/**
+ * Throws FatalError, with what to do, when the log's partitions are not spread evenly over the shards of ClickHouse.
+ */
 async function refuseUnevenPartitions(
   log: Pick<EventLog, 'partitions'>,
   inserter: Pick<EventInserter, 'shards'>,

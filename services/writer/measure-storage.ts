@@ -9,7 +9,9 @@ import type { Component } from '@sluice/runtime/supervisor'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 
 const defaultIntervalMs = 30_000
-/** Days after which a waiting dead letter counts as expiring: the time left is for finding out why it can't be stored. */
+/**
+ * Days after which a waiting dead letter counts as expiring: the time left is for finding out why it can't be stored.
+ */
 const expiringDays = 300
 
 export interface StorageMeterDeps {

@@ -17,7 +17,9 @@ type Step = { after: number } & (
       untilAnswer: number
       labelError: number
     }
-  /** The member stores and commits some blocks; the commit is refused when another member owns the partition by then. */
+  /**
+   * The member stores and commits some blocks; the commit is refused when another member owns the partition by then.
+   */
   | { kind: 'store'; writer: number; partition: number; blocks: number }
   | { kind: 'claim'; writer: number; partition: number; isNoticed: boolean }
   /** The member requests the log's ends, receives them the next time, and stores the watermark after that. */

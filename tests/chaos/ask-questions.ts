@@ -19,7 +19,10 @@ const paths = [
   () => '/api/v1/exports?site_id=exported',
 ]
 
-/** Runs two clients with keep-alive and two with a new connection for each query. `onFailure` is called for each answer but 200. */
+/**
+ * Runs two clients with keep-alive and two with a new connection for each query. `onFailure` is called for each answer
+ * but 200.
+ */
 export function askQuestions(options: {
   queryUrl: string
   key: string

@@ -93,7 +93,9 @@ function uncommittedBlocks(rig: DrainedRig): Promise<string> {
   })
 }
 
-/** Calls `work` with a function that returns the positions of the writers in the live lane and in that of old events. */
+/**
+ * Calls `work` with a function that returns the positions of the writers in the live lane and in that of old events.
+ */
 async function withPositions<T>(
   { logUrl, clickHouse }: DrainedRig,
   work: (positions: () => Promise<(readonly GroupPosition[])[]>) => Promise<T>,

@@ -36,7 +36,10 @@ const startedAt = Date.now()
 const undatedEvery = 8
 /** Old events are from the 11 months before this age, in days, so that their inserts cover several months. */
 const oldDays = { from: 70, to: 400 }
-/** Events become old in the 10 minutes after this time before the start: copies that are sent again travel on the other lane. */
+/**
+ * Events become old in the 10 minutes after this time before the start: copies that are sent again travel on the other
+ * lane.
+ */
 const agingFromMs = 10_000
 const agingForMs = 600_000
 

@@ -13,7 +13,9 @@ export interface ExactlyOnceOptions {
   say: Say
 }
 
-/** Each of the six processes is killed 30 times in turn, writers at every point of an insert; other faults are fewer. */
+/**
+ * Each of the six processes is killed 30 times in turn, writers at every point of an insert; other faults are fewer.
+ */
 export const fullFaults: FaultCounts = {
   'kill-gateway': 30,
   'kill-writer': 10,

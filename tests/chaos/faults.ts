@@ -12,7 +12,10 @@ export async function doFault(rig: Rig, { kind, target }: Pick<Fault, 'kind' | '
   await faults[kind](rig, target)
 }
 
-/** A group that lost a member inserts again after its session's 10 s and a rebalance of up to 15 s; later on a busy machine. */
+/**
+ * A group that lost a member inserts again after its session's 10 s and a rebalance of up to 15 s; later on a busy
+ * machine.
+ */
 const insertTimeoutMs = 300_000
 /** Writers send a heartbeat every second; the group removes a member that sent none for 10 s. */
 const frozenMs = 13_000

@@ -21,7 +21,9 @@ const eventsPerProbe = 16
 const probeEveryMs = 500
 const storedTimeoutMs = 120_000
 
-/** Sends probes continuously and queries ClickHouse until they are stored. `onFailure` is called for each refused probe. */
+/**
+ * Sends probes continuously and queries ClickHouse until they are stored. `onFailure` is called for each refused probe.
+ */
 export function probeFreshness(options: {
   gatewayUrl: string
   clickHouseUrl: string

@@ -26,7 +26,9 @@ import {
 
 export type BlobPlace = 'file' | 's3'
 
-/** What jobs need, every part a process of its own: the engines, a query service, a writer, and workers one at a time. */
+/**
+ * What jobs need, every part a process of its own: the engines, a query service, a writer, and workers one at a time.
+ */
 export interface JobsRig {
   /** An admin key. */
   key: string
@@ -45,7 +47,10 @@ export interface JobsRig {
   stop(): Promise<void>
 }
 
-/** Starts all parts with fresh data in a temporary folder. ClickHouse merges nothing: a row that is stored twice is there twice. */
+/**
+ * Starts all parts with fresh data in a temporary folder. ClickHouse merges nothing: a row that is stored twice is
+ * there twice.
+ */
 export function startJobsRig(place: BlobPlace): Promise<JobsRig> {
   return startWith((keep) => startParts(keep, place))
 }

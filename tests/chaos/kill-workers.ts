@@ -32,9 +32,14 @@ const tables = {
   erasure: { table: 'erasures', id: 'erasure_id', progress: 'step' },
 } as const
 
-/** A worker is killed at most so many ms after it has taken the job, twice as many after a kill without progress, and so on. */
+/**
+ * A worker is killed at most so many ms after it has taken the job, twice as many after a kill without progress, and so
+ * on.
+ */
 const windowsMs = { import: 1_500, export: 3_000, erasure: 800 } as const
-/** Ten kills in a row without progress end a job, as they should: after so many the next worker makes progress first. */
+/**
+ * Ten kills in a row without progress end a job, as they should: after so many the next worker makes progress first.
+ */
 const idleMax = 5
 const takenTimeoutMs = 60_000
 const endedTimeoutMs = 120_000

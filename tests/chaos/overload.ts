@@ -199,7 +199,9 @@ function taken(answers: readonly LoadAnswer[], ms: number): { perSecond: number;
   return { perSecond: times.length / (ms / 1000), p50_ms: quantile(0.5), p99_ms: quantile(0.99) }
 }
 
-/** Time from an overload's end to the end of the last second with more than 1 % of responses that were late or not 202. */
+/**
+ * Time from an overload's end to the end of the last second with more than 1 % of responses that were late or not 202.
+ */
 function recoveryTime(answers: readonly LoadAnswer[], overloadMs: number): number {
   const seconds = Array.from({ length: recoverySeconds }, () => ({ all: 0, bad: 0 }))
   for (const { status, dueAt, answeredAt } of answers) {

@@ -108,10 +108,14 @@ interface Taken {
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, each) => total + each, 0)
 
-/** Few, as more of them alone would be too much for gateways of a busy machine, which answer 503 then, as they should. */
+/**
+ * Few, as more of them alone would be too much for gateways of a busy machine, which answer 503 then, as they should.
+ */
 const concurrency = 10
 
-/** Asks with a key until the gateway knows it: Postgres has a second for its record, which a busy machine may exceed. */
+/**
+ * Asks with a key until the gateway knows it: Postgres has a second for its record, which a busy machine may exceed.
+ */
 async function makeKnown(url: string, key: string): Promise<void> {
   const isKnown = async (): Promise<boolean> => (await statusOf(`${url}/collect`, key, '{}')) === 400
   await waitUntil(isKnown, 'the key is known', backTimeoutMs)

@@ -76,7 +76,9 @@ export async function migrate(environment: Readonly<Record<string, string>>): Pr
   if (code !== 0) throw new Error(`migrate ended with ${code}: ${service.output()}`)
 }
 
-/** Unlike SYSTEM STOP MERGES, this setting survives a restart of ClickHouse; the audit checks that nothing was merged. */
+/**
+ * Unlike SYSTEM STOP MERGES, this setting survives a restart of ClickHouse; the audit checks that nothing was merged.
+ */
 export async function keepEveryPart(clickHouseUrl: string): Promise<void> {
   const clickHouse = openClickHouse(clickHouseUrl)
   await clickHouse.command(`

@@ -31,7 +31,10 @@ const requestTimeoutMs = 40_000
 const eventsPerSecond = 150
 const batchEvents = 5
 
-/** Starts the load. `onFailure` is called for each failed request, except those of the ledgers, which record every attempt. */
+/**
+ * Starts the load. `onFailure` is called for each failed request, except those of the ledgers, which record every
+ * attempt.
+ */
 export async function startLoad(
   { key, balancer, clickHouse }: RollingRig,
   { seed, onFailure }: { seed: number; onFailure: (what: string) => void },

@@ -12,7 +12,9 @@ export interface RollingOptions {
   seed: number
   /** How often each process is restarted. */
   rolls: number
-  /** The clone of the previous release, from which the services were started; undefined: all services are of this build. */
+  /**
+   * The clone of the previous release, from which the services were started; undefined: all services are of this build.
+   */
   previousRoot: URL | undefined
   say: Say
 }

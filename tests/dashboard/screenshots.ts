@@ -91,7 +91,9 @@ async function take(browser: Browser, rig: Rig, { path, dark, narrow, prepare }:
   }
 }
 
-/** Sets the clock of the page, and the times at which answers say that they were given: pages go by the server's clock. */
+/**
+ * Sets the clock of the page, and the times at which answers say that they were given: pages go by the server's clock.
+ */
 async function fixTime(page: Page): Promise<void> {
   const shift = shownAt - Date.now()
   await page.clock.setFixedTime(shownAt)

@@ -18,7 +18,9 @@ export interface DrillRig {
   key: string
   /** Where backups may be written. */
   backups: string
-  /** The folder of ClickHouse's disk for backups; with several shards it holds a folder for each, `1`, `2` and so on. */
+  /**
+   * The folder of ClickHouse's disk for backups; with several shards it holds a folder for each, `1`, `2` and so on.
+   */
   disk: string
   engines(): Engines
   /** Runs a command of operators, with further variables; returns its exit code and output. */
@@ -48,7 +50,10 @@ export interface Services {
   kill(): Promise<void>
 }
 
-/** Starts the engines, ClickHouse on one server or on so many shards; throws with what to install when something is missing. */
+/**
+ * Starts the engines, ClickHouse on one server or on so many shards; throws with what to install when something is
+ * missing.
+ */
 export function startDrillRig({ shards = 1 }: { shards?: number } = {}): Promise<DrillRig> {
   return startWith((keep) => startParts(keep, shards))
 }

@@ -44,7 +44,9 @@ const interrupted = new AbortController()
 const slowestCasesPerSecond = 4
 const startSeconds = 180
 
-/** Most cases of an operation in one round: schemathesis searches all earlier responses for each case, which gets slow. */
+/**
+ * Most cases of an operation in one round: schemathesis searches all earlier responses for each case, which gets slow.
+ */
 const casesEachMax = 100
 /** Fewest cases of an operation in one round: fewer would not be worth the start of schemathesis. */
 const casesEachMin = 20

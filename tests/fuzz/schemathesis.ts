@@ -55,7 +55,9 @@ export interface RoundOptions {
   /** Cases that are generated for each operation. */
   casesEach: number
   seed: number
-  /** True for the first round, which alone has the phases `examples` and `coverage`: their cases are always the same. */
+  /**
+   * True for the first round, which alone has the phases `examples` and `coverage`: their cases are always the same.
+   */
   isFirst: boolean
   /** The folder for the files that schemathesis writes. */
   folder: string

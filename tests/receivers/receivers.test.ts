@@ -187,7 +187,9 @@ async function receiveAll(cases: readonly Case[]): Promise<{ headers: IncomingHt
 
 const headerNames = ['x-svc-timestamp', 'x-svc-signature', 'x-svc-signature-previous']
 
-/** A program that adds what reads the cases: one line each, of fields in base64; it prints `true` or `false` for each. */
+/**
+ * A program that adds what reads the cases: one line each, of fields in base64; it prints `true` or `false` for each.
+ */
 interface Language {
   name: string
   block: string

@@ -22,7 +22,10 @@ export interface Replica {
   index: number
   name: string
   isUp: boolean
-  /** Whether Keeper takes the replica for active. One whose session is lost answers, until it notices, but stores nothing. */
+  /**
+   * Whether Keeper takes the replica for active. One whose session is lost answers, until it notices, but stores
+   * nothing.
+   */
   hasSession: boolean
   /** Changes with the disk, as `serverUUID()` does. */
   server: number
@@ -110,7 +113,9 @@ export class Cluster {
     )
   }
 
-  /** A replica works on an entry of its queue: the nth of those it has not fetched. Returns whether anything changed. */
+  /**
+   * A replica works on an entry of its queue: the nth of those it has not fetched. Returns whether anything changed.
+   */
   fetch(replica: Replica, nth: number): boolean {
     if (!this.isActive(replica)) return false
     const missing = this.registered.filter((part) => part.state !== 'failed' && !replica.parts.has(part))

@@ -20,7 +20,9 @@ export interface Protocol {
    * writer that was frozen, or that Kafka does not reach, can't insert after its time.
    */
   deadline: boolean
-  /** Whether the rows of a repeated insert must be seen in the same part of two replicas before the offset is committed. */
+  /**
+   * Whether the rows of a repeated insert must be seen in the same part of two replicas before the offset is committed.
+   */
   verifiesRepeats: boolean
   /** The same for an insert that left out rows which were stored already. */
   verifiesCopies: boolean

@@ -1,4 +1,6 @@
-/** An event in a block of the log. Copies of a dated event have the same time, those of an undated one different times. */
+/**
+ * An event in a block of the log. Copies of a dated event have the same time, those of an undated one different times.
+ */
 export interface Row {
   event: string
   at: number
@@ -15,7 +17,10 @@ export function monthOf({ at }: Row): number {
   return Math.floor(at / monthTicks)
 }
 
-/** Whether `stored` makes storing `row` needless, as the conditions of packages/event-store/insert/event-inserter.ts say. */
+/**
+ * Whether `stored` makes storing `row` needless, as the conditions of packages/event-store/insert/event-inserter.ts
+ * say.
+ */
 export function isCopy(row: Row, stored: Row): boolean {
   if (row.event !== stored.event || row.undated !== stored.undated) return false
   return row.undated ? Math.abs(row.at - stored.at) <= copyWindow : row.at === stored.at

@@ -41,7 +41,9 @@ export interface Result {
 const writersCount = 3
 /** After the schedule, everything works again for so many rounds; what is not stored then is taken for lost. */
 const healingRounds = 800
-/** Replicas notice later than that what Keeper does not know: an owner without an intent has stored something by then. */
+/**
+ * Replicas notice later than that what Keeper does not know: an owner without an intent has stored something by then.
+ */
 const partCheckRounds = 200
 
 /** Follows a schedule, lets everything heal, and compares what is stored with what was accepted. */

@@ -64,7 +64,9 @@ function stepsWith({ frozen = 1, replicas = 1, keeper = 1, operator = 0, single 
   )
 }
 
-/** Runs with few faults of each kind, and runs with many of one or two kinds, up to 100 steps; a step of work is many. */
+/**
+ * Runs with few faults of each kind, and runs with many of one or two kinds, up to 100 steps; a step of work is many.
+ */
 export const schedules: fc.Arbitrary<Schedule> = fc.oneof(
   ...[
     { operator: 1 },

@@ -69,7 +69,9 @@ interface Row extends SentEvent {
 }
 
 const dayMs = 24 * 3_600_000
-/** So many events are tracked in a round at least, and less than twice as many before something happens to its pages. */
+/**
+ * So many events are tracked in a round at least, and less than twice as many before something happens to its pages.
+ */
 const eventsMin = 25
 const tabsMax = 5
 /** The SDK corrects the time of an event to one that is no older than this. */

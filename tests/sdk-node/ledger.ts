@@ -31,7 +31,10 @@ export interface LedgerOptions {
   site: string
   /** Processes that are killed, one after the other in each of two places that share a spool. */
   kills: number
-  /** All requests before the last process: not one reaches the gateway, or not one answer comes back. Random faults when left out. */
+  /**
+   * All requests before the last process: not one reaches the gateway, or not one answer comes back. Random faults when
+   * left out.
+   */
   line?: Line
   /** A bug that is put into the SDK. */
   mutation?: SdkMutation
@@ -110,7 +113,10 @@ function timesSent({ requests }: CollectProxy, ofProcess: number): number {
   return Math.max(...times.values())
 }
 
-/** Every fourth process has a clock that Sluice refuses, every eighth one that is slow, every fifth a spool that gets full. */
+/**
+ * Every fourth process has a clock that Sluice refuses, every eighth one that is slow, every fifth a spool that gets
+ * full.
+ */
 function drawSettings(random: () => number, line: Line | undefined) {
   const clock = drawBelow(random, 8)
   const isFull = drawBelow(random, 5) === 0

@@ -149,7 +149,10 @@ class ReshardRig {
     )
   }
 
-  /** Expects that a store on so many servers has `count` events, once, each on the shard of its hash, and all users on each. */
+  /**
+   * Expects that a store on so many servers has `count` events, once, each on the shard of its hash, and all users on
+   * each.
+   */
   async expectShards(shards: number, name: string, { count = events, users = 50 } = {}): Promise<void> {
     let total = 0
     for (let shard = 0; shard < shards; shard++) {

@@ -30,7 +30,10 @@ export interface ExportRig {
   unit: (parts?: Partial<ExportUnitDeps>) => ReturnType<typeof exportUnit>
   /** Stores an export that was created at `exportedAt`, and does all its work. */
   exportAll(siteId: string, spec: Partial<ExportSpec>, parts?: Partial<ExportUnitDeps>): Promise<ExportRecord>
-  /** Does all work that is due, unit by unit, and returns the number of units. A unit that fails is as one that was killed. */
+  /**
+   * Does all work that is due, unit by unit, and returns the number of units. A unit that fails is as one that was
+   * killed.
+   */
   work(parts?: Partial<ExportUnitDeps>): Promise<number>
   /** Takes the job that is due, under a lease that no other one has; 30 s later the one before has lapsed. */
   take(): Promise<{ job: ExportRecord; lease: Lease }>

@@ -44,7 +44,10 @@ export function haproxyMissing(): string | undefined {
   }
 }
 
-/** Starts HAProxy in front of two gateways and two query services, each `http://<host>:<port>`; it ends with this process. */
+/**
+ * Starts HAProxy in front of two gateways and two query services, each `http://<host>:<port>`; it ends with this
+ * process.
+ */
 export async function startHaproxy(servers: {
   gateways: readonly [string, string]
   queries: readonly [string, string]

@@ -71,5 +71,8 @@ export const hostileProfile: Readonly<Record<Exclude<Pinned, Untried>, string | 
   input_format_json_throw_on_bad_escape_sequence: 0,
 }
 
-/** Settings that end statements, which strict-settings.test.ts tries one by one, and a language that `SET` would not leave. */
+/**
+ * Settings that end statements, which strict-settings.test.ts tries one by one, and a language that `SET` would not
+ * leave.
+ */
 type Untried = 'dialect' | `${string}_overflow_mode` | `${string}_overflow_mode_leaf`

@@ -8,7 +8,9 @@ import { formatMessage } from 'publint/utils'
 
 const run = promisify(execFile)
 
-/** Packs the package in `folder` as npm would publish it. Resolves with the path of the file, in the folder `target`. */
+/**
+ * Packs the package in `folder` as npm would publish it. Resolves with the path of the file, in the folder `target`.
+ */
 export async function packPackage(folder: string, target: string): Promise<string> {
   const { stdout } = await run('npm', ['pack', '--silent', '--pack-destination', target], { cwd: folder })
   return join(target, stdout.trim())

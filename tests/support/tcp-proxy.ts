@@ -13,7 +13,9 @@ export interface TcpProxy {
   cut(): Promise<void>
   /** Connections stay open, and no answer or nothing at all passes until `mend`: what was held then arrives late. */
   freeze(what?: 'answers' | 'everything'): void
-  /** Open connections never pass anything again, nor end; new ones work: a host or a NAT entry vanished without a reset. */
+  /**
+   * Open connections never pass anything again, nor end; new ones work: a host or a NAT entry vanished without a reset.
+   */
   strand(): void
   /** Lets everything through again and accepts new connections. */
   mend(): Promise<void>
@@ -26,7 +28,10 @@ interface Pair {
   isStranded?: boolean
 }
 
-/** Forwards a port of 127.0.0.1, which stays the same, to the host and port of `targetUrl`, where nothing has to listen yet. */
+/**
+ * Forwards a port of 127.0.0.1, which stays the same, to the host and port of `targetUrl`, where nothing has to listen
+ * yet.
+ */
 export async function tcpProxy(targetUrl: string): Promise<TcpProxy> {
   const targetAddress = new URL(targetUrl)
   const pairs = new Set<Pair>()

@@ -56,7 +56,10 @@ export async function openTestStore(): Promise<TestStore> {
   }
 }
 
-/** A store on the shards of a cluster; each event is on the shard of its partition, as the gateway and the writer place it. */
+/**
+ * A store on the shards of a cluster; each event is on the shard of its partition, as the gateway and the writer place
+ * it.
+ */
 export async function openShardedTestStore(cluster: ClickHouseCluster): Promise<TestStore> {
   const database = `test_${randomBytes(6).toString('hex')}`
   const url = cluster.url(database)

@@ -4,7 +4,10 @@ import { writeSegments } from '@sluice/imports/segments'
 import type { ImportRecord, ImportStore, NewImport } from '@sluice/postgres/imports'
 import { newId } from '@sluice/runtime/ids'
 
-/** Stores a file as an upload does, in segments of at most `segmentRecords` records, and hands it to the workers at `at`. */
+/**
+ * Stores a file as an upload does, in segments of at most `segmentRecords` records, and hands it to the workers at
+ * `at`.
+ */
 export async function uploadFile(
   { imports, blobs }: { imports: ImportStore; blobs: BlobStore },
   file: Iterable<string>,

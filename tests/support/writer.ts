@@ -35,7 +35,9 @@ export interface TestStores {
   inserter: EventInserter
   /** Rows of the site of this place, by id. */
   stored(): Promise<string[]>
-  /** The rows in the log of dead letters, as text, with their reason, and with their lane when it is that of old rows. */
+  /**
+   * The rows in the log of dead letters, as text, with their reason, and with their lane when it is that of old rows.
+   */
   dead(): Promise<{ reason: string | undefined; row: string; lane?: string }[]>
   publish(...blocks: Block[]): Promise<void>
   /** Whether the writers have taken everything out of the log of events and that of old ones. */

@@ -30,7 +30,9 @@ export type Plan = Behaviour | 'mixed'
 
 const mixed: readonly Behaviour[] = ['ok', 'ok', 'error', 'slow-down', 'redirect', 'hang', 'reset']
 
-/** Receivers on one port of loopback: the first part of a URL's path is the plan. Signatures are checked with `secret`. */
+/**
+ * Receivers on one port of loopback: the first part of a URL's path is the plan. Signatures are checked with `secret`.
+ */
 export async function startReceivers({ secret, seed }: { secret: string; seed: number }): Promise<Receivers> {
   const received: ReceivedAttempt[] = []
   const counts = new Map<string, number>()

@@ -170,7 +170,9 @@ export function openFileStore(folder: string): BlobStore {
   }
 }
 
-/** Appends all chunks; failures of the disk go through `disk`, those of the content stay as they are. Returns the bytes. */
+/**
+ * Appends all chunks; failures of the disk go through `disk`, those of the content stay as they are. Returns the bytes.
+ */
 async function writeChunks(
   file: FileHandle,
   chunks: AsyncIterable<Uint8Array>,

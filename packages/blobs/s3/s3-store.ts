@@ -27,7 +27,10 @@ import { writeInParts } from './write-in-parts.ts'
 /** Requests at once that remove an object each. */
 const removalConcurrencyMax = 16
 const checkTimeoutMs = 5_000
-/** Time for which a check that passed is not repeated: readiness asks every second, and each check is three billed requests. */
+/**
+ * Time for which a check that passed is not repeated: readiness asks every second, and each check is three billed
+ * requests.
+ */
 const checkHeldMs = 30_000
 
 export interface S3StoreOptions {

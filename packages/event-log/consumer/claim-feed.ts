@@ -27,9 +27,13 @@ export interface ClaimFeedOptions {
 /** The adapter's side of a claim: the adapter pushes blocks, the handler reads batches from `claim`. */
 export interface ClaimFeed {
   readonly claim: Claim
-  /** Buffers blocks in order of offset; ignored once the claim ended. Has no limit: check `isFull` before reading more. */
+  /**
+   * Buffers blocks in order of offset; ignored once the claim ended. Has no limit: check `isFull` before reading more.
+   */
   push(entries: readonly LogEntry[]): void
-  /** True while two full batches are buffered or the budget is used up: stop reading until `onSpaceAvailable` is called. */
+  /**
+   * True while two full batches are buffered or the budget is used up: stop reading until `onSpaceAvailable` is called.
+   */
   isFull(): boolean
   /** True once the handler gets no further batch. */
   hasEnded(): boolean
@@ -93,7 +97,10 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
 
   const isFull = () => bufferedBytes >= 2 * limits.batchBytesMax || bufferedRows >= 2 * limits.batchRowsMax
 
-  /** The number of buffered blocks that fit into a batch of `bytesMax`, at least one, and whether the batch is then full. */
+  /**
+   * The number of buffered blocks that fit into a batch of `bytesMax`, at least one, and whether the batch is then
+   * full.
+   */
   const measureNextBatch = (bytesMax = limits.batchBytesMax) => {
     let bytes = 0
     let rows = 0

@@ -6,7 +6,10 @@
  * times the budget.
  */
 export interface ReadBudget {
-  /** Bytes of one read of one of a log's `partitions`: half of the budget is enough for a piece of each, of all consumers. */
+  /**
+   * Bytes of one read of one of a log's `partitions`: half of the budget is enough for a piece of each, of all
+   * consumers.
+   */
   pieceBytes(partitions: number): number
   /** Opens a claim's account; `onReleased` is called whenever any claim has released bytes. */
   open(onReleased: () => void): BudgetAccount

@@ -23,7 +23,10 @@ const leaderDelays = { firstMs: 50, longestMs: 50 }
 const replicasWanted = 3
 const inSyncWanted = 2
 const dayMs = 86_400_000
-/** Kafka deletes older events, stored or not: a writer may be down for this long. Unlimited retention would fill the disks. */
+/**
+ * Kafka deletes older events, stored or not: a writer may be down for this long. Unlimited retention would fill the
+ * disks.
+ */
 const retentionDays = 30
 /** Kafka's own default; a writer that is down for longer does not go unnoticed. */
 const retentionDaysWanted = 7
@@ -37,12 +40,12 @@ export interface EnsureTopicsOptions {
 }
 
 /**
- * Creates `<topic>`, `<topic>.backfill` and `<topic>.dead` of a `kafka:` URL where they are missing, with `min(3,
- * brokers)` replicas; with three, a write needs two in-sync replicas. A replica that lags never becomes leader. Events
- * are kept for 30 days by the clock of the brokers, whatever they take, dead letters for 365. `<topic>.backfill` has
- * the partitions, the replicas and the settings of `<topic>`, also when these were changed since. Returns the names of
- * the new topics. Throws when Kafka can't be reached within 15 s or refuses, and when `<topic>.backfill` has too many
- * partitions.
+ * Creates `<topic>`, `<topic>.backfill` and `<topic>.dead` of a `kafka:` URL where they are missing, with
+ * `min(3, brokers)` replicas; with three, a write needs two in-sync replicas. A replica that lags never becomes leader.
+ * Events are kept for 30 days by the clock of the brokers, whatever they take, dead letters for 365. `<topic>.backfill`
+ * has the partitions, the replicas and the settings of `<topic>`, also when these were changed since. Returns the names
+ * of the new topics. Throws when Kafka can't be reached within 15 s or refuses, and when `<topic>.backfill` has too
+ * many partitions.
  */
 export async function ensureTopics(url: string, options: EnsureTopicsOptions = {}): Promise<string[]> {
   const { topic } = parseKafkaUrl(url)
@@ -57,8 +60,8 @@ export async function ensureTopics(url: string, options: EnsureTopicsOptions = {
       // Explicit, because a cluster may have other defaults.
       { name: 'cleanup.policy', value: 'delete' },
       { name: 'retention.bytes', value: '-1' },
-      // Sluice compresses the payloads itself. What other programs compress, perhaps with a codec that kafkajs does not know,
-      // is unpacked by the broker.
+      // Sluice compresses the payloads itself. What other programs compress, perhaps with a codec that kafkajs does not
+      // know, is unpacked by the broker.
       { name: 'compression.type', value: 'uncompressed' },
       // The clock of a gateway must neither decide how long its events are kept, nor have the broker refuse them.
       { name: 'message.timestamp.type', value: 'LogAppendTime' },
@@ -101,7 +104,9 @@ export async function missingTopics(url: string, logger: Pick<Logger, 'debug' | 
   })
 }
 
-/** The properties in which two topics must agree to be equally durable; `partitions`, so that copies of an event meet. */
+/**
+ * The properties in which two topics must agree to be equally durable; `partitions`, so that copies of an event meet.
+ */
 interface TopicDescription {
   name: string
   partitions: number
@@ -131,7 +136,9 @@ async function createTopics(admin: Admin, topics: readonly TopicDescription[]): 
   }
 }
 
-/** Gives a topic the partitions and the settings of another one. Its replicas stay: `describeDurability` compares them. */
+/**
+ * Gives a topic the partitions and the settings of another one. Its replicas stay: `describeDurability` compares them.
+ */
 async function alignTopic(admin: Admin, name: string, model: string): Promise<void> {
   const [topic, wanted] = [await describeTopic(admin, name), await describeTopic(admin, model)]
   requireNotMorePartitions(topic, wanted)

@@ -13,7 +13,9 @@ export interface GroupState {
   hasMembers: boolean
 }
 
-/** The state of a consumer group of the topic that a `kafka:` URL names. Throws when Kafka can't be reached within 15 s. */
+/**
+ * The state of a consumer group of the topic that a `kafka:` URL names. Throws when Kafka can't be reached within 15 s.
+ */
 export function readGroupState(url: string, group: string): Promise<GroupState> {
   const { topic } = parseKafkaUrl(url)
   const groupId = kafkaGroup(topic, group)

@@ -62,7 +62,9 @@ interface Sending {
   noteAcknowledged: (blocks: readonly Block[]) => void
 }
 
-/** Publishes with acknowledgements of all in-sync replicas. Connects at the first publish and reconnects when necessary. */
+/**
+ * Publishes with acknowledgements of all in-sync replicas. Connects at the first publish and reconnects when necessary.
+ */
 export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPublisher {
   const { topic, logger } = options
   const closed = new AbortController()
@@ -170,7 +172,9 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
     blocks: readonly Block[],
     { timeoutMs, deadlineSignal, noteAcknowledged }: Sending,
   ) {
-    /** Sends blocks in one request. Resolves to the blocks that must be sent again, one array for each further request. */
+    /**
+     * Sends blocks in one request. Resolves to the blocks that must be sent again, one array for each further request.
+     */
     const attempt = async (pending: readonly Block[]): Promise<(readonly Block[])[]> => {
       try {
         const topicMessages = [{ topic, messages: pending.map(encodeRecord) }]

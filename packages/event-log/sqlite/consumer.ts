@@ -37,7 +37,10 @@ export interface SqliteConsumerContext {
   logger: Pick<Logger, 'debug'>
 }
 
-/** A member of a consumer group, whose members all live in this process. It reads a partition whenever its claim has space. */
+/**
+ * A member of a consumer group, whose members all live in this process. It reads a partition whenever its claim has
+ * space.
+ */
 export function createSqliteConsumer(context: SqliteConsumerContext, options: ConsumerOptions): LogConsumer {
   const { name, engine, ends, fillers, consumers } = context
   const stopped = Promise.withResolvers<undefined>()

@@ -22,7 +22,9 @@ interface Call {
   reject: (error: Error) => void
 }
 
-/** Starts the thread and opens the file. Throws an Error that says what to do when another process has locked the file. */
+/**
+ * Starts the thread and opens the file. Throws an Error that says what to do when another process has locked the file.
+ */
 export async function startSqliteEngine(data: SqliteWorkerData): Promise<SqliteEngine> {
   const worker = new Worker(fileURLToPath(new URL('./worker.ts', import.meta.url)), {
     workerData: data,

@@ -9,7 +9,10 @@ export interface Member {
 
 /** The members of one consumer group; all live in this process. */
 export interface Group {
-  /** Gives the new member its share of the partitions. Claims that move are lost at once, and their new owners repeat the work. */
+  /**
+   * Gives the new member its share of the partitions. Claims that move are lost at once, and their new owners repeat
+   * the work.
+   */
   join(member: Member): void
   /** Begins the member's departure: until `leave`, no partition moves. */
   startLeaving(member: Member): void

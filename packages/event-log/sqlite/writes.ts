@@ -8,7 +8,10 @@ const transactionBytesMax = 32 * 1024 * 1024
 
 /** Publishes and commits on their way to the disk. */
 export interface SqliteWrites {
-  /** Resolves when the blocks are fsynced. Throws AppError `unavailable` when that fails or takes longer than `timeoutMs`. */
+  /**
+   * Resolves when the blocks are fsynced. Throws AppError `unavailable` when that fails or takes longer than
+   * `timeoutMs`.
+   */
   publish(blocks: readonly Block[], timeoutMs: number): Promise<void>
   commit(commit: Commit): Promise<void>
   /** Resolves when no publish or commit is pending. */

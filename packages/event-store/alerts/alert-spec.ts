@@ -19,7 +19,10 @@ export interface AlertSpec {
   targetEvent?: string | undefined
 }
 
-/** The spec that a rule with this condition evaluates. `conversionEvent`: that of the site's settings, null for the default. */
+/**
+ * The spec that a rule with this condition evaluates. `conversionEvent`: that of the site's settings, null for the
+ * default.
+ */
 export function alertSpecOf(
   { metric, window, event_type: eventType, filter }: AlertCondition,
   { siteId, environment }: Pick<AlertSpec, 'siteId' | 'environment'>,

@@ -20,7 +20,9 @@ export interface AgeRow {
 
 const weekMs = 7 * 86_400_000
 
-/** Selects the members by age. The events are read twice: to find the members, and for their activity after the entry. */
+/**
+ * Selects the members by age. The events are read twice: to find the members, and for their activity after the entry.
+ */
 export function analysisStatement(spec: CohortAnalysisSpec): Statement {
   const { criteria, weeks, now } = spec
   const members = membersStatement(criteria, spec)

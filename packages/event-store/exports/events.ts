@@ -5,7 +5,9 @@ import { timeSql } from '../time-sql.ts'
 import { columnList, type ExportColumn, type ExportRows } from './row-formats.ts'
 import { type ExportScope, scopeSql } from './scope.ts'
 
-/** The events of a scope after one key (undefined: from the first), up to another, included (undefined: to the last). */
+/**
+ * The events of a scope after one key (undefined: from the first), up to another, included (undefined: to the last).
+ */
 export interface EventSlice {
   scope: ExportScope
   after: EventKey | undefined

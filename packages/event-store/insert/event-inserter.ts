@@ -60,11 +60,17 @@ export interface EventInserter {
     lines: readonly Buffer[],
     options: Pick<InsertOptions, 'partition' | 'timeoutMs'>,
   ): Promise<readonly BadRow[]>
-  /** The bytes that are free on the disks of the table of events, of the shard that has the fewest. Throws ClickHouseError. */
+  /**
+   * The bytes that are free on the disks of the table of events, of the shard that has the fewest. Throws
+   * ClickHouseError.
+   */
   freeBytes(): Promise<number>
   /** Resolves when ClickHouse answers a query as this user, on every shard; throws ClickHouseError otherwise. */
   check(): Promise<void>
-  /** Throws AppError when this build can't work with the schema or as `storeId` does, ClickHouseError while it is unknown. */
+  /**
+   * Throws AppError when this build can't work with the schema or as `storeId` does, ClickHouseError while it is
+   * unknown.
+   */
   checkSchema(): Promise<void>
   /** Closes all connections. A second call has no effect. */
   close(): Promise<void>
@@ -73,7 +79,9 @@ export interface EventInserter {
 /** A statement that compares tombstones costs 9 ms more, one that fails before it does costs all of it. */
 const compareTombstonesMs = 5_000
 
-/** Opens no connection before the first use; connections stay open between batches. Throws TypeError for a wrong URL. */
+/**
+ * Opens no connection before the first use; connections stay open between batches. Throws TypeError for a wrong URL.
+ */
 export function openEventInserter(url: string): EventInserter {
   return openEventInserterAt(parseClickHouseUrl(url))
 }
@@ -144,7 +152,10 @@ function openServerInserter(address: ClickHouseAddress, place?: StoreTarget['pla
   const clickHouse = openClickHouseAt(address)
   /** One request for all first inserts: two requests could be answered by two servers. */
   const storeId = untilSuccessful(() => readStoreId(clickHouse, place))
-  /** `performance.now()` until which inserts compare their rows with the tombstones at once, as one applied a moment ago. */
+  /**
+   * `performance.now()` until which inserts compare their rows with the tombstones at once, as one applied a moment
+   * ago.
+   */
   let compareTombstonesUntil = 0
 
   async function requireStore(id: string): Promise<StoreTarget> {

@@ -24,7 +24,9 @@ const erasable = ['site', 'user_id', 'session_id', 'event_id'] as const
  */
 const isKept = isNotErased(erasable, { receivedAt: 'received_at', timestamp: 'timestamp' })
 
-/** True for stored rows that no erasure concerns. Those that are still to be deleted must not hide a copy sent since. */
+/**
+ * True for stored rows that no erasure concerns. Those that are still to be deleted must not hide a copy sent since.
+ */
 const isStoredKept = isNotErased(erasable, {
   receivedAt: 'toUnixTimestamp64Milli(received_at)',
   timestamp: 'toUnixTimestamp64Milli(timestamp)',

@@ -7,7 +7,9 @@ import {
   type PropertyValueRow,
 } from './observed-properties-statement.ts'
 
-/** Lists the most frequent properties and values of a site's recent events (docs/http-interface.md#observed-properties). */
+/**
+ * Lists the most frequent properties and values of a site's recent events (docs/http-interface.md#observed-properties).
+ */
 export async function listObservedProperties(
   spec: ObservedPropertiesSpec,
   runner: QueryRunner,

@@ -25,7 +25,9 @@ type Say = (line: string) => void
 /** Number of rows and sum of their hashes, for each part of a table: two that are equal stand for the same rows. */
 type Fingerprints = ReadonlyMap<string, string>
 
-/** The fields identify an event, and which of those that were sent with its id: after an erasure it may be stored again. */
+/**
+ * The fields identify an event, and which of those that were sent with its id: after an erasure it may be stored again.
+ */
 const eventHash = 'cityHash64(site_id, environment, event_id, timestamp, received_at)'
 const eventColumnNames = eventColumns.map(({ name }) => name).join(', ')
 
@@ -55,8 +57,8 @@ export async function copyFrom(source: Source, receivers: readonly [Receiver, Re
 }
 
 /**
- * SQL of the half of its shard that an event belongs to: the bit by which `hash % (2 * shards)` differs from `hash %
- * shards`. An event that is not on the shard of its hash is in one of the halves as well, and not lost.
+ * SQL of the half of its shard that an event belongs to: the bit by which `hash % (2 * shards)` differs from
+ * `hash % shards`. An event that is not on the shard of its hash is in one of the halves as well, and not lost.
  */
 function halfSql({ shards }: Source): string {
   return `intDiv(${keyHashSql('site_id', 'event_id')}, ${shards}) % 2`

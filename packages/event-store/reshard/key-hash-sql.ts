@@ -15,7 +15,10 @@ function unitsSql(text: string): string {
   return `if(length(${text}) = lengthUTF8(${text}), ${bytes}, ${decodedSql(bytes)})`
 }
 
-/** SQL of the UTF-16 units of the characters whose UTF-8 bytes are given: each byte but the following ones begins a character. */
+/**
+ * SQL of the UTF-16 units of the characters whose UTF-8 bytes are given: each byte but the following ones begins a
+ * character.
+ */
 function decodedSql(bytes: string): string {
   const bits = (byte: string, shift: number): string => `bitShiftLeft(bitAnd(${byte}, 0x3f), ${shift})`
   const [two, three, four] = [

@@ -12,12 +12,17 @@ export function lastWeeks(now: number, count: number, timeZone: string): number[
   return starts.slice(-count)
 }
 
-/** Weeks of UTC from Monday are numbered from that of 1 January 1970, a Thursday, as the projection `user_weeks` does. */
+/**
+ * Weeks of UTC from Monday are numbered from that of 1 January 1970, a Thursday, as the projection `user_weeks` does.
+ */
 export const epochDayOfWeekMs = 3 * dayMs
 const utcWeekOf = (at: number): number => Math.floor((at + epochDayOfWeekMs) / weekMs)
 const startOfUtcWeek = (week: number): number => week * weekMs - epochDayOfWeekMs
 
-/** The projection `user_weeks` has two ranges of each UTC week: Monday 0:00 to Sunday 10:00, and Monday 12:00 to the end. */
+/**
+ * The projection `user_weeks` has two ranges of each UTC week: Monday 0:00 to Sunday 10:00, and Monday 12:00 to the
+ * end.
+ */
 export const headEndsMs = 6 * dayMs + 10 * hourMs
 export const tailBeginsMs = 12 * hourMs
 

@@ -38,7 +38,9 @@ const defaultThresholds: LeadingThresholds = {
   charactersMax: 24_576,
 }
 
-/** Dimensions that have thousands of values on most large sites. Where there are few, reading the sample saves nothing. */
+/**
+ * Dimensions that have thousands of values on most large sites. Where there are few, reading the sample saves nothing.
+ */
 const highCardinality: readonly (Grouping | undefined)[] = ['path', 'url']
 
 /** A metric over a range and in each of its groups. */

@@ -63,7 +63,10 @@ const relativeErrorMax = 0.01
 /** With 99 % confidence a mean is within this many standard errors of that of the sample. */
 const standardErrors = 2.576
 
-/** A sample may have missed sessions of a kind: with 99 % confidence there are fewer than this for every sample's number of sessions. */
+/**
+ * A sample may have missed sessions of a kind: with 99 % confidence there are fewer than this for every sample's number
+ * of sessions.
+ */
 const unseenMax = Math.log(100)
 
 /**
@@ -100,7 +103,9 @@ async function conversionRate(
   return percent(converted, sampleFactor * measured)
 }
 
-/** Reads sessions by the cheap statement; when that fails with `unusualSessionCode`, by the statement for all sessions. */
+/**
+ * Reads sessions by the cheap statement; when that fails with `unusualSessionCode`, by the statement for all sessions.
+ */
 export async function retryAllowingUnusual<T>(
   sampleFactor: number,
   read: (sessions: SessionPlan) => Promise<T>,

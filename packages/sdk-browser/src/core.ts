@@ -147,7 +147,10 @@ export function createCore(options: Options): Sluice {
     sender.notice()
   }
 
-  /** Queues an event. `more` reads further fields: only if the event is tracked, and its errors are reported, not thrown. */
+  /**
+   * Queues an event. `more` reads further fields: only if the event is tracked, and its errors are reported, not
+   * thrown.
+   */
   const track = (
     event_type: string,
     properties?: Properties,

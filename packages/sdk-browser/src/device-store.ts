@@ -1,6 +1,8 @@
 import type { Store } from './queue.ts'
 
-/** Keeps the queue in IndexedDB, which all tabs of the origin share: the next visit sends events that are still queued. */
+/**
+ * Keeps the queue in IndexedDB, which all tabs of the origin share: the next visit sends events that are still queued.
+ */
 export function openDeviceStore(name: string, onFailure: () => undefined): Store {
   const opened = new Promise<IDBDatabase>((resolve, reject) => {
     const request = indexedDB.open(name, 1)

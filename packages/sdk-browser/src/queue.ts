@@ -18,7 +18,9 @@ export interface Entry {
   end?: 'sent' | 'rejected'
 }
 
-/** Storage that keeps the queue after the page has ended: values by name. After a failure the queue is kept in memory. */
+/**
+ * Storage that keeps the queue after the page has ended: values by name. After a failure the queue is kept in memory.
+ */
 export interface Store {
   put: (name: string, value: string) => void
   remove: (name: string) => void

@@ -1,7 +1,9 @@
 import { attempt } from './attempt.ts'
 import type { Store } from './queue.ts'
 
-/** Keeps the queue in sessionStorage until the tab is closed, one item for each event. `name`: prefix of the item names. */
+/**
+ * Keeps the queue in sessionStorage until the tab is closed, one item for each event. `name`: prefix of the item names.
+ */
 export function openTabStore(storage: Storage, name: string, onFailure: () => void): Store {
   const prefix = `${name}:`
   const names = (): string[] =>

@@ -82,7 +82,9 @@ type Rest<P> = [undefined] extends [P]
     ? [properties?: P, at?: Partial<EventIdentity>]
     : [properties: P, at?: Partial<EventIdentity>]
 
-/** Names of the properties that are not optional. Of an index signature, as in `Record<string, never>`, there are none. */
+/**
+ * Names of the properties that are not optional. Of an index signature, as in `Record<string, never>`, there are none.
+ */
 type RequiredKeys<P> = { [K in keyof P]-?: string extends K ? never : undefined extends P[K] ? never : K }[keyof P]
 
 /** The SDK. `Events`: the properties of each event type; any by default. No method throws. */

@@ -19,7 +19,9 @@ afterEach(async () => {
   await database.drop()
 })
 
-/** Runs the command to its end; `output` is what it printed on both streams, `key` is undefined when it printed none. */
+/**
+ * Runs the command to its end; `output` is what it printed on both streams, `key` is undefined when it printed none.
+ */
 async function run(environment: Readonly<Record<string, string>>, given: readonly string[] = []) {
   const program = fileURLToPath(new URL('main.ts', import.meta.url))
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', program, ...given], {

@@ -1,7 +1,10 @@
 import { createHash } from 'node:crypto'
 import type { Block } from '@sluice/event-log/block'
 
-/** Letters that are remembered: about 100 bytes each. Copies that are further apart are replayed, which stores nothing twice. */
+/**
+ * Letters that are remembered: about 100 bytes each. Copies that are further apart are replayed, which stores nothing
+ * twice.
+ */
 const rememberedMax = 500_000
 
 /** Finds copies among letters by their rows. */

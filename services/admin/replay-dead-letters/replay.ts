@@ -56,7 +56,10 @@ export async function replayDeadLetters(logs: ReplayLogs & { log: EventLog }): P
   return done
 }
 
-/** Calls `show` with every dead letter that has not been replayed and its place in the log of dead letters, copies once; changes nothing. */
+/**
+ * Calls `show` with every dead letter that has not been replayed and its place in the log of dead letters, copies once;
+ * changes nothing.
+ */
 export async function listDeadLetters(
   { deadLetters, positions }: ReplayLogs,
   show: (block: Block, place: { partition: number; offset: bigint }) => void,

@@ -2,7 +2,9 @@ import { logUrl } from '@sluice/event-log/variables'
 import { clickHouseUrl } from '@sluice/event-store/variables'
 import { postgresUrl } from '@sluice/postgres/variables'
 
-/** `npm run reshard` moves events in ClickHouse, notes that in Postgres, and compares with the partitions of the log. */
+/**
+ * `npm run reshard` moves events in ClickHouse, notes that in Postgres, and compares with the partitions of the log.
+ */
 export const variables = {
   SLUICE_LOG_URL: logUrl,
   SLUICE_CLICKHOUSE_URL: clickHouseUrl,

@@ -161,7 +161,9 @@ async function withResharding<T>(
   })
 }
 
-/** Throws, with what to do, when Postgres knows another number of shards, or the log can't be spread over twice as many. */
+/**
+ * Throws, with what to do, when Postgres knows another number of shards, or the log can't be spread over twice as many.
+ */
 async function requireDoubling({ postgres, logUrl }: ReshardEngines, { shards }: Resharding): Promise<void> {
   const noted = await shardStore(postgres).read()
   if (noted === undefined) throw internalError('Postgres knows no number of shards. Run "npm run migrate".')

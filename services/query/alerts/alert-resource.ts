@@ -24,7 +24,9 @@ export function toAlertResource(rule: AlertRule, secrets: Pick<SecretBox, 'tryOp
   }
 }
 
-/** The stored configuration without its secret, and without a target that was stored with another SLUICE_SECRETS_KEY. */
+/**
+ * The stored configuration without its secret, and without a target that was stored with another SLUICE_SECRETS_KEY.
+ */
 export function configOf(
   { notificationType, channel, targetBox }: Pick<AlertRule, 'notificationType' | 'channel' | 'targetBox'>,
   secrets: Pick<SecretBox, 'tryOpen'>,

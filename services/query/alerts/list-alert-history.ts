@@ -4,7 +4,9 @@ import type { Route } from '@sluice/http/route'
 import { notFound } from '@sluice/runtime/errors'
 import type { AlertDeps } from './alert-deps.ts'
 
-/** GET /api/v1/alerts/:rule_id/history: transitions and tests, newest first. Throws 404 for a missing or hidden rule. */
+/**
+ * GET /api/v1/alerts/:rule_id/history: transitions and tests, newest first. Throws 404 for a missing or hidden rule.
+ */
 export function listAlertHistoryRoute({ alertRules }: Pick<AlertDeps, 'alertRules'>): Route {
   return handle(
     operations.listAlertHistory,

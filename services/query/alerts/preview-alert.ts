@@ -29,7 +29,10 @@ export function previewAlertRoute({
 }: {
   eventReader: AnalysisRunners
   sites: ReadableSites
-  /** The time (Unix ms) before which every accepted event can be read, for an analysis that reads none before `readsFrom`. */
+  /**
+   * The time (Unix ms) before which every accepted event can be read, for an analysis that reads none before
+   * `readsFrom`.
+   */
   completeUntil: (readsFrom: number) => number
 }): Route {
   return handleAnalysis(operations.previewAlert, eventReader, async ({ body, credential, receivedAt, log }, signal) => {

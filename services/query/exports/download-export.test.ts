@@ -118,7 +118,9 @@ test('a download goes on where it broke off, unless the file is another one', as
   expect([other.status, await other.text()]).toStrictEqual([200, '0123456789'])
 })
 
-/** The positions that RFC 9110 (14.1.2) gives a range of a file of `size` bytes; undefined: 416, null: no valid range. */
+/**
+ * The positions that RFC 9110 (14.1.2) gives a range of a file of `size` bytes; undefined: 416, null: no valid range.
+ */
 function expectedRange(first: number | undefined, last: number | undefined, size: number) {
   if (first === undefined && last === undefined) return null
   if (first === undefined) return last === 0 || size === 0 ? undefined : [Math.max(0, size - Number(last)), size]

@@ -4,7 +4,9 @@ import type { ExportStore } from '@sluice/postgres/exports'
 import { notFound } from '@sluice/runtime/errors'
 import { permittedTypes } from './permitted-types.ts'
 
-/** Returns an export that the key may see. Throws 404 for a missing one, one of another site, or one of another type. */
+/**
+ * Returns an export that the key may see. Throws 404 for a missing one, one of another site, or one of another type.
+ */
 export async function visibleExport(
   exports: Pick<ExportStore, 'find'>,
   exportId: string,

@@ -14,8 +14,8 @@ import { visibleImport } from './visible-import.ts'
 const errorsKeptMs = importLimits.errorsKeptDays * 86_400_000
 
 /**
- * GET /api/v1/imports/:import_id/errors: the records that failed, by their line and number: a page, or with `Accept:
- * text/csv` all of them. Throws 404 for a missing or hidden import, 410 when its errors were removed because it ended
+ * GET /api/v1/imports/:import_id/errors: the records that failed, by their line and number: a page, or all of them with
+ * `Accept: text/csv`. Throws 404 for a missing or hidden import, 410 when its errors were removed because it ended
  * long ago.
  */
 export function listImportErrorsRoute({

@@ -45,7 +45,10 @@ async function opened(key: string): Promise<{ Cookie: string; data: Opened }> {
   return { Cookie: `session=${data.session_token}`, data }
 }
 
-/** Opens connections on which a sign-in begins whose body is not sent, although Sluice waits for it; returns what closes them. */
+/**
+ * Opens connections on which a sign-in begins whose body is not sent, although Sluice waits for it; returns what closes
+ * them.
+ */
 async function beginToSignIn(count: number): Promise<() => void> {
   const { port } = new URL(query.service.url)
   const sockets = await Promise.all(

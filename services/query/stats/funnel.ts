@@ -9,7 +9,10 @@ import { rangeOf } from './read-stats-request.ts'
 export interface FunnelDeps {
   eventReader: AnalysisRunners
   sites: ReadableSites
-  /** The time (Unix ms) before which every accepted event can be read, for an analysis that reads none before `readsFrom`. */
+  /**
+   * The time (Unix ms) before which every accepted event can be read, for an analysis that reads none before
+   * `readsFrom`.
+   */
   completeUntil: (readsFrom: number) => number
 }
 

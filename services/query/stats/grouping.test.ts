@@ -20,7 +20,9 @@ afterAll(async () => {
   await database.drop()
 })
 
-/** Returns the keys and values of a breakdown, and checks that each entry has a field with the name of the dimension. */
+/**
+ * Returns the keys and values of a breakdown, and checks that each entry has a field with the name of the dimension.
+ */
 async function groups(events: readonly StoredEvent[], dimension: string, metric = 'event_count') {
   const { breakdown = [] } = await queryStats({ site_id: await siteWith(events), metric, group_by: dimension })
   return breakdown.map(({ timestamp, key, value, ...named }) => {

@@ -18,7 +18,10 @@ import { readStatsRequest, type RequestedStats, type StatsRequest } from './read
 export interface StatsDeps {
   eventReader: AnalysisRunners
   sites: ReadableSites
-  /** The time (Unix ms) before which every accepted event can be read, for an analysis that reads none before `readsFrom`. */
+  /**
+   * The time (Unix ms) before which every accepted event can be read, for an analysis that reads none before
+   * `readsFrom`.
+   */
   completeUntil: (readsFrom: number) => number
 }
 

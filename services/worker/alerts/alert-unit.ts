@@ -25,7 +25,10 @@ export interface AlertUnitDeps {
 const minuteMs = 60_000
 /** The pause before the watermark is looked at again. */
 const waitMs = 1_000
-/** The watermark normally passes the end of a minute within this time; after that, changes of state that late events can't undo are reported early. */
+/**
+ * The watermark normally passes the end of a minute within this time; after that, changes of state that late events
+ * can't undo are reported early.
+ */
 const earlyAfterMs = 5_000
 /** Judgements are stored after this long, although other specs of the site are not measured yet. */
 const storeEveryMs = 1_000
@@ -83,7 +86,10 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
   function judgingOf(siteId: string, lease: Lease) {
     const runner = reader.as({ key: `alerts ${siteId}`, signal: lease.signal, priority: 'background' })
 
-    /** Judges rules whose measurements `accepts`; false: ClickHouse did not answer, and some are to be measured again soon. */
+    /**
+     * Judges rules whose measurements `accepts`; false: ClickHouse did not answer, and some are to be measured again
+     * soon.
+     */
     async function run(
       due: readonly AlertRule[],
       minute: number,
@@ -144,7 +150,9 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
   }
 }
 
-/** The groups without one of these rules, and those with one, in the order of the rules: they are to be measured last. */
+/**
+ * The groups without one of these rules, and those with one, in the order of the rules: they are to be measured last.
+ */
 function splitUnanswered(
   groups: readonly RuleGroup[],
   ruleIds: readonly string[] = [],

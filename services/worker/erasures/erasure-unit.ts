@@ -50,7 +50,9 @@ export function erasureUnit(deps: ErasureUnitDeps): (job: ErasureRecord, lease: 
     return { next, log: { step: job.step, events, users } }
   }
 
-  /** Deletes the rows of this erasure and of the oldest others. The deletion of one of them may have begun meanwhile. */
+  /**
+   * Deletes the rows of this erasure and of the oldest others. The deletion of one of them may have begun meanwhile.
+   */
   async function deleteRows(job: ErasureRecord, lease: Lease): Promise<UnitResult> {
     if (await eraser.isDeleting()) return waitForClickHouse(job)
     const deletable = await erasures.listDeletable(erasuresPerStatementMax)

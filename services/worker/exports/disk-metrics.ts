@@ -1,7 +1,9 @@
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import { Gauge, type Metrics, scrapeReader } from '@sluice/runtime/metrics'
 
-/** Adds the gauges of the disk of a `file:` store; they are absent for another store, and while the disk can't be read. */
+/**
+ * Adds the gauges of the disk of a `file:` store; they are absent for another store, and while the disk can't be read.
+ */
 export function addDiskMetrics(metrics: Metrics, blobs: Pick<BlobStore, 'disk'>): void {
   const gauges = [
     {

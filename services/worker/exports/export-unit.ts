@@ -37,7 +37,9 @@ export interface ExportUnitDeps extends SourceDeps {
   unitMs?: number
 }
 
-/** Time in which the writers mostly store what was accepted before an export; longer waits give other jobs their turn. */
+/**
+ * Time in which the writers mostly store what was accepted before an export; longer waits give other jobs their turn.
+ */
 const storedWaitMs = 30_000
 /** The pause before the writers are asked again. */
 const pauseMs = 1_000
@@ -272,7 +274,9 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
   }
 }
 
-/** Why a statement with a pattern that ClickHouse refuses failed, for users; undefined: it failed for another reason. */
+/**
+ * Why a statement with a pattern that ClickHouse refuses failed, for users; undefined: it failed for another reason.
+ */
 function refusedPatternText(error: unknown, filter: Filter = [], criteria?: Criteria): string | undefined {
   const filterPath = refusedPatternPath(error, filter)
   if (filterPath !== undefined) return `filter.${filterPath} ${refusedPatternReason}`

@@ -9,7 +9,9 @@ import { exportUnit } from './export-unit.ts'
 import { exportMetrics } from './metrics.ts'
 import { storedBlocks } from './stored-blocks.ts'
 
-/** The exports as a kind of job. Two at a time, of different sites, so that a long one does not keep the others waiting. */
+/**
+ * The exports as a kind of job. Two at a time, of different sites, so that a long one does not keep the others waiting.
+ */
 export const exports: JobKind = (
   { postgres, blobs, exportReader, inserter, log, backfill },
   { registry, ...context },

@@ -11,7 +11,9 @@ export interface PartWriter {
   readonly bytes: number
   /** Resolves when the chunk is stored or copied. Memory holds less than two parts. */
   write(chunk: Uint8Array): Promise<void>
-  /** Writes the rest as a part, if there is one, and returns all parts. Unless it is the file's last, it needs 5 MiB. */
+  /**
+   * Writes the rest as a part, if there is one, and returns all parts. Unless it is the file's last, it needs 5 MiB.
+   */
   end(): Promise<UploadedPart[]>
 }
 

@@ -23,7 +23,10 @@ interface Period {
   end: number
 }
 
-/** A run waits at most this long until everything accepted before its time can be read. Then the rest goes to the next run. */
+/**
+ * A run waits at most this long until everything accepted before its time can be read. Then the rest goes to the next
+ * run.
+ */
 const completeWaitMsMax = 60_000
 /** The pause before that is looked at again. */
 const waitMs = 1_000

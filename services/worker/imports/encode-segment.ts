@@ -42,7 +42,9 @@ export interface SegmentOutcome {
   /** Records, those that failed included. */
   processed: number
   failed: number
-  /** The errors as NDJSON of `ImportError` in the order of the file, compressed with gzip; undefined: there are none. */
+  /**
+   * The errors as NDJSON of `ImportError` in the order of the file, compressed with gzip; undefined: there are none.
+   */
   errors: Buffer | undefined
 }
 

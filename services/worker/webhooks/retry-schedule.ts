@@ -26,7 +26,10 @@ export const retryDelaysMs = [
 const jitter = 0.2
 /** `Retry-After` is obeyed up to this many times the delay. */
 const retryAfterFactorMax = 2
-/** The endpoint of a webhook is switched off when no attempt has succeeded for this long while this many deliveries ran out of attempts. */
+/**
+ * The endpoint of a webhook is switched off when no attempt has succeeded for this long while this many deliveries ran
+ * out of attempts.
+ */
 const disabledAfterMs = 120 * hourMs
 const disabledAfterExhausted = 2
 

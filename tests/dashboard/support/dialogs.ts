@@ -3,7 +3,9 @@ import type { Page } from 'playwright-core'
 /** What opens a dialog or a menu: its name, the path of its page, and what a person does there. */
 export type Opener = [name: string, path: string, open: (page: Page, isWide: boolean) => Promise<void>]
 
-/** The dialogs of a site that has the records of resources.ts. `textOf` gives the text of the page for an English text. */
+/**
+ * The dialogs of a site that has the records of resources.ts. `textOf` gives the text of the page for an English text.
+ */
 export function dialogsOf(siteId: string, textOf: (english: string) => string = (english) => english): Opener[] {
   const press = (name: string) => (page: Page) =>
     page

@@ -79,7 +79,10 @@ interface NumberGroup {
   numbers: string[]
 }
 
-/** Groups the numbers of a page by the menu beside them: the first "More" in the nearest element around a number that has one. */
+/**
+ * Groups the numbers of a page by the menu beside them: the first "More" in the nearest element around a number that
+ * has one.
+ */
 const groupNumbers = `(() => {
   const name = (button) => button.getAttribute('aria-label') ?? button.textContent.trim()
   const menus = [...document.querySelectorAll('button')].filter((button) => name(button) === 'More')

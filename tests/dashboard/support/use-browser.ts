@@ -28,7 +28,9 @@ const dayMs = 86_400_000
 /** Longer than a test takes from its first page to its last look at a day. */
 const lastMs = 5 * 60_000
 
-/** Before the sign-in, the page asks who the visitor is, and for the site of its address: the browser reports each 401. */
+/**
+ * Before the sign-in, the page asks who the visitor is, and for the site of its address: the browser reports each 401.
+ */
 const signedOut = /status of 401.*\/api\/v1\/(session|sites\/[^/]+)$/
 
 /**

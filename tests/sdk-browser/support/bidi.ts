@@ -1,6 +1,9 @@
 /** A session of WebDriver BiDi (https://w3c.github.io/webdriver-bidi/), which Firefox speaks itself. */
 export interface BidiSession {
-  /** Sends a command; resolves with its result. Throws an Error with the browser's message, and when the connection ends. */
+  /**
+   * Sends a command; resolves with its result. Throws an Error with the browser's message, and when the connection
+   * ends.
+   */
   send: (method: string, parameters: object) => Promise<unknown>
   close: () => void
 }

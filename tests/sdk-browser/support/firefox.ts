@@ -7,7 +7,10 @@ import { waitUntil } from '@sluice/runtime/wait-until'
 import { type BidiSession, openBidiSession } from './bidi.ts'
 import { killProcess, type Profile, type RunningBrowser, type Tab } from './browser.ts'
 
-/** The Firefox of this machine: SLUICE_TEST_FIREFOX, or `firefox` or `firefox-esr` on the PATH; undefined where there is none. */
+/**
+ * The Firefox of this machine: SLUICE_TEST_FIREFOX, or `firefox` or `firefox-esr` on the PATH; undefined where there is
+ * none.
+ */
 export function findFirefox(): string | undefined {
   const named = process.env.SLUICE_TEST_FIREFOX
   if (named !== undefined) return named

@@ -3,7 +3,9 @@ import { waitUntil } from '@sluice/runtime/wait-until'
 
 /** A session of WebDriver (https://www.w3.org/TR/webdriver2/), which the driver of WebKitGTK speaks. */
 export interface WebDriverSession {
-  /** Sends a command below the path of the session; resolves with its value. Throws an Error with the driver's message. */
+  /**
+   * Sends a command below the path of the session; resolves with its value. Throws an Error with the driver's message.
+   */
   send: (method: 'GET' | 'POST' | 'DELETE', path: string, body?: object) => Promise<unknown>
   /** The same to one window: commands go to the window that was chosen last, so that no other command comes between. */
   sendTo: (handle: string, ...command: Parameters<WebDriverSession['send']>) => Promise<unknown>

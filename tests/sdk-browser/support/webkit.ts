@@ -4,7 +4,9 @@ import { findFreePort } from '../../support/free-port.ts'
 import { killProcess, type Profile, type RunningBrowser, type Tab } from './browser.ts'
 import { openWebDriverSession, type WebDriverSession } from './web-driver.ts'
 
-/** The MiniBrowser of WebKitGTK: SLUICE_TEST_WEBKIT, or Debian's; undefined where it, its driver or xvfb-run is missing. */
+/**
+ * The MiniBrowser of WebKitGTK: SLUICE_TEST_WEBKIT, or Debian's; undefined where it, its driver or xvfb-run is missing.
+ */
 export function findWebKit(): string | undefined {
   const named = process.env.SLUICE_TEST_WEBKIT
   if (named !== undefined) return named

@@ -40,7 +40,10 @@ interface ClusterOptions {
   replicas?: 1 | 2
   /** Further clusters that the servers know: by name the places of its servers, from 0. */
   clusters?: Readonly<Record<string, readonly number[]>>
-  /** Bytes of a table or partition above which the servers refuse to drop it, unless the statement permits it; 50 GB by default. */
+  /**
+   * Bytes of a table or partition above which the servers refuse to drop it, unless the statement permits it; 50 GB by
+   * default.
+   */
   dropBytesMax?: number
   /** Folder of the disks `backups` of the servers, one for each; by default there are none. */
   backupsDir?: string

@@ -9,7 +9,10 @@ export interface EngineHolder extends HeldEngine {
 
 const file = fileURLToPath(new URL('hold-engine.ts', import.meta.url))
 
-/** For tests: another process that starts an engine in `dir`. Resolves when it runs; throws the output of a start that failed. */
+/**
+ * For tests: another process that starts an engine in `dir`. Resolves when it runs; throws the output of a start that
+ * failed.
+ */
 export async function holdEngine(kind: EngineKind, dir: string): Promise<EngineHolder> {
   const holder = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', file, kind, dir], {
     stdio: ['ignore', 'pipe', 'pipe'],

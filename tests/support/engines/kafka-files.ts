@@ -29,7 +29,9 @@ export interface KafkaFiles {
   classPath: string
   /** The file of a formatted data folder that does not depend on its ids. */
   bootstrapCheckpoint: string
-  /** The JVM's archive of the classes that a broker loads, valid for the paths of its jars. The first start makes it. */
+  /**
+   * The JVM's archive of the classes that a broker loads, valid for the paths of its jars. The first start makes it.
+   */
   classArchive: string
 }
 
@@ -38,7 +40,9 @@ export function isKafkaCached(): boolean {
   return existsSync(cacheDir)
 }
 
-/** One line on what this machine lacks to run a Kafka and how to get it; undefined when it lacks nothing. Takes 0.1 s. */
+/**
+ * One line on what this machine lacks to run a Kafka and how to get it; undefined when it lacks nothing. Takes 0.1 s.
+ */
 export function kafkaMissing(): string | undefined {
   const version = javaVersion()
   if (version === undefined || version < javaVersionMin) {

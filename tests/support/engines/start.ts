@@ -17,10 +17,10 @@ const folderName = /^sluice-tests-(\d+)-/
 /**
  * jest's globalSetup: one set of real engines for the whole run, in a temporary folder. An engine that runs already is
  * named by SLUICE_TEST_CLICKHOUSE_URL (and …_READER_URL), SLUICE_TEST_POSTGRES_URL, SLUICE_TEST_KAFKA_URL
- * (`kafka://host:port`), SLUICE_TEST_REDIS_URL or SLUICE_TEST_S3_URL (`http://<access
- * key>:<secret>@host:port/<bucket>`) and is not started. Their URLs reach the tests through these variables, which
- * test-engines.ts reads. Kafka takes 3 s to start and SeaweedFS 8 s, so only the suites that need them wait for them
- * (describeWithKafka, describeWithS3).
+ * (`kafka://host:port`), SLUICE_TEST_REDIS_URL or SLUICE_TEST_S3_URL
+ * (`http://<access key>:<secret>@host:port/<bucket>`) and is not started. Their URLs reach the tests through these
+ * variables, which test-engines.ts reads. Kafka takes 3 s to start and SeaweedFS 8 s, so only the suites that need them
+ * wait for them (describeWithKafka, describeWithS3).
  */
 export default async function start(): Promise<void> {
   removeLeftovers()

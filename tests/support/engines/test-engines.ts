@@ -13,7 +13,10 @@ export interface TestDatabase {
 }
 
 export interface TestClickHouse extends TestDatabase {
-  /** The same database as a user who may only read it. `url` for an external ClickHouse without SLUICE_TEST_CLICKHOUSE_READER_URL. */
+  /**
+   * The same database as a user who may only read it. `url` for an external ClickHouse without
+   * SLUICE_TEST_CLICKHOUSE_READER_URL.
+   */
   readerUrl: string
 }
 
@@ -107,7 +110,9 @@ export interface TestS3 {
   credentials: { accessKeyId: string; secretAccessKey: string }
 }
 
-/** A prefix of its own in the bucket of this run's S3 server, SLUICE_TEST_S3_URL by default. Throws when there is none. */
+/**
+ * A prefix of its own in the bucket of this run's S3 server, SLUICE_TEST_S3_URL by default. Throws when there is none.
+ */
 export function testS3(serverUrl = process.env.SLUICE_TEST_S3_URL): TestS3 {
   if (serverUrl === undefined) throw new Error('This run has no S3 server: make suites by describeWithS3')
   const { endpoint, bucket, credentials } = readBucketUrl(serverUrl)
@@ -130,7 +135,9 @@ export function describeWithS3(name: string, suite: () => void): void {
   })
 }
 
-/** `describe` for suites that run services as production does: skipped, and named so, without Kafka or without Redis. */
+/**
+ * `describe` for suites that run services as production does: skipped, and named so, without Kafka or without Redis.
+ */
 export function describeWithServices(name: string, suite: () => void): void {
   describeWithKafka(name, () => {
     describeWithRedis('with Redis', suite)
@@ -172,7 +179,10 @@ function withDatabase(url: string, database: string): string {
   return changed.href
 }
 
-/** The database of a URL, fit to be written into SQL. Throws unless it is a test database, so that no other is ever dropped. */
+/**
+ * The database of a URL, fit to be written into SQL. Throws unless it is a test database, so that no other is ever
+ * dropped.
+ */
 function testName(url: string): string {
   const name = new URL(url).pathname.slice(1)
   if (!/^test_\w+$/.test(name)) throw new Error(`${name} is not a test database`)

@@ -122,7 +122,9 @@ function numberIn(text: string): number {
   return Number.isFinite(number) ? number : Number.NaN
 }
 
-/** The path begins at the first slash after the host, or at the first of all without `//`; only after `//` is a host. */
+/**
+ * The path begins at the first slash after the host, or at the first of all without `//`; only after `//` is a host.
+ */
 function partsOf(url = ''): { host: string; path: string } {
   const [address = ''] = url.split(/[?#]/)
   const slash = address.indexOf('/')

@@ -27,7 +27,10 @@ let store: TestStore
 /** Trials that are checked concurrently: while one waits for ClickHouse, the next is computed. */
 const atOnce = 4
 
-/** Tests the answers about cohorts and retention on a store with random events: ten cohorts and three matrices each trial. */
+/**
+ * Tests the answers about cohorts and retention on a store with random events: ten cohorts and three matrices each
+ * trial.
+ */
 export function testRetentionTrials(open: () => Promise<TestStore>, { trialCount }: { trialCount: number }): void {
   beforeAll(async () => {
     store = await open()

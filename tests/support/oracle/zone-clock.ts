@@ -116,7 +116,10 @@ function ticksBetween(from: number, to: number, zone: string, width: number): nu
   return ticks
 }
 
-/** The same local date and time a year earlier, 29 February becoming 28. A time that a change of clocks skips is later by the length of the gap. */
+/**
+ * The same local date and time a year earlier, 29 February becoming 28. A time that a change of clocks skips is later
+ * by the length of the gap.
+ */
 function yearEarlier(at: number, zone: string): number {
   return momentOf(sameDateYearEarlier(wallTime(at, zone)), zone)
 }

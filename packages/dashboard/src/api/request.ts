@@ -15,7 +15,9 @@ interface AnyInput {
   body?: unknown
 }
 
-/** The request of an operation. Lists and objects in a query travel as JSON (`filter`); what is undefined is left out. */
+/**
+ * The request of an operation. Lists and objects in a query travel as JSON (`filter`); what is undefined is left out.
+ */
 export function requestOf<Id extends OperationId>(id: Id, input: Input<Id>): ApiRequest {
   const { params = {}, query = {}, body } = input as AnyInput
   const { method, path } = operations[id]

@@ -104,7 +104,10 @@ function OtherPage({ page }: { page: Exclude<Route, { siteId: string }>['page'] 
   return <Main>{Page === undefined ? null : <Page key={page} />}</Main>
 }
 
-/** All sites; without any, the way to the first one. A key that may not list sites chooses one for the pages that it may open. */
+/**
+ * All sites; without any, the way to the first one. A key that may not list sites chooses one for the pages that it may
+ * open.
+ */
 function Sites() {
   const mayRead = useMay('stats:read')
   const firstPage = useFirstPage()

@@ -12,7 +12,9 @@ const firstAskMs = 1_500
 const freshLagMsMax = 30_000
 const stalledMs = 5 * 60_000
 
-/** How far storing is behind the newest events, ms; undefined while unknown. Pages compare the lag of their own answers. */
+/**
+ * How far storing is behind the newest events, ms; undefined while unknown. Pages compare the lag of their own answers.
+ */
 export const lagMs = signal<number | undefined>(undefined)
 
 /** How far behind accepted events are that are counted: a dot, a text in amber, or a banner. */

@@ -90,7 +90,10 @@ export function SessionGate({ secret }: { secret: Secret | undefined }) {
   return <SignedIn />
 }
 
-/** The session of an earlier check while it differs by less than a minute of its end: a page is not rendered at each check. */
+/**
+ * The session of an earlier check while it differs by less than a minute of its end: a page is not rendered at each
+ * check.
+ */
 function useSteady(session: SessionResource | undefined): SessionResource | undefined {
   const kept = useRef(session)
   const toTheMinute = (of: SessionResource | undefined) =>

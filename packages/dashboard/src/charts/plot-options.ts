@@ -5,7 +5,9 @@ import type { ChartProps } from './chart-props.ts'
 import { niceTop, tickIndexes } from './scale.ts'
 
 type Values = (number | null)[]
-/** Seconds, then the compared buckets (below the others), the whole ones, and the partial ones with their neighbours. */
+/**
+ * Seconds, then the compared buckets (below the others), the whole ones, and the partial ones with their neighbours.
+ */
 export type PlotData = [number[], Values, Values, Values]
 
 /** The chart's numbers as uPlot takes them. Partial buckets have a series of their own, which is dashed. */

@@ -12,7 +12,10 @@ export const relativeOf = (request: ApiRequest, dates: ShellDates | undefined): 
 
 const quoted = (text: string) => `'${text.replaceAll("'", String.raw`'\''`)}'`
 
-/** Puts variables of the shell in place of the numbers of `start_date` and `end_date`, which `pattern` finds in a quoted text. */
+/**
+ * Puts variables of the shell in place of the numbers of `start_date` and `end_date`, which `pattern` finds in a quoted
+ * text.
+ */
 const withVariables = (text: string, pattern: RegExp, dates: ShellDates | undefined) =>
   text.replaceAll(pattern, (found: string, before: string, name: 'start' | 'end') =>
     dates?.[name] === undefined ? found : `${before}'"$${name}"'`,

@@ -3,7 +3,9 @@ import { serverNow } from '../api/client.ts'
 
 const tickMs = 60_000
 
-/** The view's clock, Unix ms by the server's time: the end of ranges that reach now. It moves each minute while visible. */
+/**
+ * The view's clock, Unix ms by the server's time: the end of ranges that reach now. It moves each minute while visible.
+ */
 export const clock = signal(0)
 
 /** Moves the clock to now, for events that arrived since it moved last. */

@@ -36,7 +36,10 @@ export function isValueOf(operator: Operator, value: string): boolean {
 export const escaped = (text: string, separator: string): string =>
   text.replaceAll('\\', '\\\\').replaceAll(separator, `\\${separator}`)
 
-/** A list of values as the text of a form's field, which `listOf` reads: a comma within a value has a backslash before it. */
+/**
+ * A list of values as the text of a form's field, which `listOf` reads: a comma within a value has a backslash before
+ * it.
+ */
 export const listText = (values: readonly string[]): string => values.map((each) => escaped(each, ',')).join(', ')
 
 /**

@@ -114,7 +114,9 @@ export interface Questions {
   comparedQuestion: (metric: Metric, more?: Partial<StatsQuestion>) => StatsQuestion | undefined
 }
 
-/** The questions of the view, on pages of a site. They change with the view and, for ranges that reach now, each minute. */
+/**
+ * The questions of the view, on pages of a site. They change with the view and, for ranges that reach now, each minute.
+ */
 export function useQuestions(): Questions {
   const view = useView()
   const session = useSession()

@@ -16,7 +16,9 @@ export interface CustomRange {
 }
 export type Range = Preset | CustomRange
 
-/** What a range is compared with: nothing, the range before, the same weekdays a year before (364 days), or chosen days. */
+/**
+ * What a range is compared with: nothing, the range before, the same weekdays a year before (364 days), or chosen days.
+ */
 export type Compare = 'none' | 'previous' | 'year' | CustomRange
 
 /** A range in a time zone. */

@@ -2,7 +2,10 @@ import { signal } from '@preact/signals'
 import { useLayoutEffect, useState } from 'preact/hooks'
 import { Icon } from './icon.tsx'
 
-/** The regions that are rendered, of the page and then of the open dialogs. A modal dialog silences those before its own. */
+/**
+ * The regions that are rendered, of the page and then of the open dialogs. A modal dialog silences those before its
+ * own.
+ */
 const regions: symbol[] = []
 /** The last text, and the region that says it. */
 const spoken = signal<{ text: string; region: symbol | undefined }>({ text: '', region: undefined })
@@ -36,7 +39,9 @@ export function raiseToast(): void {
   toast?.showPopover()
 }
 
-/** A polite region. It says what is announced while no dialog is open above it, and nothing that another one has said. */
+/**
+ * A polite region. It says what is announced while no dialog is open above it, and nothing that another one has said.
+ */
 export function Announcer() {
   const [region] = useState(() => Symbol())
   // Before the timer of `announce`: what the same click announces belongs to the dialog that it opens.

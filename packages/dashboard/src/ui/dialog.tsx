@@ -81,7 +81,10 @@ export function Dialog({ title, onClose, children, actions, isDismissible = true
   )
 }
 
-/** Whether a press hit the backdrop: it has the dialog as its target, as one on the dialog's scroll bar or its empty end has. */
+/**
+ * Whether a press hit the backdrop: it has the dialog as its target, as one on the dialog's scroll bar or its empty end
+ * has.
+ */
 function isBeside({ clientX, clientY }: MouseEvent, dialog: Element): boolean {
   const { left, right, top, bottom } = dialog.getBoundingClientRect()
   return clientX < left || clientX > right || clientY < top || clientY > bottom

@@ -18,7 +18,9 @@ export interface NumberSource {
   label: string
   /** The question, alone (not as an entry of a batch). */
   request: ApiRequest
-  /** The same question with dates relative to now, where its dates are chosen so: `period=24h`, or dates of the shell. */
+  /**
+   * The same question with dates relative to now, where its dates are chosen so: `period=24h`, or dates of the shell.
+   */
   relativeRequest?: CurlRequest | undefined
   /** The answer as rows. */
   rows: () => CsvRow[]

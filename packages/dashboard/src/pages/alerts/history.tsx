@@ -19,7 +19,9 @@ const limit = 1_000
 const refreshMs = 15_000
 const dayMs = 86_400_000
 
-/** What a rule did: the chart of the preview with the firings that really were, and each change with its notification. */
+/**
+ * What a rule did: the chart of the preview with the firings that really were, and each change with its notification.
+ */
 export function History({ of }: { of: AlertResource }) {
   const site = useSite()
   const { condition, for: lasting, cooldown, no_data: noData, environment } = of

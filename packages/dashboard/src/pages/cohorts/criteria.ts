@@ -19,7 +19,9 @@ export type Path = readonly number[]
 export const emptyCondition: Condition = { property: '', operator: 'equals', value: '' }
 export const emptyCriteria: Criteria = { type: 'and', scope: 'event', conditions: [emptyCondition] }
 
-/** Criteria in which the item at a path became others: none removes it. A group that loses its last item goes with it. */
+/**
+ * Criteria in which the item at a path became others: none removes it. A group that loses its last item goes with it.
+ */
 export function replaced(criteria: Criteria, path: Path, ...items: Item[]): Criteria {
   const [at, ...rest] = path
   const conditions = criteria.conditions.flatMap((each, index) => {

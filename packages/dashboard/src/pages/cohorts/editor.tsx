@@ -52,7 +52,10 @@ export interface EditorProps {
 
 const refreshed = ['listCohorts', 'getCohort', 'cohortAnalysis', 'retention'] as const
 
-/** Makes or changes a cohort; its size follows 400 ms after the last edit. The draft is in the address and survives a reload. */
+/**
+ * Makes or changes a cohort; its size follows 400 ms after the last edit. The draft is in the address and survives a
+ * reload.
+ */
 export function Editor({ cohort: of, onClose }: EditorProps) {
   // The list may be asked anew while the form is open.
   const [cohort] = useState(of)

@@ -19,7 +19,10 @@ interface OpenedEventProps {
   onClose: () => void
 }
 
-/** All fields of an event. It stays when the list, which ends at the present, goes on without it; one that is not listed is asked for. */
+/**
+ * All fields of an event. It stays when the list, which ends at the present, goes on without it; one that is not listed
+ * is asked for.
+ */
 export function OpenedEvent({ eventKey, listed, onClose }: OpenedEventProps) {
   const { siteId } = useView()
   const { zone } = useQuestions()

@@ -29,7 +29,10 @@ export function parseSteps(text: string): Step[] | undefined {
   return steps.length < funnelLimits.stepsMin || steps.length > funnelLimits.stepsMax ? undefined : steps
 }
 
-/** Steps to begin with: the most frequent event types, at most three, the most frequent first; one type is followed by itself. */
+/**
+ * Steps to begin with: the most frequent event types, at most three, the most frequent first; one type is followed by
+ * itself.
+ */
 export function suggestedSteps(types: readonly string[]): Step[] {
   const [first, ...others] = types.slice(0, 3)
   if (first === undefined) return []

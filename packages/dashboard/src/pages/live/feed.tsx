@@ -46,7 +46,10 @@ function Row({
   )
 }
 
-/** The latest events, the newest first. The list stands still while the pointer or the focus is in it, or Space paused it. */
+/**
+ * The latest events, the newest first. The list stands still while the pointer or the focus is in it, or Space paused
+ * it.
+ */
 export function Feed({ events, zone, source }: { events: readonly StoredEvent[]; zone: string; source: NumberSource }) {
   const [isStopped, setStopped] = useState(false)
   const [isHovered, setHovered] = useState(false)

@@ -23,7 +23,9 @@ import { texts } from './messages.ts'
 import { breakdownSource, otherKey, withoutChoice } from './questions.ts'
 
 const rowsMax = 1_000
-/** How many rows get their other metrics at once. The further rows get theirs when the table is sorted by one of them. */
+/**
+ * How many rows get their other metrics at once. The further rows get theirs when the table is sorted by one of them.
+ */
 const detailedRows = 50
 /** Bytes of the values that one question names: a filter has room for twice as many, and may have other conditions. */
 const keysBytesMax = conditionLimits.textBytesMax / 2

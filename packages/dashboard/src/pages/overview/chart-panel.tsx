@@ -84,7 +84,10 @@ export function ChartPanel({ questions, sentence, isAsked }: ChartPanelProps) {
 const answeredBounds = (result: StatsResult | undefined, asked: Bounds | undefined): Bounds | undefined =>
   result === undefined ? undefined : { ...asked, startMs: result.start_date, endMs: result.end_date, isOpen: false }
 
-/** Asks for the chart, and for that of the compared range where it can be split as well: `compared` is undefined elsewhere. */
+/**
+ * Asks for the chart, and for that of the compared range where it can be split as well: `compared` is undefined
+ * elsewhere.
+ */
 function useChart(questions: Questions, question: StatsQuestion, isAsked: boolean) {
   const { metric } = question
   const { unit } = questions

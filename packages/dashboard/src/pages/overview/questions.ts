@@ -34,7 +34,10 @@ function fileOf(question: StatsQuestion, zone: string): string {
   return fileNameOf([question.site_id, question.metric, ...(by === undefined ? [] : [`by-${by}`]), from, to], 'csv')
 }
 
-/** A new alert rule on the question's metric, with its filter; none where the rule would count another environment's events or would be refused. */
+/**
+ * A new alert rule on the question's metric, with its filter; none where the rule would count another environment's
+ * events or would be refused.
+ */
 function alertLink(
   { site_id: siteId, metric, filter = [], environment }: StatsQuestion,
   alertEnvironment: Environment | undefined,
@@ -45,7 +48,10 @@ function alertLink(
   return { alertHref: `/sites/${encodeURIComponent(siteId)}/alerts?${search.toString()}` }
 }
 
-/** A breakdown's question without the choice of values of its dimension: its answer has the values that could be chosen, too. */
+/**
+ * A breakdown's question without the choice of values of its dimension: its answer has the values that could be chosen,
+ * too.
+ */
 export function withoutChoice(question: StatsQuestion, dimension: Dimension): StatsQuestion {
   const { filter = [], ...others } = question
   const left = filter.filter((each) => !('property' in each) || !isChoiceOf(dimension, each))

@@ -21,7 +21,9 @@ export function matrixRows({ average, cohorts, timezone }: RetentionMatrix): Csv
   ]
 }
 
-/** Lowest and highest rate of what is tinted: complete weeks with users, without week 0 where it is 100 % for everybody. */
+/**
+ * Lowest and highest rate of what is tinted: complete weeks with users, without week 0 where it is 100 % for everybody.
+ */
 export function tintedRange({ cohorts }: RetentionMatrix, isWeek0Counted: boolean): readonly [number, number] {
   const rates = cohorts.flatMap(({ retention_by_week }) =>
     retention_by_week

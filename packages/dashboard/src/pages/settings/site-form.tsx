@@ -37,7 +37,9 @@ const draftOf = (site: SiteSettings): Draft => ({
   days: String(site.retention_days ?? ''),
 })
 
-/** The settings that can be changed. They follow the site's record, which is asked anew, until one of them is edited. */
+/**
+ * The settings that can be changed. They follow the site's record, which is asked anew, until one of them is edited.
+ */
 export function SiteForm() {
   const site = useSite()
   const params = { site_id: site.site_id }
