@@ -144,11 +144,7 @@ export function openClient({ url, key, signal, onRetry, retries }: ClientOptions
       },
     })
   }
-  return {
-    url,
-    request,
-    session: async () => (await request<SessionResource>('GET', '/api/v1/session')).data,
-  }
+  return { url, request, session: async () => (await request<SessionResource>('GET', '/api/v1/session')).data }
 }
 
 /** The server asks to come back later; the request cost and did nothing. */

@@ -5,7 +5,7 @@ import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { toKeyResource } from './key-resource.ts'
-import { createSurely } from './recover-new-key.ts'
+import { createWithRecovery } from './recover-new-key.ts'
 
 /** POST /api/v1/settings/keys: creates a key, which only this response holds (docs/http-interface.md#create-key). */
 export function createKeyRoute({ keys }: { keys: Pick<KeyStore, 'create' | 'findByHash'> }): Route {
@@ -20,7 +20,7 @@ export function createKeyRoute({ keys }: { keys: Pick<KeyStore, 'create' | 'find
     requireExpiry(credential, expiresAt)
 
     const { key, stored } = newKey(environment)
-    const record = await createSurely(
+    const record = await createWithRecovery(
       keys,
       {
         ...stored,

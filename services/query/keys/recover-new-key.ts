@@ -22,7 +22,7 @@ export async function recoverNewKey(find: () => Promise<KeyRecord | undefined>, 
  * Stores a new key as `keys.create` does, and again when the outcome of the first attempt is unknown: the index of the
  * hashes makes the second one wait for a transaction that is still to commit, and refuses the key when it is stored.
  */
-export async function createSurely(
+export async function createWithRecovery(
   keys: Pick<KeyStore, 'create' | 'findByHash'>,
   ...[key, makerId]: Parameters<KeyStore['create']>
 ): Promise<KeyRecord | undefined> {

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { type IncomingMessage, request } from 'node:http'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import type { Scope } from '@sluice/contracts/scopes'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { startQuery, type TestQuery } from '../../../tests/support/query.ts'
 import { startStopwatch } from '../../../tests/support/stopwatch.ts'
@@ -16,8 +17,11 @@ afterAll(async () => {
   await query.stop()
 })
 
-async function created(): Promise<{ key: string; key_id: string }> {
-  const { body } = await query.request('/api/v1/settings/keys', { method: 'POST', body: { name: 'short-lived' } })
+async function created(more: { scopes?: Scope[] } = {}): Promise<{ key: string; key_id: string }> {
+  const { body } = await query.request('/api/v1/settings/keys', {
+    method: 'POST',
+    body: { name: 'short-lived', ...more },
+  })
   return body.data as { key: string; key_id: string }
 }
 
@@ -57,11 +61,7 @@ function beginToCreateKey(key: string): () => Promise<number> {
 }
 
 test('a key that is revoked while a request sends its body does nothing more', async () => {
-  const { body } = await query.request('/api/v1/settings/keys', {
-    method: 'POST',
-    body: { name: 'leaked', scopes: ['admin'] },
-  })
-  const { key, key_id: keyId } = body.data as { key: string; key_id: string }
+  const { key, key_id: keyId } = await created({ scopes: ['admin'] })
   const elapsedMs = startStopwatch()
   const finishFirst = beginToCreateKey(key)
   const finishSecond = beginToCreateKey(key)
@@ -73,11 +73,7 @@ test('a key that is revoked while a request sends its body does nothing more', a
 })
 
 test('a key that loses a scope while a request sends its body does not act by it', async () => {
-  const { body } = await query.request('/api/v1/settings/keys', {
-    method: 'POST',
-    body: { name: 'demoted', scopes: ['admin'] },
-  })
-  const { key, key_id: keyId } = body.data as { key: string; key_id: string }
+  const { key, key_id: keyId } = await created({ scopes: ['admin'] })
   const elapsedMs = startStopwatch()
   const finish = beginToCreateKey(key)
   await waitUntil(() => elapsedMs() > 1_100, 'the body takes longer than a second')
