@@ -5,7 +5,7 @@ import { type Answer, backoffMs, isClockError, limitPauseMs, readAnswer } from '
 
 /** A response of Sluice; the header names are in lower case. */
 function answer(status: number, body?: Answer['body'], headers: Record<string, string> = {}): Answer {
-  return { status, header: (name) => headers[name] ?? null, ...(body && { body }) }
+  return { status, header: (name) => headers[name] ?? null, ...(body && { body: { timestamp: 1, ...body } }) }
 }
 
 const rejection = (index: number) => ({ index, error: `Invalid field: ${index}` })
@@ -38,7 +38,7 @@ describe('an SDK takes', () => {
 
   test('400 and 413 without names as a request to split, down to the event that is refused', () => {
     for (const status of [400, 413]) {
-      expect(readAnswer(answer(status, { error: 'why' }), 2)).toEqual({ next: 'split', error: 'why' })
+      expect(readAnswer(answer(status, { error: 'why' }), 2)).toEqual({ next: 'split' })
       expect(readAnswer(answer(status, { error: 'why' }), 1)).toEqual({
         next: 'done',
         refused: [[0, 'why']],
@@ -50,6 +50,20 @@ describe('an SDK takes', () => {
   test('401 and 403 as an end of sending', () => {
     for (const status of [401, 403])
       expect(readAnswer(answer(status, { error: 'key' }), 1)).toEqual({ next: 'stop', error: 'key' })
+  })
+
+  test.each([
+    ['no body', undefined],
+    ['the JSON of a proxy', { message: 'Forbidden', error: 'forbidden' }],
+  ])('an error with %s, which says nothing about the events or the key, as a repetition', (_, body) => {
+    for (const status of [202, 400, 401, 403]) {
+      expect(readAnswer({ status, header: () => null, ...(body && { body }) }, 2)).toMatchObject({ next: 'repeat' })
+    }
+  })
+
+  test('413 without a body, as proxies send it, as a request to split', () => {
+    expect(readAnswer(answer(413), 2)).toEqual({ next: 'split' })
+    expect(readAnswer(answer(413), 1)).toMatchObject({ next: 'done', refused: [[0, 'HTTP 413']] })
   })
 
   test('429 and 503 as a repetition after their Retry-After, and everything else as one after a backoff', () => {
@@ -72,7 +86,7 @@ describe('an SDK takes', () => {
         fc.integer({ min: 1, max: 9 }),
         (status, data, count) => {
           fc.pre(status !== 202 && status !== 400 && status !== 413)
-          const body = { data } as NonNullable<Answer['body']>
+          const body = { timestamp: 1, data } as NonNullable<Answer['body']>
           expect(readAnswer({ status, header: () => null, body }, count).next).not.toBe('done')
         },
       ),

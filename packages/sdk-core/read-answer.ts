@@ -25,29 +25,28 @@ export type Refusal = readonly [index: number, error: string]
 export type Verdict =
   | { next: 'done'; refused: readonly Refusal[]; more: boolean }
   | { next: 'repeat'; afterMs: number; error: string }
-  | { next: 'split'; error: string }
+  | { next: 'split' }
   | { next: 'stop'; error: string }
 
 /**
  * Decides the next step after a response to a request with `count` events (docs/http-interface.md#batches). Only a 202
  * means that events are stored, and only an error for an event means that it is refused: in all other cases the events
- * are sent again. A 202 whose body is missing does not tell which events are refused.
+ * are sent again. A response without the `timestamp` of Sluice's envelope is a proxy's, or its body is lost: it says
+ * nothing about the events or the key, unless it says that the body is too large.
  */
 export function readAnswer({ status, header, body }: Answer, count: number): Verdict {
   const error = body?.error ?? (status ? `HTTP ${status}` : 'no response')
-  const listed = body?.data?.errors ?? []
-  const refused = listed.map((each): Refusal => [each.index, each.error])
-  if (status === 202 && body) return { next: 'done', refused, more: (body.data?.rejected ?? 0) > refused.length }
-  if (status === 401 || status === 403) return { next: 'stop', error }
-  if (status === 400 && listed.length) return { next: 'done', refused, more: count > refused.length }
-  if (status === 400 || status === 413) return count > 1 ? { next: 'split', error } : refusedAlone(error)
+  const { errors = [], rejected = 0 } = body?.data ?? {}
+  if (body?.timestamp || status === 413) {
+    const refused = errors.map((each): Refusal => [each.index, each.error])
+    if (status === 202) return { next: 'done', refused, more: rejected > refused.length }
+    if (status === 400 && refused.length) return { next: 'done', refused, more: count > refused.length }
+    if (status === 401 || status === 403) return { next: 'stop', error }
+    if (status === 400 || status === 413)
+      return count > 1 ? { next: 'split' } : { next: 'done', refused: [[0, error]], more: false }
+  }
   // A date, which Sluice never sends, counts as none.
   return { next: 'repeat', afterMs: Math.max(0, Number(header('retry-after')) * 1000) || 0, error }
-}
-
-/** The verdict on a request whose only event was refused. */
-function refusedAlone(error: string): Verdict {
-  return { next: 'done', refused: [[0, error]], more: false }
 }
 
 /** How long to wait for the reset of the key's limit when it leaves fewer than `count` events, in ms; otherwise 0. */
@@ -68,5 +67,5 @@ export function backoffMs(attempt: number): number {
  * compares only the ends of the contracts' `timestampErrors`, to keep the browser SDK small.
  */
 export function isClockError(error: string): boolean {
-  return /timestamp .*( before 1971| hours in the future)$/.test(error)
+  return /timestamp .*( 1971| future)$/.test(error)
 }

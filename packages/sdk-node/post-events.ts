@@ -20,6 +20,9 @@ export function eventPoster(url: string, key: string, timeoutMs: number): PostEv
     const json = `{"events":[${events.join()}]}`
     const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' }
     const isCompressed = Buffer.byteLength(json) >= gzipBytesMin
+    const timeout = AbortSignal.timeout(timeoutMs)
+    // Without a listener, Node 22.15 and older collect the signal as garbage, and the request has no time limit.
+    timeout.onabort = Boolean
     try {
       const response = await fetch(endpoint, {
         method: 'POST',
@@ -27,7 +30,7 @@ export function eventPoster(url: string, key: string, timeoutMs: number): PostEv
         body: isCompressed ? await compress(json) : json,
         // A redirect might send the key and the events to another server.
         redirect: 'manual',
-        signal: AbortSignal.any([end, AbortSignal.timeout(timeoutMs)]),
+        signal: AbortSignal.any([end, timeout]),
       })
       const { status, headers: received } = response
       return { status, header: (name) => received.get(name), ...bodyOf(await response.text()) }

@@ -126,6 +126,35 @@ describe('an answer', () => {
     expect(requestsOf('unknown-key')).toHaveLength(2)
   })
 
+  test('of a proxy neither refuses events nor stops, whatever its status is', async () => {
+    const left = [400, 403, 401]
+    sdk.proxy.treat = () => {
+      const status = left.shift()
+      return status === undefined ? { kind: 'forward' } : { kind: 'answer', status, body: { message: 'Forbidden' } }
+    }
+    const sluice = open('behind-proxy')
+    sluice.track('view')
+    sluice.track('view')
+    expect(await sluice.flush({ timeoutMs: 30_000 })).toEqual({ sent: 2, pending: 0, rejected: 0 })
+    expect(idsOf('behind-proxy').map(({ length }) => length)).toEqual([2, 2, 2, 2])
+  })
+
+  test('that the key may register no further site today keeps the events', async () => {
+    let refusals = 2
+    sdk.proxy.treat = ({ events }) => {
+      if (refusals-- <= 0) return { kind: 'forward' }
+      const errors = events.map((_, index) => ({ index, error: 'Rate limit exceeded. Retry after 60 seconds.' }))
+      const data = { accepted: 0, rejected: events.length, errors }
+      return { kind: 'answer', status: 400, body: { success: false, timestamp: Date.now(), data } }
+    }
+    const sluice = open('site-1001')
+    sluice.track('view')
+    sluice.track('view')
+    expect(await sluice.flush({ timeoutMs: 30_000 })).toEqual({ sent: 2, pending: 0, rejected: 0 })
+    expect(idsOf('site-1001').map(({ length }) => length)).toEqual([2, 2, 2])
+    expect(errors).toEqual([])
+  })
+
   test('with less left of the limit than the next request needs is a pause until the limit begins anew', async () => {
     const reset = Math.ceil(Date.now() / 1_000) + 2
     const sentAt: number[] = []
@@ -134,7 +163,9 @@ describe('an answer', () => {
       if (!events.some(({ site_id: site }) => site === 'limit')) return { kind: 'forward' }
       const headers = { 'X-RateLimit-Remaining': '1', 'X-RateLimit-Reset': String(reset) }
       const isFirst = sentAt.push(Date.now()) === 1
-      return isFirst ? { kind: 'answer', status: 202, headers, body: { success: true } } : { kind: 'forward' }
+      return isFirst
+        ? { kind: 'answer', status: 202, headers, body: { success: true, timestamp: Date.now() } }
+        : { kind: 'forward' }
     }
     const sluice = open('limit')
     sluice.track('view')

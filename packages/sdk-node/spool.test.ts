@@ -1,8 +1,18 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
-import { appendFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync } from 'node:fs'
+import {
+  appendFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { useSdk } from '../../tests/sdk-node/use-sdk.ts'
 import { mountTmpfs, testWithTmpfs, unmount } from '../../tests/support/tmpfs.ts'
@@ -271,6 +281,44 @@ test('a file that can’t be removed is reported, and ends nothing', async () =>
   next.done(orphan.file)
   expect(reports).toEqual(['spool_failed'])
   next.close()
+})
+
+test('a file that can’t be read is reported, and read later', async () => {
+  const parts = { folder, scope: '0123456789ab', bytesMax: 1e6, report: () => undefined, onTaken: () => undefined }
+  const spool = openSpool(parts)
+  spool.append({ event_id: 'e1', timestamp: 5, json: '{"event_id":"e1","timestamp":5}', bytes: 31, isTimeFinal: false })
+  spool.close()
+  const [path = ''] = files()
+  const text = readFileSync(path)
+  // Nobody can read a folder as a file.
+  rmSync(path)
+  mkdirSync(path)
+  const next = openSpool(parts)
+  await expect(next.takeOrphan()).rejects.toThrow('EISDIR')
+  const [released = ''] = files()
+  rmSync(released, { recursive: true })
+  writeFileSync(released, text)
+  expect((await next.takeOrphan())?.events).toMatchObject([{ event_id: 'e1' }])
+  next.close()
+})
+
+test('a folder that fails while nothing is tracked is reported, and ends nothing', () => {
+  jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'performance'] })
+  const reports: string[] = []
+  const report = (code: string) => reports.push(code)
+  const spool = openSpool({ folder, scope: '0123456789ab', bytesMax: 1e6, report, onTaken: () => undefined })
+  try {
+    spool.append({ event_id: 'e1', timestamp: 5, json: '{"event_id":"e1"}', bytes: 17, isTimeFinal: false })
+    // A symbolic link to itself can't be followed.
+    rmSync(folder, { recursive: true })
+    symlinkSync(folder, folder)
+    jest.advanceTimersByTime(10_000)
+    expect(reports).toEqual(['spool_failed'])
+  } finally {
+    spool.close()
+    jest.useRealTimers()
+    rmSync(folder)
+  }
 })
 
 const disk = mkdtempSync(join(tmpdir(), 'sluice-disk-'))

@@ -88,7 +88,9 @@ export function openSpool({ folder, scope, bytesMax, report, onTaken }: SpoolPar
   /** Size of the files of other processes at the last look into the folder. */
   let otherBytes = 0
   let syncing: NodeJS.Timeout | undefined
-  const touching = setInterval(touch, touchEveryMs).unref()
+  const touching = setInterval(() => {
+    tidy(touch)
+  }, touchEveryMs).unref()
   checkWritable()
 
   function checkWritable(): void {
@@ -262,7 +264,12 @@ export function openSpool({ folder, scope, bytesMax, report, onTaken }: SpoolPar
       for (const name of await leftBehind()) {
         const file = await takeOver(name)
         if (!file) continue
-        const text = await readFile(file.path, 'utf8')
+        const text = await readFile(file.path, 'utf8').catch((error: unknown) => {
+          // Another process, or this one, takes it later.
+          files.delete(file)
+          release(file)
+          throw error
+        })
         const { events, damaged } = decodeLines(text)
         if (damaged > 0)
           report('spool_corrupt', `${damaged} lines of a spool file could not be read`, { count: damaged })
