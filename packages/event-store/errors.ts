@@ -106,18 +106,25 @@ export class ClickHouseError extends AppError {
   /** Whether a statement with fewer rows may succeed. */
   readonly isTooLarge: boolean
 
-  /** `server` is named where it is one of several, and its operator has to know which. */
+  /**
+   * `server` is named where it is one of several, and its operator has to know which; `needsOperator` says that only an
+   * operator can end a failure whose code does not tell.
+   */
   constructor(
     serverCode: number | undefined,
     internal: string,
-    { cause, server }: { cause?: unknown; server?: string | undefined } = {},
+    {
+      cause,
+      server,
+      needsOperator = false,
+    }: { cause?: unknown; server?: string | undefined; needsOperator?: boolean } = {},
   ) {
     const retryable = serverCode === undefined || retryableCodes.has(serverCode) || isLostShard(serverCode, internal)
     super(retryable ? 'unavailable' : 'internal', {
       message: retryable ? 'Service temporarily unavailable' : 'Internal server error',
       internal: `${server === undefined ? 'ClickHouse' : `ClickHouse at ${server}`}: ${internal}`,
       retryable,
-      needsOperator: serverCode !== undefined && operatorCodes.has(serverCode),
+      needsOperator: needsOperator || (serverCode !== undefined && operatorCodes.has(serverCode)),
       ...(retryable ? { retryAfterSeconds: 1 } : {}),
       cause,
     })

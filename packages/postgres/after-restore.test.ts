@@ -1,8 +1,10 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import type { ImportType } from '@sluice/contracts/imports'
+import { addExport } from '../../tests/support/export-jobs.ts'
 import { addImport, segmentDone } from '../../tests/support/import-jobs.ts'
 import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { reconcile } from './after-restore.ts'
+import { exportStore } from './exports.ts'
 import { type ImportStore, importStore } from './imports.ts'
 
 const noon = Date.UTC(2024, 4, 15, 12)
@@ -48,4 +50,19 @@ test('imports of users after the backup are repeated, and with a log that lacks 
     lostImports: [users.ended, events.ended].sort(),
   })
   expect(await processed(events)).toStrictEqual([0, 0])
+})
+
+test('the file of an export that is under way begins again', async () => {
+  const exports = exportStore(postgres)
+  const { exportId } = await addExport(exports, {}, noon)
+  const [lease] = await exports.leases.take(noon, 1)
+  if (!lease) throw new Error('no export is due')
+  await exports.beginFile(lease, { object: 'exports/a', uploadId: 'upload' })
+  const part = { n: 1, bytes: 5, etag: 'a' }
+  await exports.recordParts(lease, { parts: [part], afterKey: [noon, 'e', 'prod'], rows: 1, progress: 50 })
+  expect(await exports.parts(exportId)).toHaveLength(1)
+
+  await reconcile(postgres, { at: noon, withEventImports: false })
+  expect(await exports.find(exportId, null)).toMatchObject({ uploadId: null, afterKey: null, rows: 0, progress: 0 })
+  expect(await exports.parts(exportId)).toStrictEqual([])
 })

@@ -1,6 +1,7 @@
 import { type Selectable, sql } from 'kysely'
 import type { ErasureRecord } from './erasures.ts'
 import { toErasureRecord } from './erasures.ts'
+import { fromFirstRow } from './export-records.ts'
 import type { Postgres } from './open.ts'
 import type { Tables } from './tables.ts'
 
@@ -34,9 +35,10 @@ export async function isEmptyPostgres(postgres: Postgres): Promise<boolean> {
 
 /**
  * Makes the records fit a ClickHouse that is as it was at `at` (Unix ms), in one transaction. Times until which answers
- * are complete are forgotten: they would promise rows that the log has yet to bring again. Erasures, and imports of
- * users, which do not travel by the log, are queued again if they went on after `at`; `withEventImports`, because the
- * log has lost events: imports of events as well. May be repeated.
+ * are complete are forgotten: they would promise rows that the log has yet to bring again. The files of exports under
+ * way begin again, for the same reason. Erasures, and imports of users, which do not travel by the log, are queued again
+ * if they went on after `at`; `withEventImports`, because the log has lost events: imports of events as well. May be
+ * repeated.
  */
 export async function reconcile(
   postgres: Postgres,
@@ -60,6 +62,11 @@ export async function reconcile(
       const { rows: revokedKeys } = await sql<{ keyId: string; name: string; revokedAt: Date }>`
         SELECT key_id AS "keyId", name, revoked_at AS "revokedAt" FROM api_keys
         WHERE revoked_at >= ${since} ORDER BY revoked_at`.execute(transaction)
+      await sql`
+        WITH begun AS (
+          UPDATE exports SET ${fromFirstRow} WHERE status IN ('queued', 'processing') RETURNING export_id
+        )
+        DELETE FROM export_parts WHERE export_id IN (SELECT export_id FROM begun)`.execute(transaction)
       const { rows: repeated } = await sql<{ import_id: string }>`
         WITH repeated AS (
           UPDATE imports SET processed_records = 0, failed_records = 0

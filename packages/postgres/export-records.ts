@@ -99,6 +99,9 @@ export async function insertExport(
 export const fromFirstRow = sql`
   object = NULL, upload_id = NULL, after_key = NULL, rows = 0, progress = 0, cohort_criteria = NULL`
 
+/** Counts a file that has been begun, as one that begins anew. */
+export const countRestart = sql`restarts = restarts + (exports.upload_id IS NOT NULL)::int`
+
 /** A row of `exports`, with what its schedule and the latest run of that say. */
 interface RecordRow extends Selectable<Tables['exports']> {
   frequency?: Frequency | null

@@ -171,6 +171,17 @@ describe('an export', () => {
     expect(await store.find(exportId, null)).toMatchObject({ status: 'expired' })
   })
 
+  test('that is under way begins anew when it is withdrawn, which is counted', async () => {
+    const { exportId } = await addExport(store, { site: 'shop', spec }, noon)
+    for (const restarts of [1, 2]) {
+      await store.beginFile(await take(noon), { object: 'exports/a', uploadId: 'u1' })
+      await store.withdraw('shop', noon)
+      expect(await store.find(exportId, null)).toMatchObject({ status: 'processing', uploadId: null, restarts })
+    }
+    await store.withdraw('shop', noon)
+    expect(await store.find(exportId, null)).toMatchObject({ restarts: 2 })
+  })
+
   test('is made again when it is a run by time of receipt that is withdrawn: no other run has its rows', async () => {
     const { exportId: scheduleId } = await addExport(store, { site: 'shop', spec, scheduled: hourly }, noon)
     const run = await makeRun(noon, { completeUntil: noon - 1 })

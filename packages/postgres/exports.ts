@@ -5,6 +5,7 @@ import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
 import { encodeBody, queueForWebhooks } from './deliveries.ts'
 import { requireFurtherExport } from './export-limits.ts'
 import {
+  countRestart,
   type ExportRecord,
   findRecord,
   fromFirstRow,
@@ -243,7 +244,7 @@ export function exportStore(postgres: Postgres): ExportStore {
             'exports',
             lease,
             sql`
-              restarts = restarts + (upload_id IS NOT NULL)::int,
+              ${countRestart},
               object = ${object}, upload_id = ${uploadId}, after_key = NULL, rows = 0, progress = 0,
               cohort_criteria = coalesce(${criteria}::jsonb, cohort_criteria)`,
           )
@@ -308,7 +309,7 @@ export function exportStore(postgres: Postgres): ExportStore {
             WITH running AS MATERIALIZED (
               SELECT export_id, object, upload_id FROM exports WHERE ${made} AND status = 'processing' FOR UPDATE
             )
-            UPDATE exports SET ${fromFirstRow}, due_at = ${new Date(at)}, ${leaseEnd}
+            UPDATE exports SET ${fromFirstRow}, due_at = ${new Date(at)}, ${leaseEnd}, ${countRestart}
             FROM running WHERE exports.export_id = running.export_id
             RETURNING running.*`.execute(transaction)
           const { rows: repeated } = await sql<{ object: string | null }>`
@@ -330,7 +331,7 @@ export function exportStore(postgres: Postgres): ExportStore {
             SELECT object FROM exports
             WHERE ${made} AND status = 'expired' AND error = ${withdrawnText} AND expires_at > ${new Date(at - dayMs)}
             ORDER BY seq`.execute(transaction)
-          const ids = restarted.map(({ export_id }) => export_id)
+          const ids = restarted.map((each) => each.export_id)
           await sql`DELETE FROM export_parts WHERE export_id = ANY (${ids}::text[])`.execute(transaction)
           return filesOf([...expired, ...repeated, ...restarted])
         }),
@@ -354,11 +355,10 @@ async function finish(transaction: Db, lease: LeaseKey, set: RawBuilder<unknown>
 /** Queues `export.completed` with what is completed: both are stored, or neither. */
 async function queueCompletion(transaction: Db, exportId: string, now: number): Promise<void> {
   const record = await findRecord(transaction, exportId)
-  const { siteId, spec } = record
+  const { siteId } = record
   const kind = 'export.completed'
   await queueForWebhooks(transaction, {
-    siteId,
-    environment: spec.environment,
+    ...{ siteId, environment: record.spec.environment },
     kind,
     source: `export:${exportId}`,
     body: encodeBody({ event_type: kind, timestamp: now, site_id: siteId, data: toExportResource(record) }),

@@ -127,6 +127,11 @@ async function noteOldestBuilds({ db }: Postgres, wanted: Migrations): Promise<v
   )
 }
 
+/** Whether no migration is missing. Throws as `migratePostgres` does. */
+export async function isMigrated(postgres: Postgres): Promise<boolean> {
+  return postgres.run(async () => missingMigrations(await schemaVersions(postgres, migrations)).length === 0)
+}
+
 /** Throws AppError, with what to do, when this build can't work with the schema; 503 while Postgres is away. */
 export async function checkPostgresSchema(postgres: Postgres): Promise<void> {
   await postgres.run(async () => {
@@ -199,8 +204,8 @@ async function holderOf(connection: Postgres['db']): Promise<number | undefined>
 
 function lockIsHeld(pid: number | undefined, waitMs: number): AppError {
   return internalError(
-    `Another process has been migrating for more than ${waitMs / 1000} s. Wait for it and run the command again; if its ` +
-      `machine is gone, end its session with "SELECT pg_terminate_backend(${pid ?? '<pid>'})".`,
+    `Another process has been migrating or resharding for more than ${waitMs / 1000} s. Wait for it and run the command again; ` +
+      `only if its machine is gone, end its session with "SELECT pg_terminate_backend(${pid ?? '<pid>'})".`,
   )
 }
 

@@ -11,6 +11,8 @@ export interface SecretBox {
   tryOpen(box: Buffer): string | undefined
   /** A keyed hash of 32 bytes, by which equal texts are found without opening their boxes. */
   fingerprint(text: string): Buffer
+  /** Whether `fingerprint` is that of the text by one of the keys. */
+  isFingerprintOf(fingerprint: Buffer, text: string): boolean
   /** The bytes with which the boxes of each key begin. */
   prefixes: { current: Buffer; previous: Buffer | undefined }
 }
@@ -77,9 +79,14 @@ export function openSecretBox(key: string, previousKey?: string): SecretBox {
         throw error
       }
     },
-    fingerprint: (text) => createHmac('sha256', current.hashing).update(text, 'utf8').digest(),
+    fingerprint: (text) => fingerprintBy(current, text),
+    isFingerprintOf: (fingerprint, text) => keys.some((each) => fingerprintBy(each, text).equals(fingerprint)),
     prefixes: { current: current.header, previous: previous?.header },
   }
+}
+
+function fingerprintBy({ hashing }: { hashing: Buffer }, text: string): Buffer {
+  return createHmac('sha256', hashing).update(text, 'utf8').digest()
 }
 
 /** Keys of their own for each purpose, so that neither use says anything about the other. */

@@ -5,7 +5,7 @@ import type { BlobStore } from '@sluice/blobs/blob-store'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import type { ExportSpec } from '@sluice/contracts/exports'
 import { type ExportReader, openExportReaderAt } from '@sluice/event-store/exports/export-reader'
-import { leaseMs } from '@sluice/leases/lease-table'
+import { LeaseLost, leaseMs } from '@sluice/leases/lease-table'
 import type { Lease } from '@sluice/leases/run-unit'
 import { type CohortStore, cohortStore } from '@sluice/postgres/cohorts'
 import type { ExportRecord } from '@sluice/postgres/export-records'
@@ -88,7 +88,8 @@ export async function createExportRig(openBlobs?: () => Promise<BlobStore>): Pro
         const { next } = await unit(parts)(taken.job, taken.lease)
         await exports.leases.release(taken.lease, next === 'done' ? null : now, { isProgress: true })
       } catch (error) {
-        if (!(error instanceof Killed) && !(error instanceof AppError && error.code === 'conflict')) throw error
+        const isExpected = error instanceof Killed || error instanceof LeaseLost
+        if (!isExpected && !(error instanceof AppError && error.code === 'conflict')) throw error
         now += leaseMs
       }
     }

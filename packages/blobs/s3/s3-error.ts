@@ -4,6 +4,8 @@ import type { S3Address } from './url.ts'
 const secretVariable = 'SLUICE_S3_SECRET_ACCESS_KEY'
 const credentials = `SLUICE_S3_ACCESS_KEY_ID and ${secretVariable}, or the machine's own credentials`
 const messageLengthMax = 300
+/** Refusals with the status 400 that other credentials or another state of the bucket's key end. */
+const refusedAccess = /^(ExpiredToken|InvalidToken|TokenRefreshRequired|KMS\..*)$/
 
 /** The name that S3 gives to a failure, e.g. `NoSuchKey`, or the SDK: `TimeoutError`. */
 export function s3ErrorName(error: unknown): string | undefined {
@@ -47,14 +49,14 @@ export function toS3Error(address: S3Address, what: string, error: unknown): Err
     // Retryable: the machine's own credentials come from a service that may be away.
     return unavailable(`There are no credentials for S3: set ${credentials} (${failure})`, cause)
   }
-  if (status === 401 || status === 403) {
+  if (status === 401 || status === 403 || (name !== undefined && refusedAccess.test(name))) {
     return internalError(
       `S3 refuses access: check ${credentials}, and what the bucket permits them (${failure})`,
       cause,
     )
   }
-  // Other refusals remain; a repetition gets the same. 408 and 429 ask for a repetition.
-  if (status !== undefined && status < 500 && status !== 408 && status !== 429) {
+  // Other refusals remain; a repetition gets the same. 408 and 429 ask for a repetition, and so does S3's time-out, a 400.
+  if (status !== undefined && status < 500 && status !== 408 && status !== 429 && name !== 'RequestTimeout') {
     return new AppError('internal', { message: 'Internal server error', internal: failure, cause })
   }
   return unavailable(`S3 at ${endpoint ?? region} (SLUICE_BLOBS_URL) does not answer: ${failure}`, cause)

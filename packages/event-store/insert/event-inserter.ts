@@ -168,7 +168,7 @@ function openServerInserter(address: ClickHouseAddress, place?: StoreTarget['pla
       return await client.post(query)
     } catch (error) {
       if (!(error instanceof ClickHouseError) || error.serverCode !== clickHouseCode.throwIf) throw error
-      throw new ClickHouseError(error.serverCode, otherServerText(place), { cause: error })
+      throw new ClickHouseError(error.serverCode, otherServerText(place), { cause: error, needsOperator: true })
     }
   }
 

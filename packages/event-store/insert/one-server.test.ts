@@ -59,6 +59,7 @@ describe('two servers behind one address', () => {
     for (const refusal of refusals) {
       expect(refusal).toMatchObject({
         retryable: false,
+        needsOperator: true,
         isBadData: false,
         internal: expect.stringMatching(/another ClickHouse server .* put its own address there, not that of a load/),
       })

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { hashKey } from '@sluice/access/api-key'
 import { keyStore } from '@sluice/postgres/keys'
+import { migratePostgres, withMigrationLock } from '@sluice/postgres/migrate'
 import { openTestPostgres, type TestPostgres } from '../../../tests/support/test-postgres.ts'
 
 let database: TestPostgres
@@ -50,6 +51,13 @@ describe('the command that replaces the admin key of servers', () => {
     const stored = async (key = '') => (await keys.findByHash(hashKey(key))) ?? undefined
     expect(await stored(first.key)).toMatchObject({ scopes: ['admin'], revokedAt: expect.any(Date) as unknown })
     expect(await stored(second.key)).toMatchObject({ scopes: ['admin'], siteIds: null, revokedAt: null })
+  })
+
+  test('waits for no reshard, which holds the lock of migrations, when there is nothing to migrate', async () => {
+    await migratePostgres(database)
+    await withMigrationLock(database, async () => {
+      expect(await run({ SLUICE_POSTGRES_URL: database.url })).toMatchObject({ code: 0 })
+    })
   })
 
   test('refuses an argument, and the key that is in use stays', async () => {

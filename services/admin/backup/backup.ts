@@ -3,13 +3,15 @@ import { openIfThere, type Piece, writePiece } from '@sluice/blobs/pieces'
 import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
 import { writerGroup } from '@sluice/event-log/writer-group'
 import type { StoreBackup } from '@sluice/event-store/backup'
-import { backupStore } from '@sluice/postgres/backups'
+import { backupStore, type FinishedBackup } from '@sluice/postgres/backups'
 import { dumpPostgres, type PostgresPrograms, requireDumpable } from '@sluice/postgres/dump'
 import { appliedPostgresMigrations } from '@sluice/postgres/migrate'
 import type { Postgres } from '@sluice/postgres/open'
 import { shardStore } from '@sluice/postgres/shards'
 import { postgresTime } from '@sluice/postgres/time'
+import { internalMessage, isRetryable } from '@sluice/runtime/errors'
 import { newId } from '@sluice/runtime/ids'
+import { retry } from '@sluice/runtime/retry'
 import { thisBuild } from '@sluice/runtime/schema-versions'
 import {
   fingerprintOf,
@@ -47,6 +49,8 @@ export interface BackupOptions extends SecretsKeys {
   say: (line: string) => void
 }
 
+/** How long a backup that is complete waits for a Postgres that is away. */
+const noteMsMax = 60_000
 const ignore = (): void => undefined
 /** A failure is thrown. */
 const silent = { debug: ignore, info: ignore, warn: ignore, error: ignore }
@@ -104,7 +108,7 @@ export async function backUp(engines: BackupEngines, options: BackupOptions): Pr
     blobs,
   }
   await writeManifest(target.store, manifest)
-  await backupStore(postgres).add({
+  await note(postgres, {
     backupId,
     kind: base ? 'incremental' : 'full',
     target: target.url,
@@ -145,12 +149,28 @@ export async function renewPostgres(
   })
   await target.store.remove([manifest.postgres.name])
   const backupId = newId('bak')
-  await backupStore(engines.postgres).add({
+  await note(engines.postgres, {
     backupId,
     kind: 'postgres',
     target: target.url,
     startedAt: new Date(dump.at),
   })
+}
+
+/** Notes a backup that is complete. Throws an Error that says so when Postgres is away for more than a minute. */
+async function note(postgres: Postgres, backup: FinishedBackup): Promise<void> {
+  try {
+    await retry(() => backupStore(postgres).add(backup), {
+      isPermanent: (error) => !isRetryable(error),
+      timeoutMs: noteMsMax,
+    })
+  } catch (error) {
+    throw new Error(
+      `The backup in ${backup.target} is complete and can be restored, but Postgres could not note it, so that ` +
+        `sluice_backup_age_seconds does not count it: ${internalMessage(error)}`,
+      { cause: error },
+    )
+  }
 }
 
 async function readBase({ url, store }: OpenTarget, storeId: string, target: string) {

@@ -92,6 +92,9 @@ export async function restore(engines: RestoreEngines, options: RestoreOptions):
     }
   }
 
+  const repeatAdvice = clickHouseOnly
+    ? 'Run the command again.'
+    : 'Empty Postgres and the store of files, and run the command again.'
   say('ClickHouse…')
   await clickHouse.stage(places, { database, storeId })
   const written: string[] = []
@@ -123,13 +126,17 @@ export async function restore(engines: RestoreEngines, options: RestoreOptions):
         : await reconcileExports(postgres, written, Math.floor(await postgresTime(postgres)))),
     }
     await clickHouse.eraseStaged(reconciled.erasures)
+  } catch (error) {
+    throw new Error(`${internalMessage(error)}\nNothing can be read from ClickHouse yet. ${repeatAdvice}`, {
+      cause: error,
+    })
+  }
+  try {
     await clickHouse.publishStaged()
   } catch (error) {
     throw new Error(
-      `${internalMessage(error)}\nNothing can be read from ClickHouse yet. ` +
-        (clickHouseOnly
-          ? 'Run the command again.'
-          : 'Empty Postgres and the store of files, and run the command again.'),
+      `${internalMessage(error)}\nThe restore is not complete. First drop the database ${clickHouse.database} of every ClickHouse ` +
+        `server of SLUICE_CLICKHOUSE_URL if it is there. ${repeatAdvice}`,
       { cause: error },
     )
   }

@@ -51,6 +51,8 @@ const restartsMax = 9
 const brokenFile = 'The file could not be completed, and was begun ten times: the store of files had lost a part of it.'
 const noRoom =
   'The disk of the store of files had no room for the file, which was begun ten times. Choose a shorter range or a filter, or ask an operator for more room.'
+const erasedTooOften =
+  'The file was begun ten times, because each erasure of the site begins it anew. Choose a shorter range or a filter, so that the file takes less time.'
 const tooLarge =
   'The export asks for more than ClickHouse can read in its memory or within an hour: choose a shorter range or a filter.'
 const fileKeptMs = exportLimits.fileKeptDays * 86_400_000
@@ -90,10 +92,16 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
   /**
    * Whether everything that was answered 202 before the export is stored, which is looked at before the first byte: a
    * file that lacks events would look complete. A run by time of receipt ends at a `complete_until`, up to which all is
-   * stored.
+   * stored, but after a restore the log has yet to bring what the backup lacks.
    */
-  async function isStored({ createdAt, receivedFrom, uploadId }: ExportRecord, signal: AbortSignal): Promise<boolean> {
-    if (receivedFrom !== null || uploadId !== null) return true
+  async function isStored(
+    { createdAt, receivedFrom, receivedUntil, uploadId }: ExportRecord,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    if (receivedFrom !== null && receivedUntil !== null) {
+      return (await deps.watermarks.completeUntil()).all >= receivedUntil.getTime()
+    }
+    if (uploadId !== null) return true
     const at = createdAt.getTime()
     const timeoutMs = Math.max(0, at + storedWaitMs - clock.now())
     // Blocks that came after the export's creation are not waited for any longer.
@@ -114,6 +122,7 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
   ): Promise<UnitResult> {
     const { exportId, spec } = job
     const begun = uploadOf(job)
+    if (begun === undefined && job.restarts > restartsMax) return failFor(erasedTooOften, lease)
     const upload = begun ?? (await beginFile(lease, cohortCriteria))
     // A new file begins with the first row, however far an earlier one went.
     const written = begun ? { rows: job.rows, afterKey: job.afterKey ?? undefined, progress: job.progress } : fileStart

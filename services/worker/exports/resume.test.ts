@@ -195,6 +195,31 @@ function describeResuming(
     })
   })
 
+  test('that erasures begin anew each time is given up after ten times', async () => {
+    const site = await addEvents(rig, 10)
+    const { exportId } = await addExport(rig.exports, { site, spec: { format: 'ndjson' } }, exportedAt)
+    let beginnings = 0
+    const blobs: ExportUnitDeps['blobs'] = {
+      write: (...args) => rig.blobs.write(...args),
+      remove: (...args) => rig.blobs.remove(...args),
+      beginParts: (...args) => rig.blobs.beginParts(...args),
+      disk: () => rig.blobs.disk(),
+      abortParts: (...args) => rig.blobs.abortParts(...args),
+      completeParts: (...args) => rig.blobs.completeParts(...args),
+      writePart: async (...args) => {
+        if (++beginnings > 12) throw new Error('it goes on without end')
+        await rig.exports.withdraw(site, exportedAt)
+        return rig.blobs.writePart(...args)
+      },
+    }
+    await rig.work({ blobs, sliceEventsMax, unitMs: 60_000 })
+    expect(beginnings).toBe(10)
+    expect(await rig.exports.find(exportId, null)).toMatchObject({
+      status: 'failed',
+      error: expect.stringContaining('each erasure of the site begins it anew') as unknown,
+    })
+  })
+
   test.each([
     ['changed', (cohortId: string) => rig.cohorts.update(cohortId, null, { criteria: withEvent('purchase') })],
     ['removed', (cohortId: string) => rig.cohorts.delete(cohortId, null)],

@@ -60,6 +60,19 @@ test('a run waits for what was accepted before its time, for a minute', async ()
   await rig.exports.delete(exportId, null)
 })
 
+test('after a restore, the file of a run waits until its events are stored again', async () => {
+  const { exportId } = await schedule({}, exportedAt)
+  await workAt(exportedAt)
+  const { job, lease } = await rig.take()
+  const unitAt = (all: number) =>
+    rig.unit({ watermarks: { completeUntil: () => Promise.resolve({ live: all, all }) } })(job, lease)
+  for (const all of [0, exportedAt - 1]) expect(await unitAt(all)).toMatchObject({ log: { waits: 'for the writers' } })
+  expect(await runsOf(exportId)).toMatchObject([{ status: 'processing', uploadId: null }])
+  expect(await unitAt(exportedAt)).toMatchObject({ next: 'done' })
+  expect(await runsOf(exportId)).toMatchObject([{ status: 'completed' }])
+  await rig.exports.delete(exportId, null)
+})
+
 test('a schedule whose time has passed runs once, and then at its next time in the zone of the site', async () => {
   const { exportId, siteId } = await schedule({}, Date.UTC(2024, 2, 29, 8), 'daily')
   const settings = { name: 'Shop', timezone: 'Europe/Berlin', conversion_event: null, retention_days: null }

@@ -5,7 +5,7 @@ import type { SecretBox } from '@sluice/runtime/secret-box'
 
 export interface AttemptDeps {
   outbound: Pick<Outbound, 'post' | 'mail'>
-  secrets: Pick<SecretBox, 'open' | 'tryOpen' | 'fingerprint'>
+  secrets: Pick<SecretBox, 'open' | 'tryOpen' | 'fingerprint' | 'isFingerprintOf'>
 }
 
 /**
@@ -39,12 +39,12 @@ const nothingLeft: AttemptResult = {
 
 /** The recipients that lack the message. */
 function recipientsOf(
-  secrets: Pick<SecretBox, 'fingerprint'>,
+  secrets: Pick<SecretBox, 'isFingerprintOf'>,
   { settledRecipients }: TakenDelivery,
   target: string,
 ): string[] {
   const recipients = JSON.parse(target) as string[]
-  return recipients.filter((to) => !settledRecipients.some((settled) => settled.equals(secrets.fingerprint(to))))
+  return recipients.filter((to) => !settledRecipients.some((settled) => secrets.isFingerprintOf(settled, to)))
 }
 
 function mailOf({ id, body }: TakenDelivery, to: readonly string[]): Parameters<Outbound['mail']>[0] {
