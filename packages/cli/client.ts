@@ -30,12 +30,18 @@ export interface RequestOptions {
 export class Refusal extends Failure {
   readonly status: number
   readonly data: unknown
+  /** The server's clock, Unix ms. */
+  readonly timestamp: number
   readonly retryAfterMs: number | undefined
 
-  constructor(message: string, { status, data, retryAfterMs }: Pick<Refusal, 'status' | 'data' | 'retryAfterMs'>) {
+  constructor(
+    message: string,
+    { status, data, timestamp, retryAfterMs }: Pick<Refusal, 'status' | 'data' | 'timestamp' | 'retryAfterMs'>,
+  ) {
     super(message, status === 401 || status === 403 ? exitCodes.authentication : exitCodes.failure)
     this.status = status
     this.data = data
+    this.timestamp = timestamp
     this.retryAfterMs = retryAfterMs
   }
 }
@@ -207,6 +213,7 @@ function refusal(
   const details = {
     status,
     data: envelope.data,
+    timestamp: envelope.timestamp,
     retryAfterMs: Number.isFinite(seconds) ? seconds * 1_000 : undefined,
   }
   const said = typeof envelope.error === 'string' ? envelope.error : 'no reason given'

@@ -177,6 +177,7 @@ function answerOf(response: BatchResponse): Answer {
     status: response.status,
     header: () => null,
     body: {
+      timestamp: response.timestamp,
       // packages/contracts declares the data of a refused batch.
       data: response.data as Partial<BatchResult>,
       ...(response instanceof Refusal && { error: response.message }),

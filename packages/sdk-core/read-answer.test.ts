@@ -55,6 +55,7 @@ describe('an SDK takes', () => {
   test.each([
     ['no body', undefined],
     ['the JSON of a proxy', { message: 'Forbidden', error: 'forbidden' }],
+    ['a date in the JSON of a proxy', { timestamp: '2026-11-28T09:52:44Z' as never, error: 'Forbidden' }],
   ])('an error with %s, which says nothing about the events or the key, as a repetition', (_, body) => {
     for (const status of [202, 400, 401, 403]) {
       expect(readAnswer({ status, header: () => null, ...(body && { body }) }, 2)).toMatchObject({ next: 'repeat' })
@@ -115,5 +116,8 @@ test('a backoff lies between 0 and its bound, which doubles up to a minute', () 
 test('only the two errors of a wrong clock allow another timestamp', () => {
   expect(isClockError(`Invalid field: timestamp ${timestampErrors.future}`)).toBe(true)
   expect(isClockError(`Invalid field: timestamp ${timestampErrors.past}`)).toBe(true)
-  expect(isClockError('Invalid field: timestamp must not be older than the retention_days of its site, 30')).toBe(false)
+  for (const days of [30, 1971])
+    expect(
+      isClockError(`Invalid field: timestamp must not be older than the retention_days of its site, ${days}`),
+    ).toBe(false)
 })

@@ -31,13 +31,13 @@ export type Verdict =
 /**
  * Decides the next step after a response to a request with `count` events (docs/http-interface.md#batches). Only a 202
  * means that events are stored, and only an error for an event means that it is refused: in all other cases the events
- * are sent again. A response without the `timestamp` of Sluice's envelope is a proxy's, or its body is lost: it says
+ * are sent again. A response without the number `timestamp` of Sluice's envelope is a proxy's, or its body is lost: it says
  * nothing about the events or the key, unless it says that the body is too large.
  */
 export function readAnswer({ status, header, body }: Answer, count: number): Verdict {
   const error = body?.error ?? (status ? `HTTP ${status}` : 'no response')
   const { errors = [], rejected = 0 } = body?.data ?? {}
-  if (body?.timestamp || status === 413) {
+  if (status === 413 || Number(body?.timestamp)) {
     const refused = errors.map((each): Refusal => [each.index, each.error])
     if (status === 202) return { next: 'done', refused, more: rejected > refused.length }
     if (status === 400 && refused.length) return { next: 'done', refused, more: count > refused.length }
@@ -67,5 +67,5 @@ export function backoffMs(attempt: number): number {
  * compares only the ends of the contracts' `timestampErrors`, to keep the browser SDK small.
  */
 export function isClockError(error: string): boolean {
-  return /timestamp .*( 1971| future)$/.test(error)
+  return /timestamp .*(before 1971|the future)$/.test(error)
 }

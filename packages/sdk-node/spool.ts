@@ -264,12 +264,16 @@ export function openSpool({ folder, scope, bytesMax, report, onTaken }: SpoolPar
       for (const name of await leftBehind()) {
         const file = await takeOver(name)
         if (!file) continue
-        const text = await readFile(file.path, 'utf8').catch((error: unknown) => {
+        let text
+        try {
+          text = await readFile(file.path, 'utf8')
+        } catch (error) {
+          report('spool_failed', String(error))
           // Another process, or this one, takes it later.
           files.delete(file)
           release(file)
-          throw error
-        })
+          continue
+        }
         const { events, damaged } = decodeLines(text)
         if (damaged > 0)
           report('spool_corrupt', `${damaged} lines of a spool file could not be read`, { count: damaged })
