@@ -68,8 +68,8 @@ export interface AlertRuleStore {
   /** The sites that have rules, as jobs. One never fails for good. */
   leases: LeaseTable<AlertSite>
   /**
-   * Stores a rule and hands its site to the workers; undefined: the site has as many rules as it may have. Throws
-   * AppError 404 when the site has been deleted.
+   * Stores a rule and hands its site to the workers; undefined: the site has as many rules as it may have. A rule of
+   * this id that is stored already is returned as it is. Throws AppError 404 when the site has been deleted.
    */
   create(rule: NewAlertRule, at: number): Promise<AlertRule | undefined>
   find(ruleId: string, siteIds: SiteIds): Promise<AlertRule | undefined>
@@ -205,6 +205,8 @@ async function insertRule(db: Db, rule: NewAlertRule, at: number): Promise<Alert
   await sql`
     INSERT INTO alert_sites AS known (site_id, judged_minute, due_at) VALUES (${siteId}, ${minute}, ${new Date(at)})
     ON CONFLICT (site_id) DO UPDATE SET due_at = least(known.due_at, excluded.due_at)`.execute(db)
+  const stored = await findRule(db, ruleId, null)
+  if (stored) return stored
   if ((await countRules(db, siteId)) >= alertLimits.rulesPerSiteMax) return undefined
   await insertEndpoint(
     db,

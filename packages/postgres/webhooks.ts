@@ -52,8 +52,8 @@ const listedResponseLength = 200
  */
 export interface WebhookStore {
   /**
-   * Undefined, and nothing is stored, if the site has `max` webhooks. Throws AppError 404 when the site has been
-   * deleted.
+   * Undefined, and nothing is stored, if the site has `max` webhooks. A webhook of this id that is stored already is
+   * returned as it is. Throws AppError 404 when the site has been deleted.
    */
   create(endpoint: NewEndpoint, at: number, max: number): Promise<Endpoint | undefined>
   find(webhookId: string, siteIds: SiteIds): Promise<Endpoint | undefined>
@@ -98,6 +98,8 @@ export function webhookStore(postgres: Postgres): WebhookStore {
           await lockSite(transaction, siteId)
           // Two creations at once would both count the webhooks before either.
           await takeAdvisoryLock(transaction, 'webhook', siteId)
+          const stored = await find(transaction, endpoint.endpointId, null)
+          if (stored) return stored
           if ((await countWebhooks(transaction, siteId)) >= max) return undefined
           return insertEndpoint(transaction, endpoint, at)
         }),

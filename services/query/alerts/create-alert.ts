@@ -6,6 +6,7 @@ import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { conflict } from '@sluice/runtime/errors'
 import { newId } from '@sluice/runtime/ids'
+import { repeatUntilKnown } from '../repeat-until-known.ts'
 import { newSecret } from '../webhooks/new-secret.ts'
 import type { AlertDeps } from './alert-deps.ts'
 import { toAlertResource } from './alert-resource.ts'
@@ -33,18 +34,16 @@ export function createAlertRoute({
     if (config.url !== undefined) await checkTarget(config.url, 'notification_config.url')
     await requireWritableSite(sites, { credential, signal }, siteId)
     const made = type === 'webhook' && config.secret === undefined ? { secret: newSecret() } : {}
-    const rule = await alertRules.create(
-      {
-        ruleId: newId('alr'),
-        siteId,
-        environment: credential.environment,
-        keyId: credential.keyId,
-        settings: toSettings(body),
-        channel: config.channel ?? null,
-        target: sealAlertTarget(secrets, type, { ...config, ...made }),
-      },
-      clock.now(),
-    )
+    const newRule = {
+      ruleId: newId('alr'),
+      siteId,
+      environment: credential.environment,
+      keyId: credential.keyId,
+      settings: toSettings(body),
+      channel: config.channel ?? null,
+      target: sealAlertTarget(secrets, type, { ...config, ...made }),
+    }
+    const rule = await repeatUntilKnown(() => alertRules.create(newRule, clock.now()))
     if (!rule) throw conflict(`Site has ${alertLimits.rulesPerSiteMax} alert rules, and may not have more`)
     log({ rule_id: rule.ruleId })
     const resource = toAlertResource(rule, secrets)

@@ -4,8 +4,8 @@ import { newKey } from '@sluice/access/new-key'
 import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
+import { createWithRecovery } from './create-with-recovery.ts'
 import { toKeyResource } from './key-resource.ts'
-import { createWithRecovery } from './recover-new-key.ts'
 
 /** POST /api/v1/settings/keys: creates a key, which only this response holds (docs/http-interface.md#create-key). */
 export function createKeyRoute({ keys }: { keys: Pick<KeyStore, 'create' | 'findByHash'> }): Route {

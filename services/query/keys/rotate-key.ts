@@ -5,8 +5,8 @@ import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { conflict, notFound } from '@sluice/runtime/errors'
+import { repeatUntilKnown } from '../repeat-until-known.ts'
 import { toKeyResource } from './key-resource.ts'
-import { recoverNewKey } from './recover-new-key.ts'
 
 /**
  * POST /api/v1/settings/keys/:key_id/rotate: creates a key with the same grants, which only this response holds;
@@ -17,20 +17,24 @@ export function rotateKeyRoute({ keys }: { keys: Pick<KeyStore, 'rotate' | 'find
     operations.rotateKey,
     async ({ params: { key_id: keyId }, body: { overlap }, credential, receivedAt, log }) => {
       let made: ReturnType<typeof newKey> | undefined
-      const rotation = keys.rotate(keyId, credential.siteIds, (old) => {
-        requireUsable(old, receivedAt)
-        // A rotated key expires with its overlap, and a second replacement would expire with it.
-        if (old.rotatedTo !== null) throw conflict(`Key was rotated: rotate its replacement, ${old.rotatedTo}`)
-        requireGrantable(credential, old)
-        requireExpiry(credential, old.expiresAt?.getTime() ?? null)
-        made = newKey(old.environment)
-        return { replacement: made.stored, oldExpiresAt: new Date(receivedAt + overlap) }
-      })
-      const record = await rotation.catch((error: unknown) => {
-        const hash = made?.stored.hash
-        if (hash === undefined) throw error
-        return recoverNewKey(() => keys.findByHash(hash), error)
-      })
+      const rotate = () =>
+        keys.rotate(keyId, credential.siteIds, (old) => {
+          requireUsable(old, receivedAt)
+          // A rotated key expires with its overlap, and a second replacement would expire with it.
+          if (old.rotatedTo !== null) throw conflict(`Key was rotated: rotate its replacement, ${old.rotatedTo}`)
+          requireGrantable(credential, old)
+          requireExpiry(credential, old.expiresAt?.getTime() ?? null)
+          made = newKey(old.environment)
+          return { replacement: made.stored, oldExpiresAt: new Date(receivedAt + overlap) }
+        })
+      // A rotation that is stored refuses the second one.
+      const again = () =>
+        rotate().catch(async (error: unknown) => {
+          const stored = made && (await keys.findByHash(made.stored.hash))
+          if (!stored) throw error
+          return stored
+        })
+      const record = await repeatUntilKnown(rotate, again)
       if (!record || !made) throw notFound('Key')
       log({ rotated_key_id: keyId, created_key_id: record.keyId })
       return { ...toKeyResource(record), key: made.key }

@@ -4,9 +4,10 @@ import { operations } from '@sluice/api/operations'
 import { webhookLimits } from '@sluice/contracts/webhooks'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
-import { sealTarget } from '@sluice/postgres/endpoints'
+import { type NewEndpoint, sealTarget } from '@sluice/postgres/endpoints'
 import { conflict } from '@sluice/runtime/errors'
 import { newId } from '@sluice/runtime/ids'
+import { repeatUntilKnown } from '../repeat-until-known.ts'
 import { newSecret } from './new-secret.ts'
 import type { WebhookDeps } from './webhook-deps.ts'
 import { toWebhookResource } from './webhook-resource.ts'
@@ -29,23 +30,20 @@ export function createWebhookRoute({
     await requireWritableSite(sites, { credential, signal }, siteId)
     const made = secret === undefined ? { secret: newSecret() } : {}
     const now = clock.now()
-    const record = await webhooks.create(
-      {
-        endpointId: newId('wh'),
-        siteId,
-        owner: 'webhook',
-        channel: 'webhook',
-        ...sealTarget(secrets, 'webhook', url),
-        secretBox: secrets.seal(secret ?? made.secret ?? ''),
-        events,
-        active,
-        summaryInterval,
-        keyId: credential.keyId,
-        environment: credential.environment,
-      },
-      now,
-      webhookLimits.webhooksPerSiteMax,
-    )
+    const endpoint: NewEndpoint = {
+      endpointId: newId('wh'),
+      siteId,
+      owner: 'webhook',
+      channel: 'webhook',
+      ...sealTarget(secrets, 'webhook', url),
+      secretBox: secrets.seal(secret ?? made.secret ?? ''),
+      events,
+      active,
+      summaryInterval,
+      keyId: credential.keyId,
+      environment: credential.environment,
+    }
+    const record = await repeatUntilKnown(() => webhooks.create(endpoint, now, webhookLimits.webhooksPerSiteMax))
     if (!record) throw conflict(`Site has ${webhookLimits.webhooksPerSiteMax} webhooks, and may not have more`)
     log({ webhook_id: record.endpointId })
     return { ...toWebhookResource(record, secrets, now), ...made }

@@ -2,6 +2,7 @@ import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { conflict, notFound } from '@sluice/runtime/errors'
+import { repeatUntilKnown } from '../repeat-until-known.ts'
 import { newSecret } from './new-secret.ts'
 import type { WebhookDeps } from './webhook-deps.ts'
 import { toWebhookResource } from './webhook-resource.ts'
@@ -17,25 +18,29 @@ export function rotateWebhookSecretRoute({ webhooks, secrets, clock }: WebhookDe
     log({ webhook_id: webhookId })
     const now = clock.now()
     const secret = newSecret()
-    const record = await webhooks.update(
-      webhookId,
-      credential.siteIds,
-      ({ secretBox, previousSecretUntil }) => {
-        const rotatedUntil = previousSecretUntil?.getTime() ?? 0
-        if (overlap > 0 && rotatedUntil > now) {
-          const until = new Date(rotatedUntil).toISOString()
-          throw conflict(
-            `The secret was rotated, and the one before it signs until ${until}. PUT the secret that receivers have, and rotate again`,
-          )
-        }
-        return {
-          secretBox: secrets.seal(secret),
-          previousSecretBox: overlap > 0 ? secretBox : null,
-          previousSecretUntil: overlap > 0 ? new Date(now + overlap) : null,
-        }
-      },
-      now,
-    )
+    const rotate = () =>
+      webhooks.update(
+        webhookId,
+        credential.siteIds,
+        ({ secretBox, previousSecretUntil }) => {
+          // The first attempt is stored.
+          if (secretBox && secrets.tryOpen(secretBox) === secret) return {}
+          const rotatedUntil = previousSecretUntil?.getTime() ?? 0
+          if (overlap > 0 && rotatedUntil > now) {
+            const until = new Date(rotatedUntil).toISOString()
+            throw conflict(
+              `The secret was rotated, and the one before it signs until ${until}. PUT the secret that receivers have, and rotate again`,
+            )
+          }
+          return {
+            secretBox: secrets.seal(secret),
+            previousSecretBox: overlap > 0 ? secretBox : null,
+            previousSecretUntil: overlap > 0 ? new Date(now + overlap) : null,
+          }
+        },
+        now,
+      )
+    const record = await repeatUntilKnown(rotate)
     if (!record) throw notFound('Webhook')
     return { ...toWebhookResource(record, secrets, now), secret }
   })
