@@ -44,7 +44,10 @@ export interface ExportRecord {
   afterKey: EventKey | null
   /** ETag of the file, without quotes; null before it is complete. */
   etag: string | null
-  /** How often the file was begun anew: its upload could not be completed, or there was no room for it. */
+  /**
+   * How often the file was begun anew: its upload could not be completed, there was no room for it, or an erasure
+   * withdrew it.
+   */
   restarts: number
   /** The criteria of the cohort when the file was begun; null: it is not being made, or names no cohort. */
   cohortCriteria: Criteria | null
@@ -99,7 +102,7 @@ export async function insertExport(
 export const fromFirstRow = sql`
   object = NULL, upload_id = NULL, after_key = NULL, rows = 0, progress = 0, cohort_criteria = NULL`
 
-/** Counts a file that has been begun, as one that begins anew. */
+/** SQL of the assignment that counts a restart if the file had been begun. */
 export const countRestart = sql`restarts = restarts + (exports.upload_id IS NOT NULL)::int`
 
 /** A row of `exports`, with what its schedule and the latest run of that say. */

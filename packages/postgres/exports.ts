@@ -2,7 +2,7 @@ import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Criteria } from '@sluice/contracts/conditions'
 import type { EventKey, ExportType } from '@sluice/contracts/exports'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
-import { encodeBody, queueForWebhooks } from './deliveries.ts'
+import { queueCompletion } from './export-completion.ts'
 import { requireFurtherExport } from './export-limits.ts'
 import {
   countRestart,
@@ -13,7 +13,6 @@ import {
   listRecords,
   type NewExport,
   selectRecords,
-  toExportResource,
   toRecord,
 } from './export-records.ts'
 import {
@@ -147,6 +146,8 @@ const withdrawnText = 'An erasure removed the file. Export it again.'
 
 /** A withdrawn run is made again after this time, so that erasures that follow one another make it again once. */
 const repeatedAfterMs = 600_000
+/** An export under way begins anew after this time, likewise. */
+const restartedAfter = '1 minute'
 
 /** The exports of this Postgres. */
 export function exportStore(postgres: Postgres): ExportStore {
@@ -309,7 +310,8 @@ export function exportStore(postgres: Postgres): ExportStore {
             WITH running AS MATERIALIZED (
               SELECT export_id, object, upload_id FROM exports WHERE ${made} AND status = 'processing' FOR UPDATE
             )
-            UPDATE exports SET ${fromFirstRow}, due_at = ${new Date(at)}, ${leaseEnd}, ${countRestart}
+            UPDATE exports SET ${fromFirstRow}, ${countRestart}, ${leaseEnd}, due_at = greatest(
+              exports.due_at, ${new Date(at)}::timestamptz + CASE WHEN running.upload_id IS NULL THEN interval '0' ELSE ${restartedAfter}::interval END)
             FROM running WHERE exports.export_id = running.export_id
             RETURNING running.*`.execute(transaction)
           const { rows: repeated } = await sql<{ object: string | null }>`
@@ -331,7 +333,7 @@ export function exportStore(postgres: Postgres): ExportStore {
             SELECT object FROM exports
             WHERE ${made} AND status = 'expired' AND error = ${withdrawnText} AND expires_at > ${new Date(at - dayMs)}
             ORDER BY seq`.execute(transaction)
-          const ids = restarted.map((each) => each.export_id)
+          const ids = restarted.map(({ export_id }) => export_id)
           await sql`DELETE FROM export_parts WHERE export_id = ANY (${ids}::text[])`.execute(transaction)
           return filesOf([...expired, ...repeated, ...restarted])
         }),
@@ -350,20 +352,6 @@ async function finish(transaction: Db, lease: LeaseKey, set: RawBuilder<unknown>
   )
   await transaction.deleteFrom('export_parts').where('export_id', '=', lease.id).execute()
   await requeueNext(transaction, lease.id, at)
-}
-
-/** Queues `export.completed` with what is completed: both are stored, or neither. */
-async function queueCompletion(transaction: Db, exportId: string, now: number): Promise<void> {
-  const record = await findRecord(transaction, exportId)
-  const { siteId } = record
-  const kind = 'export.completed'
-  await queueForWebhooks(transaction, {
-    ...{ siteId, environment: record.spec.environment },
-    kind,
-    source: `export:${exportId}`,
-    body: encodeBody({ event_type: kind, timestamp: now, site_id: siteId, data: toExportResource(record) }),
-    now,
-  })
 }
 
 /** Puts the site's next export behind those of the other sites, as imports do (imports.ts). */

@@ -166,8 +166,7 @@ async function note(postgres: Postgres, backup: FinishedBackup): Promise<void> {
     })
   } catch (error) {
     throw new Error(
-      `The backup in ${backup.target} is complete and can be restored, but Postgres could not note it, so that ` +
-        `sluice_backup_age_seconds does not count it: ${internalMessage(error)}`,
+      `The backup in ${backup.target} is complete and can be restored, but Postgres could not note it: ${internalMessage(error)}`,
       { cause: error },
     )
   }

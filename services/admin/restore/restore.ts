@@ -135,8 +135,8 @@ export async function restore(engines: RestoreEngines, options: RestoreOptions):
     await clickHouse.publishStaged()
   } catch (error) {
     throw new Error(
-      `${internalMessage(error)}\nThe restore is not complete. First drop the database ${clickHouse.database} of every ClickHouse ` +
-        `server of SLUICE_CLICKHOUSE_URL if it is there. ${repeatAdvice}`,
+      `${internalMessage(error)}\nThe restore is not complete. If the database ${clickHouse.database} of a ClickHouse server holds ` +
+        `what this command has restored, drop it there first. ${repeatAdvice}`,
       { cause: error },
     )
   }

@@ -15,16 +15,12 @@ export interface ErasureUnitDeps {
   clock: Pick<Clock, 'now'>
   /** Erasures wait for the next multiple of this many ms, to be deleted together; 0: they don't wait. */
   deleteEveryMs: number
-  /** Other jobs get their turn after inserts were waited for so long; tests make it short. */
-  insertWaitMs?: number
 }
 
 /** The pause before a deletion that is under way is looked at again: counting reads all events of a site. */
 const pollMs = 30_000
 /** The same where nothing else waits for the deletion's turn, as on one machine with few events. */
 const immediatePollMs = 1_000
-/** Inserts of the writers take seconds. */
-const insertWaitMsDefault = 30_000
 /** Erasures whose rows one statement deletes. */
 const erasuresPerStatementMax = 100
 
@@ -38,34 +34,20 @@ const erasuresPerStatementMax = 100
  * files that may hold such rows go last, when nothing can write new ones.
  */
 export function erasureUnit(deps: ErasureUnitDeps): (job: ErasureRecord, lease: Lease) => Promise<UnitResult> {
-  const { erasures, eraser, expireExports, clock, deleteEveryMs, insertWaitMs = insertWaitMsDefault } = deps
+  const { erasures, eraser, expireExports, clock, deleteEveryMs } = deps
   const nextPoll = (): number => clock.now() + (deleteEveryMs === 0 ? immediatePollMs : pollMs)
   // Units that looked at the same moment would all begin the same deletion.
   const oneAtATime = concurrencyLimit(1)
 
   async function start(job: ErasureRecord, lease: Lease): Promise<UnitResult> {
     await eraser.storeTombstone(job)
-    if (!(await haveInsertsEnded(lease.signal))) {
-      return { next: nextPoll(), log: { step: job.step, waits: 'for inserts of ClickHouse' } }
-    }
+    await eraser.waitForInserts(lease.signal)
     const { events, users } = await eraser.count(job)
     lease.signal.throwIfAborted()
     const isEmpty = events + users === 0
     await erasures.advance(lease, isEmpty ? 'verify' : 'delete', events)
     const next = isEmpty || deleteEveryMs === 0 ? 'now' : nextMultiple(clock.now(), deleteEveryMs)
     return { next, log: { step: job.step, events, users } }
-  }
-
-  /** Whether the inserts that are under way end soon; a statement of an operator's may take hours, or hang. */
-  async function haveInsertsEnded(signal: AbortSignal): Promise<boolean> {
-    const timeout = AbortSignal.timeout(insertWaitMs)
-    try {
-      await eraser.waitForInserts(AbortSignal.any([signal, timeout]))
-      return true
-    } catch (error) {
-      if (!timeout.aborted || signal.aborted) throw error
-      return false
-    }
   }
 
   /**

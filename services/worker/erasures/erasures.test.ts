@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import { once } from 'node:events'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import type { ErasureKind } from '@sluice/contracts/erasures'
 import type { EventRow } from '@sluice/contracts/event-columns'
@@ -502,40 +501,6 @@ test('what ClickHouse deletes is looked at each half minute where erasures wait 
   expect(await nextAfterUnit()).toBe(at + 30_000)
   await waitUntil(async () => (await nextAfterUnit()) === 'done', 'the erasure is done')
   expect(await stored(site)).toStrictEqual([])
-})
-
-test('an insert that does not end leaves the other jobs their turn', async () => {
-  const site = newId('site')
-  await insert(row(site))
-  const { erasureId } = await request(site, { user_id: 'ada' })
-  const at = Date.UTC(2042, 0, 2)
-  let hangs = true
-  const unit = erasureUnit({
-    erasures: store,
-    eraser: {
-      ...rig.eraser,
-      waitForInserts: async (signal) => {
-        if (!hangs) return rig.eraser.waitForInserts(signal)
-        if (!signal.aborted) await once(signal, 'abort')
-        throw signal.reason
-      },
-    },
-    expireExports: () => Promise.resolve(),
-    clock: { now: () => at },
-    deleteEveryMs: 0,
-    insertWaitMs: 1,
-  })
-  const [taken] = (await store.leases.take(at, 10)).filter(({ id }) => id === erasureId)
-  if (taken === undefined) throw new Error('nobody can take it')
-  const lease = { ...taken, signal: new AbortController().signal }
-  const waits = { step: 'tombstone', waits: 'for inserts of ClickHouse' }
-  expect(await unit(taken.job, lease)).toStrictEqual({ next: at + 1_000, log: waits })
-  const abort = new AbortController()
-  const stopped = unit(taken.job, { ...taken, signal: abort.signal })
-  abort.abort(new Error('the process stops'))
-  await expect(stopped).rejects.toThrow('the process stops')
-  hangs = false
-  expect(await unit(taken.job, lease)).toMatchObject({ next: 'now', log: { events: 1 } })
 })
 
 test('an erasure that was taken once more after its end is completed as it was', async () => {

@@ -1,0 +1,19 @@
+import type { Kysely } from 'kysely'
+import { encodeBody, queueForWebhooks } from './deliveries.ts'
+import { findRecord, toExportResource } from './export-records.ts'
+import type { Tables } from './tables.ts'
+
+/** Queues `export.completed` with what is completed: both are stored, or neither. */
+export async function queueCompletion(transaction: Kysely<Tables>, exportId: string, now: number): Promise<void> {
+  const record = await findRecord(transaction, exportId)
+  const { siteId, spec } = record
+  const kind = 'export.completed'
+  await queueForWebhooks(transaction, {
+    siteId,
+    environment: spec.environment,
+    kind,
+    source: `export:${exportId}`,
+    body: encodeBody({ event_type: kind, timestamp: now, site_id: siteId, data: toExportResource(record) }),
+    now,
+  })
+}
