@@ -31,6 +31,9 @@ ${row(['Operation', 'Scope', 'Counts as', 'A bound key at another site'])}
 ${row(['---', '---', '---', '---'])}
 ${rows.join('\n')}
 
+Opening a session also counts as a change of the key that it is opened with. Importing users takes \`admin\`, and no key with
+\`allowed_origins\` imports. An export takes \`stats:read\` for events, sessions and statistics, \`cohorts:read\` for users and cohorts.
+
 \`tests/rights/matrix.test.ts\` requests every operation with every scope, for the key's own, a foreign and an absent site or
 object, with the key in the header, the query and the cookie, and without a key.
 `

@@ -189,7 +189,8 @@ export function listenVariables(defaultPort: number, defaultHost: string) {
     ),
     SLUICE_LOG_LEVEL: variable({
       schema: joi.string<'debug' | 'info' | 'warn' | 'error'>().valid('debug', 'info', 'warn', 'error').required(),
-      description: 'Least severe level that is logged; info holds one line per request and per batch.',
+      description:
+        'Least severe level that is logged: debug, info, warn or error; info holds one line per request and per batch.',
       default: 'info',
     }),
     ...tracingVariables,
