@@ -1,7 +1,9 @@
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
+import { openClickHouse } from '@sluice/event-store/client'
 import { importStore } from '@sluice/postgres/imports'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { uploadFile } from '../tests/support/uploaded-import.ts'
+import { fillEvents } from './fill-events.ts'
 import { startJobs } from './jobs-rig.ts'
 import { producerLines } from './producers.ts'
 import { rounded } from './report.ts'
@@ -9,6 +11,9 @@ import { isPlain } from './shapes.ts'
 
 /** BENCH_EVENTS=200000 for a quick look. */
 const events = Number(process.env.BENCH_EVENTS ?? 1_000_000)
+/** Events that the site has before, of the year of the imported ones: 50000000 for S11 in a large site. */
+const siteEvents = Number(process.env.BENCH_SITE_EVENTS ?? 0)
+const siteId = 'big'
 const deadlineMs = 3_600_000
 
 /**
@@ -21,8 +26,13 @@ export async function importEvents(): Promise<object> {
   try {
     const imports = importStore(postgres)
     const blobs = await openBlobStore(rig.blobsUrl)
+    if (siteEvents > 0) {
+      const clickHouse = openClickHouse(rig.clickHouseUrl)
+      await fillEvents(clickHouse, { site: siteId, events: siteEvents, end: Date.now(), days: 365 })
+      await clickHouse.close()
+    }
     const rssBefore = await worker.rssPeakMib()
-    const { importId } = await uploadFile({ imports, blobs }, csvOf(events))
+    const { importId } = await uploadFile({ imports, blobs }, csvOf(events), { siteId })
     const startedAt = performance.now()
     let publishedS = 0
     await waitUntil(
@@ -39,6 +49,7 @@ export async function importEvents(): Promise<object> {
     const seconds = (performance.now() - startedAt) / 1000
     return {
       events,
+      site_events: siteEvents,
       rows_per_second: Math.round(events / seconds),
       seconds: rounded(seconds),
       published_s: rounded(publishedS),
@@ -55,7 +66,8 @@ const columns = [
   ...(isPlain ? [] : ['referrer', 'device_type', 'anonymous_id', 'properties']),
 ]
 
-function* csvOf(count: number): Generator<string> {
+/** A CSV file of `count` events over the year before now, with a bad record after each thousandth. */
+export function* csvOf(count: number): Generator<string> {
   const records = producerLines.map((line) => {
     const event = JSON.parse(line) as Record<string, unknown>
     return columns.map((name) => cellOf(event[name])).join(',')

@@ -7,6 +7,7 @@ import { endToEnd } from './end-to-end.ts'
 import { exportEvents } from './exports.ts'
 import { freshness } from './freshness.ts'
 import { gatewayMemory } from './gateway-memory.ts'
+import { importNeighbours } from './import-neighbours.ts'
 import { importEvents } from './imports.ts'
 import { ingestBatch } from './ingest-batch.ts'
 import { ingestSingle } from './ingest-single.ts'
@@ -31,6 +32,7 @@ const benches: Readonly<Record<string, () => Promise<object>>> = {
   freshness,
   'gateway-memory': gatewayMemory,
   imports: importEvents,
+  'import-neighbours': importNeighbours,
   'old-events': oldEvents,
   'publish-partitions': publishPartitions,
   retention,

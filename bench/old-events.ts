@@ -2,14 +2,9 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { client } from '../tests/support/client.ts'
-import { generateLoad } from '../tests/support/load-generator.ts'
-import { batchRequests } from './batch-requests.ts'
+import { seenDelays } from './seen-delays.ts'
 import { startSluice } from './sluice-rig.ts'
 
-const batchEvents = 10
-const eventsPerSecond = 1_000
-const analysts = 4
-const pollMs = 10
 /** A key's default limit. */
 const oldEventsPerMinute = 10_000
 const oldBatchEvents = 100
@@ -27,7 +22,7 @@ export async function oldEvents(): Promise<object> {
   try {
     const sluice = client({ gatewayUrl: rig.gateway.url, queryUrl: rig.query.url, key: rig.key })
     let sentOld = 0
-    let from = 0
+    const measure = seenDelays(rig)
 
     async function sendOldEvents(signal: AbortSignal): Promise<void> {
       for (let due = performance.now(); !signal.aborted; due += (oldBatchEvents / oldEventsPerMinute) * 60_000) {
@@ -43,48 +38,16 @@ export async function oldEvents(): Promise<object> {
       }
     }
 
-    async function measure(name: string): Promise<object> {
-      const delays: number[] = []
-      const ages: number[] = []
-      const end = performance.now() + seconds * 1000
-      const load = generateLoad({
-        urls: [rig.gateway.url],
-        requestFor: batchRequests({ key: rig.key, events: batchEvents, sites: 100 }),
-        connections: 8,
-        stages: [{ perSecond: eventsPerSecond / batchEvents, seconds }],
-        from,
-      })
-      const analyse = async (_: unknown, analyst: number): Promise<void> => {
-        const site_id = `analyst-${name}-${analyst}`
-        for (let sent = 1; performance.now() < end; sent++) {
-          const { status } = await sluice.collectBatch([{ site_id, event_type: 'seen' }])
-          if (status !== 202) throw new Error(`an event got ${status}`)
-          const acceptedAt = performance.now()
-          for (;;) {
-            const range = { start_date: Date.now() - 3_600_000 }
-            const { status: answered, data } = await sluice.stats({ site_id, metric: 'event_count', ...range })
-            if (answered === 200) ages.push(Date.now() - data.complete_until)
-            if (answered === 200 && data.value >= sent) break
-            await pause(pollMs)
-          }
-          delays.push(performance.now() - acceptedAt)
-        }
-      }
-      await Promise.all(Array.from({ length: analysts }, analyse))
-      from = (await load).to
-      return { samples: delays.length, seen_ms: quantiles(delays), complete_until_age_ms: quantiles(ages) }
-    }
-
     const isComplete = async (): Promise<boolean> => {
       const { status, data } = await sluice.stats({ site_id: 'archive', metric: 'event_count' })
       return status === 200 && data.complete_until > 0
     }
     await sluice.collectBatch([{ site_id: 'archive', event_type: 'first' }])
     await waitUntil(isComplete, 'complete_until is known')
-    const alone = await measure('alone')
+    const alone = await measure('alone', seconds)
     const stopped = new AbortController()
     const sending = sendOldEvents(stopped.signal)
-    const beside = await measure('beside')
+    const beside = await measure('beside', seconds)
     stopped.abort()
     await sending
     const stoppedAt = performance.now()
@@ -106,10 +69,4 @@ export async function oldEvents(): Promise<object> {
   } finally {
     await rig.stop()
   }
-}
-
-function quantiles(values: number[]): { p50: number; p99: number } {
-  values.sort((a, b) => a - b)
-  const at = (share: number): number => Math.round(values[Math.floor(values.length * share)] ?? 0)
-  return { p50: at(0.5), p99: at(0.99) }
 }

@@ -22,11 +22,15 @@ export interface MeasuredService extends ServiceProcess {
 export interface SluiceRig {
   key: string
   clickHouseUrl: string
+  postgresUrl: string
+  blobsUrl: string
   gateway: MeasuredService
   writer: MeasuredService
   query: MeasuredService
   /** Process ids of the services and the engines. */
   pids: Record<'gateway' | 'writer' | 'query' | 'clickhouse' | 'kafka' | 'postgres' | 'redis', number>
+  /** Starts a worker, which the caller stops. */
+  startWorker(): Promise<MeasuredService>
   stop(): Promise<void>
 }
 
@@ -52,6 +56,8 @@ export async function startSluice(): Promise<SluiceRig> {
   return {
     key,
     clickHouseUrl: clickHouse.url,
+    postgresUrl: postgres.url,
+    blobsUrl: files.SLUICE_BLOBS_URL,
     gateway,
     writer,
     query,
@@ -64,6 +70,7 @@ export async function startSluice(): Promise<SluiceRig> {
       postgres: postgres.pid,
       redis: redis.pid,
     },
+    startWorker: () => startMeasured('worker', { ...log, ...store, ...database, ...files }),
     stop: async () => {
       await Promise.all([gateway.stop(), writer.stop(), query.stop()])
       await Promise.all([kafka.stop(), clickHouse.stop(), postgres.stop(), redis.stop()])
