@@ -36,9 +36,9 @@ export async function isEmptyPostgres(postgres: Postgres): Promise<boolean> {
 /**
  * Makes the records fit a ClickHouse that is as it was at `at` (Unix ms), in one transaction. Times until which answers
  * are complete are forgotten: they would promise rows that the log has yet to bring again. The files of exports under
- * way begin again, for the same reason. Erasures, and imports of users, which do not travel by the log, are queued again
- * if they went on after `at`; `withEventImports`, because the log has lost events: imports of events as well. May be
- * repeated.
+ * way begin again, for the same reason. Erasures, and imports of users, which do not travel by the log, are queued
+ * again if they went on after `at`; `withEventImports`, because the log has lost events: imports of events as well. May
+ * be repeated.
  */
 export async function reconcile(
   postgres: Postgres,

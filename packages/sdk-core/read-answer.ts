@@ -31,8 +31,8 @@ export type Verdict =
 /**
  * Decides the next step after a response to a request with `count` events (docs/http-interface.md#batches). Only a 202
  * means that events are stored, and only an error for an event means that it is refused: in all other cases the events
- * are sent again. A response without the number `timestamp` of Sluice's envelope is a proxy's, or its body is lost: it says
- * nothing about the events or the key, unless it says that the body is too large.
+ * are sent again. A response without the number `timestamp` of Sluice's envelope is a proxy's, or its body is lost: it
+ * says nothing about the events or the key, unless it says that the body is too large.
  */
 export function readAnswer({ status, header, body }: Answer, count: number): Verdict {
   const error = body?.error ?? (status ? `HTTP ${status}` : 'no response')

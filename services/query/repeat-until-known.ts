@@ -5,10 +5,10 @@ import { retry } from '@sluice/runtime/retry'
 const failoverMs = 5_000
 
 /**
- * Calls `work`, and when its outcome is unknown, `again` for some seconds: the connection may have broken after Postgres
- * had committed, and a secret that only this process knows would be lost with the response. `again` must change nothing
- * that `work` has stored, and wait for a transaction of `work` that is still to commit; it returns what `work` would
- * have. Throws what the last call throws.
+ * Calls `work`, and when its outcome is unknown, `again` for some seconds: the connection may have broken after
+ * Postgres had committed, and a secret that only this process knows would be lost with the response. `again` must change
+ * nothing that `work` has stored, and wait for a transaction of `work` that is still to commit; it returns what `work`
+ * would have. Throws what the last call throws.
  */
 export async function repeatUntilKnown<T>(work: () => Promise<T>, again: () => Promise<T> = work): Promise<T> {
   try {

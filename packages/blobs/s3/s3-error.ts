@@ -55,7 +55,8 @@ export function toS3Error(address: S3Address, what: string, error: unknown): Err
       cause,
     )
   }
-  // Other refusals remain; a repetition gets the same. 408 and 429 ask for a repetition, and so does S3's time-out, a 400.
+  // Other refusals remain; a repetition gets the same. 408 and 429 ask for a repetition, and so does RequestTimeout,
+  // which has the status 400.
   if (status !== undefined && status < 500 && status !== 408 && status !== 429 && name !== 'RequestTimeout') {
     return new AppError('internal', { message: 'Internal server error', internal: failure, cause })
   }
