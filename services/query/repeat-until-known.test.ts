@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import type { AlertResource } from '@sluice/contracts/alerts'
 import type { NewWebhookResource } from '@sluice/contracts/webhooks'
 import type { Route } from '@sluice/http/route'
 import { alertRuleStore } from '@sluice/postgres/alert-rules'
@@ -49,17 +50,17 @@ function brokenOnce<Arguments extends unknown[], Result>(
 }
 
 const deps = {
-  sites: { findOrRegister: () => Promise.resolve(true) },
+  sites: { findOrRegister: (siteId: string) => siteStore(postgres).find(siteId) },
   secrets: testSecrets,
   clock: { now: () => Date.now() },
   checkTarget: () => Promise.resolve(),
   canSendEmail: false,
-} as never as Omit<Parameters<typeof createAlertRoute>[0], 'alertRules'>
+}
 
-async function send(route: Route, body: object, params: Record<string, string> = {}): Promise<NewWebhookResource> {
+async function send<Resource>(route: Route, body: object, params: Record<string, string> = {}): Promise<Resource> {
   const bytes = Buffer.from(JSON.stringify(body))
   const { data } = await route.handle(apiRequest({ params, body: { bytes, type: 'application/json' } }))
-  return data as NewWebhookResource
+  return data as Resource
 }
 
 /** The secrets of all endpoints, in the order of their creation. */
@@ -68,39 +69,36 @@ async function storedSecrets(): Promise<string[]> {
   return rows.map((row) => (row.secret_box === null ? '' : testSecrets.open(row.secret_box)))
 }
 
-test.each([
+describe.each([
   ['after', true],
   ['before', false],
-])('a connection that breaks %s COMMIT makes one webhook, whose secret the response has', async (_, isCommitted) => {
-  const webhooks = webhookStore(postgres)
-  const before = await storedSecrets()
-  const create = brokenOnce((...args: Parameters<typeof webhooks.create>) => webhooks.create(...args), isCommitted)
-  const { secret } = await send(createWebhookRoute({ ...deps, webhooks: { ...webhooks, create } }), webhook)
-  expect(await storedSecrets()).toStrictEqual([...before, secret])
-})
+])('a connection that breaks %s COMMIT', (_, isCommitted) => {
+  test('makes one webhook, whose secret the response has', async () => {
+    const webhooks = webhookStore(postgres)
+    const before = await storedSecrets()
+    const create = brokenOnce((...args: Parameters<typeof webhooks.create>) => webhooks.create(...args), isCommitted)
+    const route = createWebhookRoute({ ...deps, webhooks: { ...webhooks, create } })
+    const { secret } = await send<NewWebhookResource>(route, webhook)
+    expect(await storedSecrets()).toStrictEqual([...before, secret])
+  })
 
-test.each([
-  ['after', true],
-  ['before', false],
-])('a connection that breaks %s COMMIT makes one alert rule, whose secret the response has', async (_, isCommitted) => {
-  const alertRules = alertRuleStore(postgres)
-  const before = await storedSecrets()
-  const create = brokenOnce((...args: Parameters<typeof alertRules.create>) => alertRules.create(...args), isCommitted)
-  const made = await send(createAlertRoute({ ...deps, alertRules: { ...alertRules, create } }), rule)
-  const { secret } = (made as unknown as { notification_config: { secret: string } }).notification_config
-  expect(await storedSecrets()).toStrictEqual([...before, secret])
-})
+  test('makes one alert rule, whose secret the response has', async () => {
+    const rules = alertRuleStore(postgres)
+    const before = await storedSecrets()
+    const create = brokenOnce((...args: Parameters<typeof rules.create>) => rules.create(...args), isCommitted)
+    const route = createAlertRoute({ ...deps, alertRules: { ...rules, create } })
+    const { notification_config: config } = await send<AlertResource>(route, rule)
+    expect(await storedSecrets()).toStrictEqual([...before, config.secret])
+  })
 
-test.each([
-  ['after', true],
-  ['before', false],
-])('a connection that breaks %s COMMIT rotates a secret once', async (_, isCommitted) => {
-  const webhooks = webhookStore(postgres)
-  const { webhook_id, secret: former = '' } = await send(createWebhookRoute({ ...deps, webhooks }), webhook)
-  const update = brokenOnce((...args: Parameters<typeof webhooks.update>) => webhooks.update(...args), isCommitted)
-  const route = rotateWebhookSecretRoute({ ...deps, webhooks: { ...webhooks, update } })
-  const { secret } = await send(route, { overlap: '1h' }, { webhook_id })
-  expect((await storedSecrets()).at(-1)).toBe(secret)
-  const { previousSecretBox } = (await webhooks.find(webhook_id, null)) ?? {}
-  expect(previousSecretBox && testSecrets.open(previousSecretBox)).toBe(former)
+  test('rotates a secret once', async () => {
+    const webhooks = webhookStore(postgres)
+    const made = await send<NewWebhookResource>(createWebhookRoute({ ...deps, webhooks }), webhook)
+    const update = brokenOnce((...args: Parameters<typeof webhooks.update>) => webhooks.update(...args), isCommitted)
+    const route = rotateWebhookSecretRoute({ ...deps, webhooks: { ...webhooks, update } })
+    const { secret } = await send<NewWebhookResource>(route, { overlap: '1h' }, { webhook_id: made.webhook_id })
+    expect((await storedSecrets()).at(-1)).toBe(secret)
+    const { previousSecretBox } = (await webhooks.find(made.webhook_id, null)) ?? {}
+    expect(previousSecretBox && testSecrets.open(previousSecretBox)).toBe(made.secret)
+  })
 })

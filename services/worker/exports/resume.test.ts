@@ -127,12 +127,7 @@ function describeResuming(
     const gate = Promise.withResolvers<undefined>()
     const reached = Promise.withResolvers<undefined>()
     const frozen: ExportUnitDeps['blobs'] = {
-      write: (...args) => rig.blobs.write(...args),
-      remove: (...args) => rig.blobs.remove(...args),
-      beginParts: (...args) => rig.blobs.beginParts(...args),
-      disk: () => rig.blobs.disk(),
-      abortParts: (...args) => rig.blobs.abortParts(...args),
-      completeParts: (...args) => rig.blobs.completeParts(...args),
+      ...rig.blobs,
       writePart: async (...args) => {
         reached.resolve(undefined)
         await gate.promise
@@ -176,12 +171,7 @@ function describeResuming(
     const { exportId } = await addExport(rig.exports, { site, spec: { format: 'ndjson' } }, exportedAt)
     let attempts = 0
     const blobs: ExportUnitDeps['blobs'] = {
-      write: (...args) => rig.blobs.write(...args),
-      remove: (...args) => rig.blobs.remove(...args),
-      beginParts: (...args) => rig.blobs.beginParts(...args),
-      disk: () => rig.blobs.disk(),
-      abortParts: (...args) => rig.blobs.abortParts(...args),
-      writePart: (...args) => rig.blobs.writePart(...args),
+      ...rig.blobs,
       completeParts: ({ name }) => {
         if (++attempts > 12) throw new Error('it goes on without end')
         return Promise.reject(new AppError('conflict', { message: `the upload of ${name} lacks a part` }))
@@ -200,12 +190,7 @@ function describeResuming(
     const { exportId } = await addExport(rig.exports, { site, spec: { format: 'ndjson' } }, exportedAt)
     let beginnings = 0
     const blobs: ExportUnitDeps['blobs'] = {
-      write: (...args) => rig.blobs.write(...args),
-      remove: (...args) => rig.blobs.remove(...args),
-      beginParts: (...args) => rig.blobs.beginParts(...args),
-      disk: () => rig.blobs.disk(),
-      abortParts: (...args) => rig.blobs.abortParts(...args),
-      completeParts: (...args) => rig.blobs.completeParts(...args),
+      ...rig.blobs,
       writePart: async (...args) => {
         if (++beginnings > 12) throw new Error('it goes on without end')
         await rig.exports.withdraw(site, exportedAt)
