@@ -106,7 +106,7 @@ export async function migratePostgres(
 
 async function applyMissing(postgres: Postgres, wanted: Migrations): Promise<string[]> {
   return postgres.run(async () => {
-    if (missingMigrations(await schemaVersions(postgres, wanted)).length === 0) return []
+    if (await hasAll(postgres, wanted)) return []
     // Before the migrations: a build that meets one of them must find out whether it can work with it.
     await noteOldestBuilds(postgres, wanted)
     const provider = { getMigrations: () => Promise.resolve({ ...wanted }) }
@@ -129,7 +129,11 @@ async function noteOldestBuilds({ db }: Postgres, wanted: Migrations): Promise<v
 
 /** Whether no migration is missing. Throws as `migratePostgres` does. */
 export async function isMigrated(postgres: Postgres): Promise<boolean> {
-  return postgres.run(async () => missingMigrations(await schemaVersions(postgres, migrations)).length === 0)
+  return postgres.run(() => hasAll(postgres, migrations))
+}
+
+async function hasAll(postgres: Postgres, wanted: Migrations): Promise<boolean> {
+  return missingMigrations(await schemaVersions(postgres, wanted)).length === 0
 }
 
 /** Throws AppError, with what to do, when this build can't work with the schema; 503 while Postgres is away. */
