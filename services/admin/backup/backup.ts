@@ -50,7 +50,7 @@ export interface BackupOptions extends SecretsKeys {
 }
 
 /** How long a backup that is complete waits for a Postgres that is away. */
-const noteMsMax = 60_000
+const recordMsMax = 60_000
 const ignore = (): void => undefined
 /** A failure is thrown. */
 const silent = { debug: ignore, info: ignore, warn: ignore, error: ignore }
@@ -108,7 +108,7 @@ export async function backUp(engines: BackupEngines, options: BackupOptions): Pr
     blobs,
   }
   await writeManifest(target.store, manifest)
-  await note(postgres, {
+  await recordBackup(postgres, {
     backupId,
     kind: base ? 'incremental' : 'full',
     target: target.url,
@@ -149,7 +149,7 @@ export async function renewPostgres(
   })
   await target.store.remove([manifest.postgres.name])
   const backupId = newId('bak')
-  await note(engines.postgres, {
+  await recordBackup(engines.postgres, {
     backupId,
     kind: 'postgres',
     target: target.url,
@@ -157,12 +157,12 @@ export async function renewPostgres(
   })
 }
 
-/** Notes a backup that is complete. Throws an Error that says so when Postgres is away for more than a minute. */
-async function note(postgres: Postgres, backup: FinishedBackup): Promise<void> {
+/** Records a backup that is complete. Throws an Error that says so when Postgres is away for more than a minute. */
+async function recordBackup(postgres: Postgres, backup: FinishedBackup): Promise<void> {
   try {
     await retry(() => backupStore(postgres).add(backup), {
       isPermanent: (error) => !isRetryable(error),
-      timeoutMs: noteMsMax,
+      timeoutMs: recordMsMax,
     })
   } catch (error) {
     throw new Error(
