@@ -1,3 +1,4 @@
+import type { AlertResource } from '@sluice/contracts/alerts'
 import {
   alertHistoryResult,
   alertPreviewResult,
@@ -29,6 +30,8 @@ export const alertOperations = {
     response: { status: 201, data: alertResource },
     // An unknown site where they don't register themselves; the limit of rules.
     errors: [404, 409],
+    idempotent: true,
+    hasGeneratedSecret: (data) => (data as AlertResource).notification_config.secret !== undefined,
   },
   listAlerts: {
     ...alerts,

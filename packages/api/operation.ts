@@ -60,9 +60,14 @@ export interface Operation {
   failureData?: { status: ErrorStatus; data: joi.Schema }
   /**
    * The operation accepts `Idempotency-Key` (docs/http-interface.md#idempotency). Responses are stored for it: an
-   * operation whose response contains a secret, a file or a multipart body must not have it.
+   * operation with a file or a multipart body, or whose response always contains a secret, must not have it.
    */
   idempotent?: true
+  /**
+   * Whether the `data` of a response contains a secret that was generated for it. Such a response of an idempotent
+   * operation is not stored: a repeat is carried out as if it had no `Idempotency-Key`.
+   */
+  hasGeneratedSecret?: (data: unknown) => boolean
   /** Pages of any origin may read the response, without cookies (docs/http-interface.md#cross-origin). */
   anyOrigin?: true
   /**

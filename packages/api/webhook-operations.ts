@@ -1,3 +1,4 @@
+import type { NewWebhookResource } from '@sluice/contracts/webhooks'
 import { jsonBody, noFields, type Operation, optionalJsonBody } from './operation.ts'
 import {
   createWebhookBody,
@@ -32,6 +33,8 @@ export const webhookOperations = {
     response: { status: 201, data: newWebhookResource },
     // A site where they don't register themselves; one that has as many webhooks as it may.
     errors: [404, 409],
+    idempotent: true,
+    hasGeneratedSecret: (data) => (data as NewWebhookResource).secret !== undefined,
   },
   listWebhooks: {
     ...webhooks,

@@ -133,7 +133,9 @@ export function createDispatch({
     const { credential, request, body } = context
     if (!credential) throw new Error('a route’s checks let a request without a credential pass')
     if (!route.idempotent) return route.handle(handled as ApiRequest)
-    return withIdempotency({ request, credential, body: body.bytes, clock }, access.idempotency, () =>
+    const { hasGeneratedSecret } = route
+    const store = access.idempotency
+    return withIdempotency({ request, credential, body: body.bytes, clock }, { store, hasGeneratedSecret }, () =>
       route.handle(handled as ApiRequest),
     )
   }

@@ -4,15 +4,16 @@ import type { Credential } from '@sluice/access/credential'
 import type { IdempotencyStore, StoredResult } from '@sluice/access/idempotency'
 import { conflict, invalidField } from '@sluice/runtime/errors'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
-import type { HandlerResult } from './route.ts'
+import type { HandlerResult, Route } from './route.ts'
 
 const keyLengthMax = 255
 
 /**
  * Runs `work` once for each `Idempotency-Key` of an API key, method and path
  * (docs/http-interface.md#idempotency): the same body within 24 h gets the first answer, anything else 409. Only 2xx
- * answers are stored. Without the header, `work` simply runs. Throws 400 for an invalid key, and 503 while Redis is
- * unavailable, because it is unknown then whether the work was done.
+ * answers are stored, and none with a generated secret: a repeat then runs `work` again. Without the header, `work`
+ * simply runs. Throws 400 for an invalid key, and 503 while Redis is unavailable, because it is unknown then whether
+ * the work was done.
  */
 export async function withIdempotency(
   {
@@ -21,7 +22,10 @@ export async function withIdempotency(
     body,
     clock,
   }: { request: IncomingMessage; credential: Credential; body: Buffer; clock: Pick<SynchronizedClock, 'now'> },
-  answers: IdempotencyStore,
+  {
+    store,
+    hasGeneratedSecret,
+  }: { store: IdempotencyStore; hasGeneratedSecret: Route['hasGeneratedSecret'] | undefined },
   work: () => Promise<HandlerResult>,
 ): Promise<HandlerResult & Partial<Pick<StoredResult, 'timestamp'>>> {
   const key = request.headers['idempotency-key']
@@ -35,7 +39,7 @@ export async function withIdempotency(
   const id = hash('sha256', JSON.stringify([keyId, scopes, siteIds, request.method, path, key]))
   const fingerprint = hash('sha256', body)
   const owner = randomUUID()
-  const earlier = await answers.claim(id, fingerprint, owner)
+  const earlier = await store.claim(id, fingerprint, owner)
   switch (earlier.state) {
     case 'running':
       throw conflict('A request with this Idempotency-Key is still under way')
@@ -50,13 +54,15 @@ export async function withIdempotency(
     answer = await work()
   } catch (error) {
     // A claim that can't be released expires; the client must get the error of the work.
-    await answers.release(id, owner).catch(() => undefined)
+    await store.release(id, owner).catch(() => undefined)
     throw error
+  }
+  if (hasGeneratedSecret?.(answer.data)) {
+    await store.release(id, owner).catch(() => undefined)
+    return answer
   }
   const timestamp = clock.now()
   // The work is done even if its response can't be stored: a repeat gets 409 until the claim expires, then runs again.
-  await answers
-    .complete(id, fingerprint, { status: answer.status, data: answer.data, timestamp })
-    .catch(() => undefined)
+  await store.complete(id, fingerprint, { status: answer.status, data: answer.data, timestamp }).catch(() => undefined)
   return { ...answer, timestamp }
 }

@@ -83,7 +83,17 @@ export interface ByteRange {
 /** The fields of an operation that the checks read; packages/api/operation.ts describes them. */
 export type RouteRule = Pick<
   Operation,
-  'method' | 'path' | 'scope' | 'alternativeScope' | 'limit' | 'cost' | 'idempotent' | 'anyOrigin' | 'dialect' | 'quiet'
+  | 'method'
+  | 'path'
+  | 'scope'
+  | 'alternativeScope'
+  | 'limit'
+  | 'cost'
+  | 'idempotent'
+  | 'hasGeneratedSecret'
+  | 'anyOrigin'
+  | 'dialect'
+  | 'quiet'
 > & { body?: RouteBody }
 
 /** The fields of a body's rule that the checks read. */

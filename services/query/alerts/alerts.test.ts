@@ -68,6 +68,27 @@ test('a rule has its defaults, and a generated secret that only its creation sho
   expect(body.data).toMatchObject({ alerts: [{ rule_id: made.rule_id, notification_config: config }], total: 1 })
 })
 
+test('a rule is made once for an Idempotency-Key, unless its answer holds a generated secret', async () => {
+  const site_id = 'idempotent'
+  const once = (parts: object) =>
+    query.request('/api/v1/alerts', {
+      method: 'POST',
+      body: { ...good, site_id, ...parts },
+      headers: { 'Idempotency-Key': 'deploy-7' },
+    })
+  const generated = [await once({}), await once({})]
+  for (const { body } of generated) expect(body.data).toHaveProperty('notification_config.secret')
+
+  const toSlack = { notification_type: 'slack' }
+  const first = await once(toSlack)
+  const repeated = await once(toSlack)
+  expect(first.status).toBe(201)
+  expect(repeated.body).toStrictEqual(first.body)
+  expect(repeated.headers.get('idempotency-replayed')).toBe('true')
+  expect((await once({ ...toSlack, name: 'other' })).status).toBe(409)
+  expect((await query.request(`/api/v1/alerts?site_id=${site_id}`)).body.data).toMatchObject({ total: 3 })
+})
+
 test('a secret of the caller is never returned, and Postgres holds neither it nor the URL in plain text', async () => {
   const config = { url: 'https://127.0.0.1/T00/B00/token-of-slack', secret: 'the secret of the caller' }
   const made = await create({ site_id: 'sealed', notification_config: config })

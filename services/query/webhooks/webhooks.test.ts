@@ -71,6 +71,23 @@ describe('POST /api/v1/webhooks', () => {
     for (const hidden of [secret, url]) expect(stored).not.toContain(hidden)
   })
 
+  test('is made once for an Idempotency-Key, unless its answer holds a generated secret, which is not stored', async () => {
+    const once = (body: object) =>
+      query.request(path(), { method: 'POST', body, headers: { 'Idempotency-Key': 'deploy-7' } })
+    const generated = [await once(good), await once(good)].map(({ body }) => body.data as NewWebhookResource)
+    expect(generated[0]?.webhook_id).not.toBe(generated[1]?.webhook_id)
+    expect(generated[0]?.secret).not.toBe(generated[1]?.secret)
+
+    const sent = { ...good, secret: 'x' }
+    const first = await once(sent)
+    const repeated = await once(sent)
+    expect(first.status).toBe(201)
+    expect(repeated.body).toStrictEqual(first.body)
+    expect(repeated.headers.get('idempotency-replayed')).toBe('true')
+    expect((await once({ ...sent, active: false })).status).toBe(409)
+    expect(await query.postgres.db.selectFrom('endpoints').select('endpoint_id').execute()).toHaveLength(3)
+  })
+
   test('takes all fields, and does not repeat a secret that was sent', async () => {
     const sent = { active: false, summary_interval: '1h', events: ['event_summary', 'webhook.test'] }
     const made = await create({ ...sent, secret: 'x' })
