@@ -3,7 +3,7 @@ import express, { type NextFunction, type Request, type Response } from 'express
 import { invalidFormat, notFound } from '@sluice/runtime/errors'
 import type { ClientReader } from './client-address.ts'
 import { type Dispatch, requestIdOf } from './dispatch.ts'
-import { preflightHeaders, type SharingRule, sharingRuleOf } from './headers.ts'
+import { type CorsRule, corsRuleOf,preflightHeaders } from './headers.ts'
 import { MethodNotAllowedError } from './method-not-allowed.ts'
 import type { Client, Route } from './route.ts'
 
@@ -55,7 +55,7 @@ function createApp(
   pages: readonly Page[],
   { dispatch, clients, corsOrigins }: AppDeps,
 ): express.Express {
-  const sharing = (path: string): SharingRule => sharingRuleOf(routes, path)
+  const corsRule = (path: string): CorsRule => corsRuleOf(routes, path)
   const app = express()
   app.disable('x-powered-by')
   app.disable('etag')
@@ -83,12 +83,12 @@ function createApp(
           response.writeHead(204, { ...preflight, 'X-Request-Id': requestIdOf(request) }).end()
           return
         }
-        dispatch.fail(new MethodNotAllowedError(allowedMethods(byMethod)), sharing(path), request, response)
+        dispatch.fail(new MethodNotAllowedError(allowedMethods(byMethod)), corsRule(path), request, response)
         return
       }
       if (Object.values(request.params).some((part) => part.includes('\0'))) {
         // No id contains NUL, and Postgres rejects statements with NUL in a parameter.
-        dispatch.fail(notFound(), sharing(path), request, response)
+        dispatch.fail(notFound(), corsRule(path), request, response)
         return
       }
       return dispatch.route(route, request.params, request, response)
@@ -96,13 +96,13 @@ function createApp(
   }
 
   app.use((request: Request, response: Response) => {
-    dispatch.fail(notFound(), sharing(request.path), request, response)
+    dispatch.fail(notFound(), corsRule(request.path), request, response)
   })
   // Express recognises an error handler by its four parameters. It is called for paths that Express can't decode.
   app.use((error: unknown, request: Request, response: Response, _next: NextFunction) => {
     dispatch.fail(
       error instanceof URIError ? invalidFormat('path is not valid percent-encoding') : error,
-      sharing(request.path),
+      corsRule(request.path),
       request,
       response,
     )

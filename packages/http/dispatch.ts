@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Access } from '@sluice/access/access'
-import type { Credential, Session } from '@sluice/access/credential'
 import { statusOf } from '@sluice/api/error-status'
 import { limitClasses } from '@sluice/contracts/rate-limits'
 import { AppError, invalidFormat } from '@sluice/runtime/errors'
@@ -10,16 +9,17 @@ import { Counter, Histogram, type Metrics } from '@sluice/runtime/metrics'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { activeTraceId, causesOf, describeSpan, isTracing, traced } from '@sluice/runtime/tracing'
 import type { Admission } from './admission.ts'
+import { AdmittedRequest, noBytes } from './admitted-request.ts'
 import { releaseRequest, reserveAnswer, reserveDownload } from './answer-memory.ts'
 import { readWriteKey } from './authenticate.ts'
 import type { ClientReader } from './client-address.ts'
 import { sendErrorPage, wantsPage } from './error-page.ts'
-import { crossOriginHeaders, type Headers, rateLimitHeaders, type SharingRule, transportHeaders } from './headers.ts'
+import { corsHeaders, type CorsRule, type Headers, rateLimitHeaders, transportHeaders } from './headers.ts'
 import { withIdempotency } from './idempotency.ts'
-import { answerText, renderError, sendAnswer } from './render.ts'
 import { checksOf, type RequestContext } from './request-checks.ts'
-import type { ApiRequest, Client, HandlerResult, Route, RouteRule } from './route.ts'
+import type { ApiRequest, HandlerResult, Route, RouteRule } from './route.ts'
 import { sendFile } from './send-file.ts'
+import { isServerError, responseText, sendError, sendResponse } from './send-response.ts'
 import type { WorkQueue } from './work-queue.ts'
 
 export interface DispatchDeps {
@@ -46,10 +46,9 @@ export interface Dispatch {
   ): Promise<void>
   /**
    * Sends the error of a request without a handler: unknown routes, wrong methods, unreadable paths; as a page when a
-   * browser opens the address. `sharing`: the rule of its path, without which pages of other origins could not read the
-   * error; undefined for a page.
+   * browser opens the address. `corsRule` decides which origins may read the error; undefined for a page.
    */
-  fail(error: unknown, sharing: SharingRule | undefined, request: IncomingMessage, response: ServerResponse): void
+  fail(error: unknown, corsRule: CorsRule | undefined, request: IncomingMessage, response: ServerResponse): void
 }
 
 /** Independent of Express: only the request and the response of node:http are needed. */
@@ -144,18 +143,19 @@ export function createDispatch({
   function headersOf({ request, route, rate }: RequestContext, requestId: string): Headers {
     return {
       'X-Request-Id': requestId,
-      ...crossOriginHeaders(route, corsOrigins, request),
+      ...corsHeaders(route, corsOrigins, request),
       ...transportHeaders(clients.read(request)),
       ...(rate && rateLimitHeaders(rate, route)),
     }
   }
 
   const dispatch: Dispatch = {
-    fail: (error, sharing, request, response) => {
+    fail: (error, corsRule, request, response) => {
       const { fields, requestId } = observe({ path: '' }, request, response)
-      const headers = { 'X-Request-Id': requestId, ...(sharing && crossOriginHeaders(sharing, corsOrigins, request)) }
+      const headers = { 'X-Request-Id': requestId, ...(corsRule && corsHeaders(corsRule, corsOrigins, request)) }
       const isSent = wantsPage(request) && sendErrorPage(response, headers, error)
-      logFailure(fields, error, isSent ? undefined : renderError(response, headers, error, clock.now()))
+      if (!isSent) sendError(response, headers, error, clock.now())
+      logFailure(fields, error, !isSent && isServerError(error))
     },
     route: async (route, params, request, response) => {
       const { requestId, fields } = observe(route, request, response)
@@ -194,11 +194,11 @@ export function createDispatch({
           reserveDownload(context, response)
           await sendFile(request, response, headersOf(context, requestId), answer.file)
         } else {
-          const text = answerText(answer, clock.now())
+          const text = responseText(answer, clock.now())
           // The answer to a write is sent also when no memory is left for it: events would be sent again after a
           // refusal, and the secret of a new key would be lost.
           if (route.limit === 'queries') reserveAnswer(context, response, text)
-          sendAnswer(response, headersOf(context, requestId), answer, text)
+          sendResponse(response, headersOf(context, requestId), answer, text)
         }
       } catch (error) {
         if (context.credential) fields.key_id = context.credential.keyId
@@ -206,7 +206,8 @@ export function createDispatch({
           if (error.code === 'rate_limited') rateLimited.inc({ class: route.limit ?? 'none' })
           await adjustCharge(route, context, error)
         }
-        logFailure(fields, error, renderError(response, headersOf(context, requestId), error, clock.now()))
+        logFailure(fields, error, response.headersSent || isServerError(error))
+        sendError(response, headersOf(context, requestId), error, clock.now())
       } finally {
         releaseRequest(context, response)
       }
@@ -230,85 +231,6 @@ function tracedRoute(dispatch: Dispatch): Dispatch['route'] {
 }
 
 /**
- * The request of a handler, after the checks. A class because of its accessors: in an object literal they would make
- * each object a dictionary and let the whole request outlive the young generation, which alone was half of the
- * gateway's garbage collection (docs/benchmarks.md).
- */
-class AdmittedRequest implements Omit<ApiRequest, 'credential'> {
-  readonly requestId: string
-  readonly receivedAt: number
-  /** Undefined for public routes, whose handlers have no such field. */
-  readonly credential: Credential | undefined
-  readonly session: Session | undefined
-  readonly params: Readonly<Record<string, string>>
-  readonly query: ApiRequest['query']
-  readonly body: ApiRequest['body']
-  readonly log: ApiRequest['log']
-  readonly #context: RequestContext
-  readonly #response: ServerResponse
-  #abort: AbortController | undefined
-
-  constructor(context: RequestContext, { requestId, receivedAt, params, response, fields }: RequestScope) {
-    const { credential, session, query, body } = context
-    this.requestId = requestId
-    this.receivedAt = receivedAt
-    this.credential = credential
-    this.session = session
-    this.params = params
-    this.query = plainQuery(query)
-    this.body = body
-    this.#context = context
-    this.log = (more) => Object.assign(fields, more)
-    this.#response = response
-  }
-
-  get client(): Client {
-    return this.#context.clients.read(this.#context.request)
-  }
-
-  get accept(): string {
-    return this.#context.request.headers.accept ?? ''
-  }
-
-  get incoming(): IncomingMessage {
-    return this.#context.request
-  }
-
-  consume(cost: number): void | Promise<void> {
-    return this.#context.rate?.consume(cost)
-  }
-
-  releaseBody(): void {
-    const context = this.#context
-    context.body.bytes = noBytes
-    if (context.quota) context.admission.release(context.quota, context.reservedBodyBytes)
-    context.reservedBodyBytes = 0
-  }
-
-  /** Created when a handler first reads it: most handlers don't, and it is not cheap. */
-  get signal(): AbortSignal {
-    if (this.#abort) return this.#abort.signal
-    const abort = new AbortController()
-    this.#abort = abort
-    const response = this.#response
-    if (response.closed) abort.abort()
-    response.once('close', () => {
-      if (!response.writableFinished) abort.abort()
-    })
-    return abort.signal
-  }
-}
-
-interface RequestScope {
-  requestId: string
-  receivedAt: number
-  params: Readonly<Record<string, string>>
-  response: ServerResponse
-  /** Fields of the log line of the request. */
-  fields: Record<string, unknown>
-}
-
-/**
  * Adjusts the cost of a failed request (docs/http-interface.md#rate-limits): one that is refused with 429 or 413 costs
  * nothing, also when another limit than that of requests refuses it, such as that of new sites. If the cost depends on
  * the body, an unreadable body costs 1, also when its events were counted before, and another failure at least 1.
@@ -321,15 +243,15 @@ async function adjustCharge(route: Route, { rate }: RequestContext, error: AppEr
 }
 
 /**
- * Adds an error to the log line. `serverError`: the error to log with its stack, if any. A retryable error is logged by
- * its message only, which names the reason: a stack would cost more than the request.
+ * Adds an error to the log line. A retryable error is logged by its message only, which names the reason: a stack would
+ * cost more than the request.
  */
-function logFailure(fields: Record<string, unknown>, error: unknown, serverError: unknown): void {
+function logFailure(fields: Record<string, unknown>, error: unknown, isLoggedWithStack: boolean): void {
   if (error instanceof AppError) {
     fields.error = error.internal
     if (error.retryable) return
   }
-  if (serverError !== undefined) fields.err = serverError
+  if (isLoggedWithStack) fields.err = error
 }
 
 /**
@@ -364,9 +286,7 @@ function memoizeByLabels<Labels extends (string | number)[], Child>(
   }
 }
 
-const noBytes = Buffer.alloc(0)
 const noQuery = new URLSearchParams()
-const emptyQuery: Readonly<Record<string, string>> = Object.freeze(Object.create(null) as Record<string, string>)
 
 function queryOf(url: string): URLSearchParams {
   const mark = url.indexOf('?')
@@ -382,19 +302,4 @@ function requireReadableQuery(url: string): void {
   } catch {
     throw invalidFormat('query is not valid percent-encoding')
   }
-}
-
-/** Without `api_key`; a null prototype, so that `__proto__` is a parameter like any other. */
-function plainQuery(query: URLSearchParams): ApiRequest['query'] {
-  if (query.size === 0) return emptyQuery
-  const plain = Object.create(null) as Record<string, string | string[]>
-  // One pass: `getAll` for each name would take a time that grows with the square of their number.
-  for (const [name, value] of query) {
-    if (name === 'api_key') continue
-    const held = plain[name]
-    if (held === undefined) plain[name] = value
-    else if (typeof held === 'string') plain[name] = [held, value]
-    else held.push(value)
-  }
-  return plain
 }

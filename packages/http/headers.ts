@@ -19,20 +19,20 @@ const anyOrigin: Headers = { 'Access-Control-Allow-Origin': '*', 'Access-Control
 const none: Headers = {}
 
 /** The field of a route that decides which pages of other origins may read its responses. */
-export interface SharingRule {
+export interface CorsRule {
   anyOrigin?: boolean | undefined
 }
 
 /** The rule for a path without a route: that of the route which it lies below, e.g. `/collect` for `/collect/x`. */
-export function sharingRuleOf(routes: readonly RouteRule[], path: string): SharingRule {
+export function corsRuleOf(routes: readonly RouteRule[], path: string): CorsRule {
   return {
     anyOrigin: routes.some((route) => route.anyOrigin && (path === route.path || path.startsWith(`${route.path}/`))),
   }
 }
 
 /** Headers that let pages read the response: any page without cookies (`anyOrigin`), or pages of configured origins. */
-export function crossOriginHeaders(
-  { anyOrigin: allowsAnyOrigin }: SharingRule,
+export function corsHeaders(
+  { anyOrigin: allowsAnyOrigin }: CorsRule,
   origins: ReadonlySet<string>,
   { headers: { origin } }: IncomingMessage,
 ): Headers {
@@ -52,7 +52,7 @@ export function preflightHeaders(
   // Every path that takes GET takes HEAD.
   const route = routes.find((each) => each.method === (method === 'HEAD' ? 'GET' : method))
   if (origin === undefined || route === undefined) return undefined
-  const headers = crossOriginHeaders(route, origins, request)
+  const headers = corsHeaders(route, origins, request)
   if (headers['Access-Control-Allow-Origin'] === undefined) return undefined
   return {
     ...headers,

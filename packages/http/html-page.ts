@@ -2,8 +2,8 @@ import type { Page } from './app.ts'
 import type { Client } from './route.ts'
 import { type HtmlPage, renderHtml } from './send-html.ts'
 
-/** Stands in the body of a page for the address of the request. */
-export const originMark = '\0'
+/** Placeholder in the body of a page for the origin of the request. */
+export const originPlaceholder = '\0'
 
 /**
  * Creates a page. Every request is sent the same bytes, but for its address: a client that does not read them holds no
@@ -11,7 +11,7 @@ export const originMark = '\0'
  */
 export function htmlPage(path: string, page: HtmlPage): Page {
   const { text, headers } = renderHtml(page)
-  const fixedParts = text.split(originMark).map((part) => Buffer.from(part))
+  const fixedParts = text.split(originPlaceholder).map((part) => Buffer.from(part))
   return {
     path,
     handle: (_request, response, client) => {

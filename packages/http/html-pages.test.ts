@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { connectRaw, keysInMemory, startTestService, type TestService } from '../../tests/support/test-service.ts'
-import { htmlPage, originMark } from './html-page.ts'
+import { htmlPage, originPlaceholder } from './html-page.ts'
 import { pageOnDemand } from './page-on-demand.ts'
 import type { Route } from './route.ts'
 import { servicePage } from './service-page.ts'
@@ -23,7 +23,7 @@ beforeAll(async () => {
   const pages = [
     servicePage('gateway', 'It takes events.'),
     // More than the system's buffers of a connection take.
-    htmlPage('/large', { title: 'Large', style: '', body: `curl ${originMark}/${'x'.repeat(largeBytes)}` }),
+    htmlPage('/large', { title: 'Large', style: '', body: `curl ${originPlaceholder}/${'x'.repeat(largeBytes)}` }),
     pageOnDemand('/on-demand', () => {
       builtOnDemand += 1
       return htmlPage('/on-demand', { title: 'On demand', style: '', body: 'built' })

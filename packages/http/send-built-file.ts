@@ -11,7 +11,7 @@ export function sendBuiltFile(
   const coding = chooseCoding(headers['accept-encoding'])
   const etag = `"${hash}-${coding}"`
   const common = { ...cacheHeaders, ETag: etag, Vary: 'Accept-Encoding' }
-  if (isKnown(etag, headers['if-none-match'])) {
+  if (matchesEtag(etag, headers['if-none-match'])) {
     response.writeHead(304, common).end()
     return
   }
@@ -30,7 +30,7 @@ export function sendBuiltFile(
  * Whether `If-None-Match` names the tag; weakly, as RFC 9110 section 13.1.2 requires: proxies that compress weaken
  * tags.
  */
-export function isKnown(etag: string, ifNoneMatch = ''): boolean {
+export function matchesEtag(etag: string, ifNoneMatch = ''): boolean {
   const tags = ifNoneMatch.split(',').map((tag) => tag.trim().replace(/^W\//, ''))
   return tags.includes(etag) || tags.includes('*')
 }

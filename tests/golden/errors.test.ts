@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import { test } from '@jest/globals'
 import { MethodNotAllowedError } from '@sluice/http/method-not-allowed'
-import { renderError } from '@sluice/http/render'
+import { isServerError, sendError } from '@sluice/http/send-response'
 import {
   AppError,
   conflict,
@@ -57,13 +57,8 @@ test('errors have the status, headers and body of the golden file', () => {
       writeHead: (status: number, headers: object) => lines.push(`${status} ${lineJson(headers)}`),
       end: (body: string) => lines.push(body.replace(/"timestamp":\d+/, '"timestamp":<now>')),
     }
-    const loggedError = renderError(
-      response as unknown as ServerResponse,
-      { 'X-Request-Id': 'golden' },
-      error,
-      Date.now(),
-    )
-    const loggedText = loggedError === error ? 'the error itself' : String(loggedError)
+    sendError(response as unknown as ServerResponse, { 'X-Request-Id': 'golden' }, error, Date.now())
+    const loggedText = isServerError(error) ? 'the error itself' : 'undefined'
     return { heading, text: [...lines, `logged: ${loggedText}`, `for operators: ${internalMessage(error)}`].join('\n') }
   })
   expectGolden('http/errors.txt', joinBlocks(blocks))

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { OpenApiDocument } from '@sluice/api/openapi/types'
 import type { Page } from '@sluice/http/app'
-import { isKnown } from '@sluice/http/send-built-file'
+import { matchesEtag } from '@sluice/http/send-built-file'
 
 /** `/openapi.json`: serves the document without the envelope of other responses, to pages of any origin. */
 export function openApiPage(document: OpenApiDocument): Page {
@@ -14,7 +14,7 @@ export function openApiPage(document: OpenApiDocument): Page {
       response.setHeader('ETag', etag)
       response.setHeader('Cache-Control', 'no-cache')
       response.setHeader('Access-Control-Allow-Origin', '*')
-      if (isKnown(etag, headers['if-none-match'])) {
+      if (matchesEtag(etag, headers['if-none-match'])) {
         response.writeHead(304).end()
         return
       }

@@ -1,6 +1,6 @@
 import type { OpenApiDocument } from '@sluice/api/openapi/types'
 import type { Page } from '@sluice/http/app'
-import { htmlPage, originMark } from '@sluice/http/html-page'
+import { htmlPage, originPlaceholder } from '@sluice/http/html-page'
 import { fieldsTable, idOf } from './fields.ts'
 import { escape, prose } from './html.ts'
 import { type Entry, operationHtml } from './operation.ts'
@@ -40,7 +40,7 @@ ${objects.map(([name]) => `<li><a href="#${idOf(name)}">${name}</a></li>`).join(
 <p>${escape(info.title)} ${escape(info.version)}. For programs: <a href="/openapi.json">openapi.json</a> (OpenAPI 3.1).</p>
 ${prose(info.description)}
 <p>The examples below take the address and the key from the shell:</p>
-<pre><code>export SLUICE_URL=${originMark}
+<pre><code>export SLUICE_URL=${originPlaceholder}
 export SLUICE_KEY=svc_prod_…</code></pre>
 ${sections
   .map(

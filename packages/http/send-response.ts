@@ -11,12 +11,12 @@ import type { HandlerResult } from './route.ts'
  * A successful response in its envelope: `{success: true, timestamp, data?}`. `now`: the timestamp (Unix ms), unless
  * the answer has one of its own.
  */
-export function answerText({ data, timestamp }: HandlerResult & { timestamp?: number }, now: number): string {
+export function responseText({ data, timestamp }: HandlerResult & { timestamp?: number }, now: number): string {
   return JSON.stringify({ success: true, timestamp: timestamp ?? now, data })
 }
 
 /** Sends a successful response. `common`: the headers that every response to the request has. */
-export function sendAnswer(
+export function sendResponse(
   response: ServerResponse,
   common: Headers,
   { status, headers }: HandlerResult,
@@ -27,17 +27,16 @@ export function sendAnswer(
 
 /**
  * Sends an error in its envelope: `{success: false, error, timestamp, data?}`. An error that is not an AppError becomes
- * a 500 without details. Returns the error that must be logged with its cause, i.e. a server error; undefined for an
- * error of the client.
- * A response that has begun can't become an error any more: its connection is closed.
+ * a 500 without details. `common`: the headers that every response to the request has; `now`: Unix ms. A response that has
+ * begun can't become an error any more: its connection is closed.
  */
-export function renderError(response: ServerResponse, common: Headers, error: unknown, now: number): unknown {
+export function sendError(response: ServerResponse, common: Headers, error: unknown, now: number): void {
   const known =
     error instanceof AppError ? error : new AppError('internal', { message: 'Internal server error', cause: error })
   const status = statusOf[known.code]
   if (response.headersSent) {
     response.destroy()
-    return error
+    return
   }
   const allow = known instanceof MethodNotAllowedError ? { Allow: known.allow } : {}
   const range = known instanceof RangeNotSatisfiableError ? { 'Content-Range': known.contentRange } : {}
@@ -49,7 +48,11 @@ export function renderError(response: ServerResponse, common: Headers, error: un
     data: known.data,
   })
   send(response, status, { ...common, ...allow, ...range, ...retryAfter }, text)
-  return status >= 500 ? error : undefined
+}
+
+/** Whether the service is to blame for an error: its status is 5xx, or it is no AppError. */
+export function isServerError(error: unknown): boolean {
+  return !(error instanceof AppError) || statusOf[error.code] >= 500
 }
 
 function send(response: ServerResponse, status: number, headers: Readonly<Record<string, string>>, text: string): void {
