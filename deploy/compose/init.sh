@@ -26,7 +26,7 @@ keep() {
   echo "secrets/$1 is written"
 }
 
-# A password is drawn once; every file that holds it is made from the first.
+# A password is generated once; every file that holds it is made from the first.
 keep postgres-password "$(draw)"
 keep postgres-url "postgres://sluice:$(cat secrets/postgres-password)@postgres:5432/sluice"
 

@@ -85,7 +85,7 @@ export const operations = {
     method: 'POST',
     path: '/api/v1/stats/batch',
     section: 'Statistics',
-    summary: 'Answers up to 20 questions at once; one that fails does not keep the others from their answers.',
+    summary: 'Answers up to 20 queries at once; one that fails does not keep the others from their answers.',
     scope: 'stats:read',
     limit: 'queries',
     cost: 'body',

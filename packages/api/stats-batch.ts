@@ -5,9 +5,9 @@ import { filterOrText } from './conditions.ts'
 import { statsQuery, statsResult } from './stats.ts'
 
 const queries = boundedArray().min(1).max(batchQueriesMax).required().messages({
-  'array.base': 'must be a list of questions',
-  'array.min': 'must contain at least {{#limit}} question',
-  'array.max': 'must contain at most {{#limit}} questions',
+  'array.base': 'must be a list of queries',
+  'array.min': 'must contain at least {{#limit}} query',
+  'array.max': 'must contain at most {{#limit}} queries',
 })
 
 /** The body of POST /api/v1/stats/batch. Each query is validated by itself, with `batchQuery`. */
@@ -34,8 +34,8 @@ export const statsBatchResult = joi.object<StatsBatchResult>({
       joi.object({
         success: joi.boolean().required(),
         data: statsResult,
-        status: joi.number().integer().description('The HTTP status that the question alone would be refused with.'),
-        error: joi.string().description('In the words that the question alone would be refused with.'),
+        status: joi.number().integer().description('The HTTP status that the query alone would be refused with.'),
+        error: joi.string().description('In the words that the query alone would be refused with.'),
       }),
     )
     .required(),

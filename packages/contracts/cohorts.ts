@@ -30,7 +30,7 @@ export interface PreviewCohortBody extends Partial<CreateCohortBody> {
   environment?: Environment | 'all'
 }
 
-/** `data` of a preview. */
+/** `data` of POST /api/v1/cohorts/preview (docs/http-interface.md#cohort-preview). */
 export interface CohortPreview {
   /** Users that the cohort would have. */
   size: number
@@ -60,12 +60,4 @@ export interface CohortResource extends CohortSettings {
   site_id: string
   created_at: number
   updated_at: number
-}
-
-/** `data` of POST /api/v1/cohorts/preview (docs/http-interface.md#cohort-preview). */
-export interface CohortPreview {
-  /** Users that the criteria describe. */
-  size: number
-  /** Percent of the site's users with 2 decimals. */
-  share: number
 }

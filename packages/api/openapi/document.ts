@@ -204,7 +204,7 @@ function describeAccess(operation: Operation): string {
   const scopes = sufficientScopes(operation).map((each) => `\`${each.join('')}\``)
   const needs = scope === 'authenticated' ? 'Any credential will do.' : `Scope: ${scopes.join(' or ')}.`
   if (limit === undefined) return needs
-  const counts = cost === 'body' ? `Each ${limit === 'events' ? 'event' : 'question'} counts` : 'Counts'
+  const counts = cost === 'body' ? `Each ${limit === 'events' ? 'event' : 'query'} counts` : 'Counts'
   const limitText = defaultLimits[limit].toLocaleString('en')
   return `${needs} ${counts} against the limit of \`${limit}\`: ${limitText} in ${limitWindowSeconds} seconds, unless the key has its own.`
 }
