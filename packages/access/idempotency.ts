@@ -10,7 +10,7 @@ export interface IdempotencyStore {
    */
   claim(id: string, fingerprint: string, owner: string): Promise<ClaimResult>
   /** Stores the result for 24 hours. Does not replace a stored result. */
-  complete(id: string, fingerprint: string, answer: StoredResult): Promise<void>
+  complete(id: string, fingerprint: string, answer: StoredResponse): Promise<void>
   /** Ends the claim of an attempt that failed. Removes neither a stored result nor the claim of another attempt. */
   release(id: string, owner: string): Promise<void>
 }
@@ -19,10 +19,10 @@ export interface IdempotencyStore {
  * The outcome of a claim. `new`: the id was not claimed before; `running`: its request has no result yet; `other`: it
  * was used with another body; `answered`: its result is stored.
  */
-export type ClaimResult = { state: 'new' | 'running' | 'other' } | { state: 'answered'; answer: StoredResult }
+export type ClaimResult = { state: 'new' | 'running' | 'other' } | { state: 'answered'; answer: StoredResponse }
 
-/** The answer to a request, as it is repeated for the same idempotency key. */
-export interface StoredResult {
+/** The response to a request, as it is repeated for the same idempotency key. */
+export interface StoredResponse {
   status: number
   /** Plain JSON. */
   data?: unknown

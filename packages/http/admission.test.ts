@@ -184,7 +184,7 @@ test('answers that a key does not read hold half of their memory at most, until 
 
 test('the answer to a change, which may show a secret once, is sent however much is unread', async () => {
   const service = await startAnswers()
-  await askWithoutReading(service, serverLimits.answerBytesMax)
+  await askWithoutReading(service, serverLimits.responseBytesMax)
   const bytes = 2 * serverLimits.requestBytes
   expect((await askWithoutReading(service, bytes)).status).toBe(503)
   const changed = await fetch(`${service.url}/answer?bytes=${bytes}`, { method: 'POST', headers })
@@ -194,7 +194,7 @@ test('the answer to a change, which may show a secret once, is sent however much
 
 test('the largest answer is possible while no other is held', async () => {
   const service = await startAnswers()
-  const bytes = serverLimits.answerBytesMax + mebibyte
+  const bytes = serverLimits.responseBytesMax + mebibyte
   const { status, socket } = await askWithoutReading(service, bytes)
   expect(status).toBe(200)
   expect((await askWithoutReading(service, 2 * serverLimits.requestBytes)).status).toBe(503)

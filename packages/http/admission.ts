@@ -32,10 +32,10 @@ export interface Admission extends SharedMemory {
   /** True while no request of a further key fits, which may have half of the memory that is left. */
   isFull(): boolean
   /**
-   * Memory of answers that are not written out. It is apart from that of requests, so that clients which do not read
-   * their answers keep no request away.
+   * Memory of responses that are not written out. It is apart from that of requests, so that clients which do not read
+   * their responses keep no request away.
    */
-  readonly answers: SharedMemory
+  readonly responses: SharedMemory
 }
 
 /** Beyond this number, quotas without a reservation are removed. */
@@ -43,9 +43,9 @@ const quotasMax = 10_000
 
 /** An admission with the limits of `serverLimits`. */
 export function createAdmission(metrics: Metrics): Admission {
-  const { inFlightBytesMax, answerBytesMax, bodyKeyInFlightBytesMax, requestBytes } = serverLimits
+  const { inFlightBytesMax, responseBytesMax, bodyKeyInFlightBytesMax, requestBytes } = serverLimits
   const requests = sharedMemory(inFlightBytesMax, 'requests under way hold all the memory they may')
-  const answers = sharedMemory(answerBytesMax, 'answers that clients have not read hold all the memory they may')
+  const responses = sharedMemory(responseBytesMax, 'answers that clients have not read hold all the memory they may')
   new Gauge({
     name: 'sluice_http_in_flight_bytes',
     help: 'Memory that requests under way count for.',
@@ -59,14 +59,14 @@ export function createAdmission(metrics: Metrics): Admission {
     help: 'Memory of answers that clients have not read.',
     registers: [metrics],
     collect() {
-      this.set(answers.reservedTotal())
+      this.set(responses.reservedTotal())
     },
   })
   return {
     ...requests,
     bodyKeyQuota: { reservedBytes: 0, bytesMax: bodyKeyInFlightBytesMax },
     isFull: () => requestBytes > (inFlightBytesMax - requests.reservedTotal()) / 2,
-    answers,
+    responses,
   }
 }
 

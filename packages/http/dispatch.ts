@@ -10,7 +10,7 @@ import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { activeTraceId, causesOf, describeSpan, isTracing, traced } from '@sluice/runtime/tracing'
 import type { Admission } from './admission.ts'
 import { AdmittedRequest, noBytes } from './admitted-request.ts'
-import { releaseRequest, reserveAnswer, reserveDownload } from './answer-memory.ts'
+import { releaseRequest, reserveResponse, reserveDownload } from './response-memory.ts'
 import { readWriteKey } from './authenticate.ts'
 import type { ClientReader } from './client-address.ts'
 import { sendErrorPage, wantsPage } from './error-page.ts'
@@ -197,7 +197,7 @@ export function createDispatch({
           const text = responseText(answer, clock.now())
           // The answer to a write is sent also when no memory is left for it: events would be sent again after a
           // refusal, and the secret of a new key would be lost.
-          if (route.limit === 'queries') reserveAnswer(context, response, text)
+          if (route.limit === 'queries') reserveResponse(context, response, text)
           sendResponse(response, headersOf(context, requestId), answer, text)
         }
       } catch (error) {

@@ -1,7 +1,7 @@
 import { hash, randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { Credential } from '@sluice/access/credential'
-import type { IdempotencyStore, StoredResult } from '@sluice/access/idempotency'
+import type { IdempotencyStore, StoredResponse } from '@sluice/access/idempotency'
 import { conflict, invalidField } from '@sluice/runtime/errors'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import type { HandlerResult, Route } from './route.ts'
@@ -27,7 +27,7 @@ export async function withIdempotency(
     hasGeneratedSecret,
   }: { store: IdempotencyStore; hasGeneratedSecret: Route['hasGeneratedSecret'] | undefined },
   work: () => Promise<HandlerResult>,
-): Promise<HandlerResult & Partial<Pick<StoredResult, 'timestamp'>>> {
+): Promise<HandlerResult & Partial<Pick<StoredResponse, 'timestamp'>>> {
   const key = request.headers['idempotency-key']
   if (key === undefined) return work()
   if (typeof key !== 'string' || key === '' || key.length > keyLengthMax) {
@@ -46,7 +46,7 @@ export async function withIdempotency(
     case 'other':
       throw conflict('This Idempotency-Key was used with another body')
     case 'answered':
-      return { ...(earlier.answer as StoredResult & HandlerResult), headers: { 'Idempotency-Replayed': 'true' } }
+      return { ...(earlier.answer as StoredResponse & HandlerResult), headers: { 'Idempotency-Replayed': 'true' } }
     case 'new':
   }
   let answer: HandlerResult

@@ -32,7 +32,7 @@ export const serverLimits = {
   /** The part of that memory for requests whose key is in a body that has not been read yet. */
   bodyKeyInFlightBytesMax: 8 * 1024 * 1024,
   /** Memory of all answers that are not written out; 503 beyond it. */
-  answerBytesMax: 128 * 1024 * 1024,
+  responseBytesMax: 128 * 1024 * 1024,
   /** Memory that is reserved for a request besides its body: its objects and buffers, and an answer of that size. */
   requestBytes: 8 * 1024,
   /** Memory that is reserved for an upload: a chunk of the file in each buffer on its way, and the text fields. */

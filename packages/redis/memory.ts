@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import type { ClaimResult, IdempotencyStore, StoredResult } from '@sluice/access/idempotency'
+import type { ClaimResult, IdempotencyStore, StoredResponse } from '@sluice/access/idempotency'
 import type { Limiter } from '@sluice/access/limiter'
 import type { FoundSession, Sessions } from '@sluice/access/sessions'
 import type { SignInCodes } from '@sluice/access/sign-in-codes'
@@ -130,7 +130,7 @@ function memoryIdempotency({ claimMs, resultMs }: Times): IdempotencyStore {
     }
     if (claim.fingerprint !== fingerprint) return { state: 'other' }
     if (claim.answer === undefined) return { state: 'running' }
-    return { state: 'answered', answer: JSON.parse(claim.answer) as StoredResult }
+    return { state: 'answered', answer: JSON.parse(claim.answer) as StoredResponse }
   }
 
   return {

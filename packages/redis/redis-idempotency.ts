@@ -1,5 +1,5 @@
 import type { Result } from 'ioredis'
-import type { IdempotencyStore, StoredResult } from '@sluice/access/idempotency'
+import type { IdempotencyStore, StoredResponse } from '@sluice/access/idempotency'
 import type { Times } from './port.ts'
 import type { RedisConnection } from './redis-connection.ts'
 
@@ -49,7 +49,7 @@ export function redisIdempotency(connection: RedisConnection, { claimMs, resultM
   return {
     async claim(id, fingerprint, owner) {
       const [state, json] = await connection.run(() => client.claimRequest(redisKey(id), fingerprint, owner, claimMs))
-      return state === 'answered' ? { state, answer: JSON.parse(json) as StoredResult } : { state }
+      return state === 'answered' ? { state, answer: JSON.parse(json) as StoredResponse } : { state }
     },
     async complete(id, fingerprint, answer) {
       await connection.run(() => client.completeRequest(redisKey(id), fingerprint, JSON.stringify(answer), resultMs))

@@ -17,7 +17,7 @@ const defaultTimeouts: S3Timeouts = { connectMs: 3_000, idleMs: 10_000 }
 const attemptsMax = 3
 /**
  * Requests under way; further ones wait. A slow reader of a blob holds one, so that there are more than the downloads
- * that a service has memory for (512: `answerBytesMax` and `downloadBytes` of packages/http/server-limits.ts).
+ * that a service has memory for (512: `responseBytesMax` and `downloadBytes` of packages/http/server-limits.ts).
  */
 const socketsMax = 1_024
 

@@ -2,41 +2,41 @@ import type { ServerResponse } from 'node:http'
 import type { RequestContext } from './request-checks.ts'
 import { serverLimits } from './server-limits.ts'
 
-type AnswerContext = Pick<RequestContext, 'admission' | 'credential'>
+type ResponseContext = Pick<RequestContext, 'admission' | 'credential'>
 
 /**
- * Reserves the memory of an answer until it is written out or the client has disconnected. A small answer counts with
+ * Reserves the memory of a response until it is written out or the client has disconnected. A small response counts with
  * its request. Throws the 503 if it does not fit.
  */
-export function reserveAnswer(context: AnswerContext, response: ServerResponse, text: string): void {
+export function reserveResponse(context: ResponseContext, response: ServerResponse, text: string): void {
   const bytes = Buffer.byteLength(text)
   if (bytes <= serverLimits.requestBytes) return
-  // The largest answer, too, fits while no other is held: a key may hold half of the memory.
-  reserveUntilClosed(context, response, Math.min(bytes, serverLimits.answerBytesMax / 2))
+  // The largest response, too, fits while no other is held: a key may hold half of the memory.
+  reserveUntilClosed(context, response, Math.min(bytes, serverLimits.responseBytesMax / 2))
 }
 
 /**
  * Reserves the memory of a download until it ends or the client has disconnected. Throws the 503 if it does not fit.
  */
-export function reserveDownload(context: AnswerContext, response: ServerResponse): void {
+export function reserveDownload(context: ResponseContext, response: ServerResponse): void {
   reserveUntilClosed(context, response, serverLimits.downloadBytes)
 }
 
 function reserveUntilClosed(
-  { admission: { answers }, credential }: AnswerContext,
+  { admission: { responses }, credential }: ResponseContext,
   response: ServerResponse,
   reservedBytes: number,
 ): void {
   if (response.closed) return
-  const quota = answers.quotaOf(credential?.keyId)
-  const refusal = answers.reserve(quota, reservedBytes)
+  const quota = responses.quotaOf(credential?.keyId)
+  const refusal = responses.reserve(quota, reservedBytes)
   if (refusal) throw refusal
   response.once('close', () => {
-    answers.release(quota, reservedBytes)
+    responses.release(quota, reservedBytes)
   })
 }
 
-/** Releases the memory of a request: that of its body at once, the rest when its answer is written out. */
+/** Releases the memory of a request: that of its body at once, the rest when its response is written out. */
 export function releaseRequest(
   {
     admission,
@@ -47,7 +47,7 @@ export function releaseRequest(
   response: ServerResponse,
 ): void {
   if (!quota) return
-  // Mostly the system has taken the whole answer.
+  // Mostly the system has taken the whole response.
   if (response.writableLength === 0 || response.closed) {
     admission.release(quota, reservedBytes + reservedBodyBytes)
     return
