@@ -1,4 +1,4 @@
-import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
+import { type ReadableSites, requireReadableSite } from '@sluice/access/require-readable-site'
 import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
@@ -14,7 +14,7 @@ export function listAlertsRoute({
   return handle(operations.listAlerts, async ({ query, credential, signal, log }) => {
     const { site_id: siteId, ...page } = query
     log({ site_id: siteId })
-    await readableSite(sites, { credential, signal }, siteId)
+    await requireReadableSite(sites, { credential, signal }, siteId)
     const { rules, total } = await alertRules.list(siteId, page)
     return { alerts: rules.map((rule) => toAlertResource(rule, secrets)), total, ...page }
   })

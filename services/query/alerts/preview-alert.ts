@@ -1,4 +1,4 @@
-import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
+import { type ReadableSites, requireReadableSite } from '@sluice/access/require-readable-site'
 import { operations } from '@sluice/api/operations'
 import { previewOf } from '@sluice/contracts/alert-preview'
 import { alertDefaults, alertLimits } from '@sluice/contracts/alerts'
@@ -39,10 +39,10 @@ export function previewAlertRoute({
     const { site_id: siteId, condition, environment = credential.environment } = body
     log({ site_id: siteId, metric: condition.metric })
     requireFittingCondition(condition)
-    const { conversion_event: conversionEvent } = await readableSite(sites, { credential, signal }, siteId)
+    const site = await requireReadableSite(sites, { credential, signal }, siteId)
 
     const trigger = triggerOf({ ...alertDefaults, ...body })
-    const spec = alertSpecOf(condition, { siteId, environment }, conversionEvent)
+    const spec = alertSpecOf(condition, { siteId, environment }, site.settings.conversion_event)
     const completeUntilMs = completeUntil(receivedAt - previewMs - readsBeforeMs(spec))
     // The workers judge no minute before its end is complete either; 0 is not known, before any writer has reported.
     const until = completeUntilMs === 0 ? receivedAt : Math.min(receivedAt, completeUntilMs)

@@ -3,6 +3,7 @@ import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { notFound } from '@sluice/runtime/errors'
 import type { AlertDeps } from './alert-deps.ts'
+import { requireVisibleAlertRule } from './require-visible-alert-rule.ts'
 
 /**
  * POST /api/v1/alerts/:rule_id/test: hands a notification to the workers, as if the rule fired with its last value.
@@ -11,8 +12,8 @@ import type { AlertDeps } from './alert-deps.ts'
 export function testAlertRoute({ alertRules, clock }: Pick<AlertDeps, 'alertRules' | 'clock'>): Route {
   return handle(operations.testAlert, async ({ params: { rule_id: ruleId }, credential, log }) => {
     log({ rule_id: ruleId })
-    const rule = await alertRules.find(ruleId, credential.siteIds)
-    if (!rule || !(await alertRules.queueTest(rule, clock.now()))) throw notFound('Alert rule')
+    const rule = await requireVisibleAlertRule(alertRules, ruleId, credential)
+    if (!(await alertRules.queueTest(rule, clock.now()))) throw notFound('Alert rule')
     return { rule_id: ruleId, notification_type: rule.notificationType }
   })
 }

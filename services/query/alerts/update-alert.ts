@@ -12,6 +12,7 @@ import type { AlertDeps } from './alert-deps.ts'
 import { configOf, toAlertResource } from './alert-resource.ts'
 import { sealAlertTarget } from './alert-target.ts'
 import { requireFittingCondition, requireFittingConfig } from './require-fitting-fields.ts'
+import { requireVisibleAlertRule } from './require-visible-alert-rule.ts'
 
 /**
  * PUT /api/v1/alerts/:rule_id: fields left out keep their value. Throws 404 for a missing or hidden rule, 409 when
@@ -22,8 +23,7 @@ export function updateAlertRoute(deps: AlertDeps): Route {
   return handle(operations.updateAlert, async ({ params, body, credential, log }) => {
     const { rule_id: ruleId } = params
     log({ rule_id: ruleId })
-    const found = await alertRules.find(ruleId, credential.siteIds)
-    if (!found) throw notFound('Alert rule')
+    const found = await requireVisibleAlertRule(alertRules, ruleId, credential)
     requireOwnSite(body.site_id, found.siteId)
     const settings = changedSettings(found.settings, body)
     requireFittingCondition(settings.condition)

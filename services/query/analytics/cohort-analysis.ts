@@ -1,4 +1,4 @@
-import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
+import { type ReadableSites, requireReadableSite } from '@sluice/access/require-readable-site'
 import { operations } from '@sluice/api/operations'
 import { analyseCohort } from '@sluice/event-store/cohorts/analyse-cohort'
 import type { Route } from '@sluice/http/route'
@@ -27,7 +27,7 @@ export function cohortAnalysisRoute({
     const { query, credential, receivedAt, log } = request
     const { site_id: siteId, cohort_id: cohortId, weeks, environment = credential.environment } = query
     log({ site_id: siteId, cohort_id: cohortId, weeks })
-    await readableSite(sites, { credential, signal }, siteId)
+    await requireReadableSite(sites, { credential, signal }, siteId)
     const cohort = await cohorts.find(cohortId, [siteId])
     if (!cohort) throw notFound('Cohort')
 

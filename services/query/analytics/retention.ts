@@ -1,4 +1,4 @@
-import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
+import { type ReadableSites, requireReadableSite } from '@sluice/access/require-readable-site'
 import { operations } from '@sluice/api/operations'
 import { timeZoneId } from '@sluice/event-store/calendar'
 import { analyseRetention } from '@sluice/event-store/retention/analyse-retention'
@@ -30,12 +30,12 @@ export function retentionRoute({
     const { site_id: siteId, weeks, cohort_id: cohortId, return_event: returnEvent, mode, of } = query
     const { end_date: now = receivedAt, environment = credential.environment } = query
     log({ site_id: siteId, weeks })
-    const site = await readableSite(sites, { credential, signal }, siteId)
+    const site = await requireReadableSite(sites, { credential, signal }, siteId)
     const cohort = cohortId === undefined ? undefined : await cohorts.find(cohortId, [siteId])
     if (cohortId !== undefined && !cohort) throw notFound('Cohort')
 
     const criteria = cohort?.settings.criteria
-    const timeZone = timeZoneId(query.timezone ?? site.timezone)
+    const timeZone = timeZoneId(query.timezone ?? site.settings.timezone)
     const completeUntilMs = completeUntil()
     const spec = {
       siteId,

@@ -1,4 +1,4 @@
-import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
+import { type ReadableSites, requireReadableSite } from '@sluice/access/require-readable-site'
 import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
@@ -16,7 +16,7 @@ export function listCohortsRoute({
   return handle(operations.listCohorts, async ({ query, credential, signal, log }) => {
     const { site_id: siteId, ...page } = query
     log({ site_id: siteId })
-    await readableSite(sites, { credential, signal }, siteId)
+    await requireReadableSite(sites, { credential, signal }, siteId)
     const { cohorts: records, total } = await cohorts.list(siteId, page)
     return { cohorts: records.map(toCohortResource), total, ...page }
   })

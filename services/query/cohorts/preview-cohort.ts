@@ -1,4 +1,4 @@
-import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
+import { type ReadableSites, requireReadableSite } from '@sluice/access/require-readable-site'
 import { operations } from '@sluice/api/operations'
 import { measureCohort } from '@sluice/event-store/cohorts/measure-cohort'
 import type { Route } from '@sluice/http/route'
@@ -22,7 +22,7 @@ export function previewCohortRoute({
     const { body, credential, receivedAt, log } = request
     const { site_id: siteId, criteria, environment = credential.environment } = body
     log({ site_id: siteId })
-    await readableSite(sites, { credential, signal }, siteId)
+    await requireReadableSite(sites, { credential, signal }, siteId)
 
     const completeUntilMs = completeUntil()
     const spec = { siteId, environment, now: receivedAt, criteria }

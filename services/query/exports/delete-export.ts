@@ -5,7 +5,7 @@ import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import type { ExportStore } from '@sluice/postgres/exports'
 import { internalMessage, notFound } from '@sluice/runtime/errors'
-import { visibleExport } from './visible-export.ts'
+import { requireVisibleExport } from './require-visible-export.ts'
 
 /**
  * DELETE /api/v1/exports/:export_id: deletes an export, or a schedule with its runs, and the files. A worker that is
@@ -20,7 +20,7 @@ export function deleteExportRoute({
 }): Route {
   return handle(operations.deleteExport, async ({ params: { export_id: exportId }, credential, log }) => {
     log({ export_id: exportId })
-    await visibleExport(exports, exportId, credential)
+    await requireVisibleExport(exports, exportId, credential)
     const files = await exports.delete(exportId, credential.siteIds)
     if (!files) throw notFound('Export')
     // The export is deleted, whether its file can be removed now or not: the workers remove what nothing names.

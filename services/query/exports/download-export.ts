@@ -7,7 +7,7 @@ import type { FileResult, Route } from '@sluice/http/route'
 import type { ExportRecord } from '@sluice/postgres/export-records'
 import type { ExportStore } from '@sluice/postgres/exports'
 import { AppError, conflict } from '@sluice/runtime/errors'
-import { visibleExport } from './visible-export.ts'
+import { requireVisibleExport } from './require-visible-export.ts'
 
 /** Small exports take a few seconds, and asking costs little. */
 const retryAfterSeconds = 5
@@ -27,7 +27,7 @@ export function downloadExportRoute({
   return handle(operations.downloadExport, async ({ params, credential, receivedAt, log }) => {
     const { export_id: exportId } = params
     log({ export_id: exportId })
-    const found = await visibleExport(exports, exportId, credential)
+    const found = await requireVisibleExport(exports, exportId, credential)
     if (!found.scheduled) return fileOf(found, blobs, receivedAt)
     const run = await exports.latestCompletedRun(exportId)
     // The run that was completed when the schedule was read has expired since, or was withdrawn or deleted.

@@ -4,7 +4,7 @@ import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import type { ExportRecord } from '@sluice/postgres/export-records'
 import type { ExportStore } from '@sluice/postgres/exports'
-import { visibleExport } from './visible-export.ts'
+import { requireVisibleExport } from './require-visible-export.ts'
 
 /**
  * GET /api/v1/exports/:export_id/runs: the runs of a schedule, newest first; an export without one has none. Throws 404
@@ -14,7 +14,7 @@ export function listExportRunsRoute({ exports }: { exports: Pick<ExportStore, 'f
   return handle(operations.listExportRuns, async ({ params, query, credential, log }) => {
     const { export_id: exportId } = params
     log({ export_id: exportId })
-    await visibleExport(exports, exportId, credential)
+    await requireVisibleExport(exports, exportId, credential)
     const { runs, total } = await exports.runs(exportId, query)
     return { runs: runs.map(toExportRun), total, ...query }
   })

@@ -7,14 +7,14 @@ import type { ExportChanges } from '@sluice/postgres/export-schedules'
 import type { ExportStore } from '@sluice/postgres/exports'
 import { invalidField, notFound } from '@sluice/runtime/errors'
 import { requireOwnSite } from '../require-own-site.ts'
-import { visibleExport } from './visible-export.ts'
+import { requireVisibleExport } from './require-visible-export.ts'
 
 /** PUT /api/v1/exports/:export_id: fields left out keep their value. Throws 404 for a missing or hidden export. */
 export function updateExportRoute({ exports }: { exports: Pick<ExportStore, 'find' | 'update'> }): Route {
   return handle(operations.updateExport, async ({ params, body, credential, log }) => {
     const { export_id: exportId } = params
     log({ export_id: exportId })
-    const found = await visibleExport(exports, exportId, credential)
+    const found = await requireVisibleExport(exports, exportId, credential)
     requireOwnSite(body.site_id, found.siteId)
     if (body.scheduled && !found.scheduled) {
       throw invalidField('scheduled', 'can be changed of an export only that was made with one')

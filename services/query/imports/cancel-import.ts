@@ -6,7 +6,7 @@ import type { ImportStore } from '@sluice/postgres/imports'
 import { toImportResource } from '@sluice/postgres/imports'
 import { internalMessage, notFound } from '@sluice/runtime/errors'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
-import { visibleImport } from './visible-import.ts'
+import { requireVisibleImport } from './require-visible-import.ts'
 
 /**
  * POST /api/v1/imports/:import_id/cancel: cancels an import, and returns a finished one as it is. Throws 404 for a
@@ -29,7 +29,7 @@ export function cancelImportRoute({
 
   return handle(operations.cancelImport, async ({ params: { import_id: importId }, credential, log }) => {
     log({ import_id: importId })
-    await visibleImport(imports, importId, credential)
+    await requireVisibleImport(imports, importId, credential)
     const record = await imports.cancel(importId, credential.siteIds, clock.now())
     if (!record) throw notFound('Import')
     if (record.status === 'cancelled') {

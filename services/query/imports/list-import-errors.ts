@@ -9,7 +9,7 @@ import type { FileResult, Route } from '@sluice/http/route'
 import type { ImportSegment, ImportStore } from '@sluice/postgres/imports'
 import { AppError } from '@sluice/runtime/errors'
 import { countErrors, readImportErrors } from './read-import-errors.ts'
-import { visibleImport } from './visible-import.ts'
+import { requireVisibleImport } from './require-visible-import.ts'
 
 const errorsKeptMs = importLimits.errorsKeptDays * 86_400_000
 
@@ -28,7 +28,7 @@ export function listImportErrorsRoute({
   return handle(operations.listImportErrors, async ({ params, query, accept, credential, receivedAt, log }) => {
     const { import_id: importId } = params
     log({ import_id: importId })
-    const { finishedAt } = await visibleImport(imports, importId, credential)
+    const { finishedAt } = await requireVisibleImport(imports, importId, credential)
     if (finishedAt !== null && finishedAt.getTime() < receivedAt - errorsKeptMs) throw errorsGone()
     const segments = await imports.segments(importId)
     if (prefersType(accept, 'text/csv')) return { file: toCsvFile(importId, segments, blobs) }

@@ -1,4 +1,4 @@
-import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
+import { type ReadableSites, requireReadableSite } from '@sluice/access/require-readable-site'
 import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
@@ -17,7 +17,7 @@ export function listImportsRoute({
   return handle(operations.listImports, async ({ query, credential, signal, log }) => {
     const { site_id: siteId, ...page } = query
     log({ site_id: siteId })
-    await readableSite(sites, { credential, signal }, siteId)
+    await requireReadableSite(sites, { credential, signal }, siteId)
     const { imports: records, total } = await imports.list(siteId, permittedTypes(credential.scopes), page)
     return { imports: records.map(toImportResource), total, ...page }
   })

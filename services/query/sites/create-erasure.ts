@@ -1,12 +1,11 @@
+import { requireReadableSite } from '@sluice/access/require-readable-site'
 import type { SiteLookup } from '@sluice/access/sites'
 import { operations } from '@sluice/api/operations'
 import { erasureSelectors } from '@sluice/contracts/erasures'
-import { allowsSite } from '@sluice/contracts/scopes'
 import { hashValue } from '@sluice/event-store/erased-rows'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import type { ErasureStore } from '@sluice/postgres/erasures'
-import { notFound } from '@sluice/runtime/errors'
 import { newId } from '@sluice/runtime/ids'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { type AnalysisRunners, runAnalysis } from '../run-analysis.ts'
@@ -29,8 +28,7 @@ export function createErasureRoute({
   return handle(operations.createErasure, async ({ params: { site_id: siteId }, body, credential, signal, log }) => {
     const kind = erasureSelectors.find((selector) => body[selector] !== undefined) ?? 'before'
     log({ site_id: siteId, kind })
-    const found = allowsSite(credential.siteIds, siteId) ? await sites.find(siteId, { credential, signal }) : undefined
-    if (!found) throw notFound('Site')
+    await requireReadableSite(sites, { credential, signal }, siteId)
     const hashes =
       kind === 'before'
         ? null

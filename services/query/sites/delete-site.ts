@@ -1,8 +1,8 @@
+import { requireReadableSite } from '@sluice/access/require-readable-site'
 import type { SiteLookup } from '@sluice/access/sites'
 import { operations } from '@sluice/api/operations'
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import { removeFiles } from '@sluice/blobs/remove-files'
-import { allowsSite } from '@sluice/contracts/scopes'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import type { ErasureStore } from '@sluice/postgres/erasures'
@@ -28,8 +28,7 @@ export function deleteSiteRoute({
   return handle(operations.deleteSite, async ({ params: { site_id: siteId }, credential, signal, log }) => {
     log({ site_id: siteId })
     // A site that is known by its events alone is registered by the look-up.
-    const found = allowsSite(credential.siteIds, siteId) ? await sites.find(siteId, { credential, signal }) : undefined
-    if (!found) throw notFound('Site')
+    await requireReadableSite(sites, { credential, signal }, siteId)
     const erasureId = newId('era')
     const { keyId } = credential
     const deleted = await erasures.createForSite({

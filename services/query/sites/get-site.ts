@@ -1,8 +1,7 @@
+import { requireReadableSite } from '@sluice/access/require-readable-site'
 import type { SiteLookup } from '@sluice/access/sites'
 import { operations } from '@sluice/api/operations'
-import { allowsSite } from '@sluice/contracts/scopes'
 import type { Route } from '@sluice/http/route'
-import { notFound } from '@sluice/runtime/errors'
 import { type AnalysisRunners, handleAnalysis } from '../run-analysis.ts'
 import { readEventTimeRanges } from './read-event-time-ranges.ts'
 import { toSiteResource } from './site-resource.ts'
@@ -19,8 +18,7 @@ export function getSiteRoute({
     const { params, credential, log } = request
     const { site_id: siteId } = params
     log({ site_id: siteId })
-    const record = allowsSite(credential.siteIds, siteId) ? await sites.find(siteId, { credential, signal }) : undefined
-    if (!record) throw notFound('Site')
+    const record = await requireReadableSite(sites, { credential, signal }, siteId)
     return toSiteResource(record, await readEventTimeRanges([siteId], eventReader, { credential, signal }))
   })
 }

@@ -1,6 +1,6 @@
+import { requireReadableSite } from '@sluice/access/require-readable-site'
 import type { SiteLookup, SiteStore } from '@sluice/access/sites'
 import { operations } from '@sluice/api/operations'
-import { allowsSite } from '@sluice/contracts/scopes'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { notFound } from '@sluice/runtime/errors'
@@ -24,8 +24,7 @@ export function updateSiteRoute({
     const { site_id: repeatedId, ...settings } = body
     log({ site_id: siteId })
     requireOwnSite(repeatedId, siteId)
-    const found = allowsSite(credential.siteIds, siteId) ? await sites.find(siteId, { credential, signal }) : undefined
-    if (!found) throw notFound('Site')
+    const found = await requireReadableSite(sites, { credential, signal }, siteId)
     // Read first, so that a failure leaves nothing behind.
     const times = await readEventTimeRanges([siteId], eventReader, { credential, signal })
     const record = Object.keys(settings).length === 0 ? found : await siteStore.update(siteId, storedSettings(settings))

@@ -1,4 +1,4 @@
-import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
+import { type ReadableSites, requireReadableSite } from '@sluice/access/require-readable-site'
 import { encodeEventCursor } from '@sluice/api/event-cursor'
 import { operations } from '@sluice/api/operations'
 import { listEvents } from '@sluice/event-store/events/list-events'
@@ -23,7 +23,7 @@ export function eventsRoute({ eventReader, sites }: { eventReader: AnalysisRunne
     const { site_id: siteId, environment = credential.environment, filter: conditions = [], limit, before } = query
     const range = rangeOf(query, receivedAt)
     log({ site_id: siteId })
-    await readableSite(sites, { credential, signal }, siteId)
+    await requireReadableSite(sites, { credential, signal }, siteId)
 
     const spec = { siteId, environment, ...range, conditions, before, limit }
     const { events, next } = await runAnalysis(

@@ -1,4 +1,4 @@
-import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
+import { type ReadableSites, requireReadableSite } from '@sluice/access/require-readable-site'
 import { operations } from '@sluice/api/operations'
 import { funnelLimits } from '@sluice/contracts/funnel'
 import { analyseFunnel } from '@sluice/event-store/funnel/analyse-funnel'
@@ -23,7 +23,7 @@ export function funnelRoute({ eventReader, sites, completeUntil }: FunnelDeps): 
     const { window: windowMs = funnelLimits.windowDefaultMs } = body
     const range = rangeOf(body, receivedAt)
     log({ site_id: siteId, steps: steps.length })
-    await readableSite(sites, { credential, signal }, siteId)
+    await requireReadableSite(sites, { credential, signal }, siteId)
 
     const completeUntilMs = completeUntil(range.start)
     const spec = { siteId, environment, ...range, steps, windowMs, of }

@@ -1,4 +1,4 @@
-import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
+import { type ReadableSites, requireReadableSite } from '@sluice/access/require-readable-site'
 import { operations } from '@sluice/api/operations'
 import { liveLimits } from '@sluice/contracts/live'
 import { readLive } from '@sluice/event-store/live/read-live'
@@ -20,7 +20,7 @@ export function liveRoute({ eventReader, sites, completeUntil }: LiveDeps): Rout
   return handleAnalysis(operations.live, eventReader, async ({ query, credential, receivedAt, log }, signal) => {
     const { site_id: siteId, environment = credential.environment, filter: conditions = [] } = query
     log({ site_id: siteId })
-    await readableSite(sites, { credential, signal }, siteId)
+    await requireReadableSite(sites, { credential, signal }, siteId)
 
     const completeUntilMs = completeUntil(receivedAt - liveLimits.lastEventsHours * 3_600_000)
     const spec = { siteId, environment, now: receivedAt, conditions }

@@ -1,4 +1,4 @@
-import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
+import { type ReadableSites, requireReadableSite } from '@sluice/access/require-readable-site'
 import { operations } from '@sluice/api/operations'
 import { listObservedProperties } from '@sluice/event-store/properties/list-observed-properties'
 import type { Route } from '@sluice/http/route'
@@ -12,7 +12,7 @@ export function propertiesRoute({ eventReader, sites }: { eventReader: AnalysisR
   return handleAnalysis(operations.properties, eventReader, async ({ query, credential, receivedAt, log }, signal) => {
     const { site_id: siteId, environment = credential.environment } = query
     log({ site_id: siteId })
-    await readableSite(sites, { credential, signal }, siteId)
+    await requireReadableSite(sites, { credential, signal }, siteId)
 
     const spec = { siteId, environment, now: receivedAt }
     return {

@@ -1,4 +1,4 @@
-import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
+import { type ReadableSites, requireReadableSite } from '@sluice/access/require-readable-site'
 import { operations } from '@sluice/api/operations'
 import {
   type BreakdownEntry,
@@ -57,7 +57,8 @@ export async function statsSpec(
   request: Pick<ApiRequest, 'credential' | 'signal'>,
   { sites }: StatsDeps,
 ): Promise<RequestedStats> {
-  return toSpec(await readableSite(sites, request, siteId))
+  const site = await requireReadableSite(sites, request, siteId)
+  return toSpec(site.settings)
 }
 
 /** Evaluates a request by its spec. Throws 400 for a request that is too large, ClickHouseError. */

@@ -3,7 +3,8 @@ import type { DeliveryBody } from '@sluice/contracts/webhooks'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { notFound } from '@sluice/runtime/errors'
-import { visibleWebhook, type WebhookDeps } from './webhook-deps.ts'
+import { requireVisibleWebhook } from './require-visible-webhook.ts'
+import type { WebhookDeps } from './webhook-deps.ts'
 import { toDeliveryResource } from './webhook-resource.ts'
 
 /**
@@ -14,7 +15,7 @@ export function getDeliveryRoute({ webhooks }: Pick<WebhookDeps, 'webhooks'>): R
   return handle(operations.getDelivery, async ({ params, credential, log }) => {
     const { webhook_id: webhookId, delivery_id: deliveryId } = params
     log({ webhook_id: webhookId, delivery_id: deliveryId })
-    await visibleWebhook(webhooks, webhookId, credential)
+    await requireVisibleWebhook(webhooks, webhookId, credential)
     const found = await webhooks.findDelivery(webhookId, deliveryId)
     if (!found) throw notFound('Delivery')
     return { ...toDeliveryResource(found), payload: JSON.parse(found.body.toString('utf8')) as DeliveryBody }

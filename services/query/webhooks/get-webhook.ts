@@ -1,13 +1,14 @@
 import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
-import { visibleWebhook, type WebhookDeps } from './webhook-deps.ts'
+import { requireVisibleWebhook } from './require-visible-webhook.ts'
+import type { WebhookDeps } from './webhook-deps.ts'
 import { toWebhookResource } from './webhook-resource.ts'
 
 /** GET /api/v1/webhooks/:webhook_id. Throws 404 for a missing or hidden one. */
 export function getWebhookRoute({ webhooks, secrets, clock }: WebhookDeps): Route {
   return handle(operations.getWebhook, async ({ params: { webhook_id: webhookId }, credential, log }) => {
     log({ webhook_id: webhookId })
-    return toWebhookResource(await visibleWebhook(webhooks, webhookId, credential), secrets, clock.now())
+    return toWebhookResource(await requireVisibleWebhook(webhooks, webhookId, credential), secrets, clock.now())
   })
 }

@@ -1,7 +1,8 @@
 import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
-import { visibleWebhook, type WebhookDeps } from './webhook-deps.ts'
+import { requireVisibleWebhook } from './require-visible-webhook.ts'
+import type { WebhookDeps } from './webhook-deps.ts'
 import { toDeliveryResource } from './webhook-resource.ts'
 
 /** GET /api/v1/webhooks/:webhook_id/deliveries: newest first. Throws 404 for a missing or hidden webhook. */
@@ -10,7 +11,7 @@ export function listDeliveriesRoute({ webhooks }: Pick<WebhookDeps, 'webhooks'>)
     const { webhook_id: webhookId } = params
     const { status, ...page } = query
     log({ webhook_id: webhookId })
-    await visibleWebhook(webhooks, webhookId, credential)
+    await requireVisibleWebhook(webhooks, webhookId, credential)
     const { deliveries, total } = await webhooks.listDeliveries(webhookId, status, page)
     return { deliveries: deliveries.map(toDeliveryResource), total, ...page }
   })

@@ -1,4 +1,4 @@
-import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
+import { type ReadableSites, requireReadableSite } from '@sluice/access/require-readable-site'
 import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
@@ -10,7 +10,7 @@ export function listWebhooksRoute({ sites, webhooks, secrets, clock }: WebhookDe
   return handle(operations.listWebhooks, async ({ query, credential, signal, log }) => {
     const { site_id: siteId, ...page } = query
     log({ site_id: siteId })
-    await readableSite(sites, { credential, signal }, siteId)
+    await requireReadableSite(sites, { credential, signal }, siteId)
     const { webhooks: records, total } = await webhooks.list(siteId, page)
     const now = clock.now()
     return { webhooks: records.map((record) => toWebhookResource(record, secrets, now)), total, ...page }

@@ -1,7 +1,8 @@
 import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
-import { visibleWebhook, type WebhookDeps } from './webhook-deps.ts'
+import { requireVisibleWebhook } from './require-visible-webhook.ts'
+import type { WebhookDeps } from './webhook-deps.ts'
 
 /**
  * POST /api/v1/webhooks/:webhook_id/recover: sends again at once what has not succeeded since a time. Throws 404 for a
@@ -11,7 +12,7 @@ export function recoverDeliveriesRoute({ webhooks, clock }: WebhookDeps): Route 
   return handle(operations.recoverDeliveries, async ({ params, body: { since }, credential, log }) => {
     const { webhook_id: webhookId } = params
     log({ webhook_id: webhookId })
-    await visibleWebhook(webhooks, webhookId, credential)
+    await requireVisibleWebhook(webhooks, webhookId, credential)
     const recovered = await webhooks.recover(webhookId, since, clock.now())
     log({ recovered })
     return { recovered }

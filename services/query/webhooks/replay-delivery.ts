@@ -2,7 +2,8 @@ import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { notFound } from '@sluice/runtime/errors'
-import { visibleWebhook, type WebhookDeps } from './webhook-deps.ts'
+import { requireVisibleWebhook } from './require-visible-webhook.ts'
+import type { WebhookDeps } from './webhook-deps.ts'
 
 /**
  * POST …/deliveries/:delivery_id/replay: sends a delivery again at once, whatever its status, under its own id. Throws
@@ -12,7 +13,7 @@ export function replayDeliveryRoute({ webhooks, clock }: WebhookDeps): Route {
   return handle(operations.replayDelivery, async ({ params, credential, log }) => {
     const { webhook_id: webhookId, delivery_id: deliveryId } = params
     log({ webhook_id: webhookId, delivery_id: deliveryId })
-    await visibleWebhook(webhooks, webhookId, credential)
+    await requireVisibleWebhook(webhooks, webhookId, credential)
     if (!(await webhooks.replay(webhookId, deliveryId, clock.now()))) throw notFound('Delivery')
     return { delivery_id: deliveryId }
   })

@@ -4,7 +4,8 @@ import type { Route } from '@sluice/http/route'
 import { encodeBody } from '@sluice/postgres/deliveries'
 import { notFound } from '@sluice/runtime/errors'
 import { newId } from '@sluice/runtime/ids'
-import { visibleWebhook, type WebhookDeps } from './webhook-deps.ts'
+import { requireVisibleWebhook } from './require-visible-webhook.ts'
+import type { WebhookDeps } from './webhook-deps.ts'
 
 /**
  * POST /api/v1/webhooks/:webhook_id/test: queues a delivery of the kind `webhook.test`, whatever the webhook takes and
@@ -13,7 +14,7 @@ import { visibleWebhook, type WebhookDeps } from './webhook-deps.ts'
 export function testWebhookRoute({ webhooks, clock }: WebhookDeps): Route {
   return handle(operations.testWebhook, async ({ params: { webhook_id: webhookId }, credential, log }) => {
     log({ webhook_id: webhookId })
-    const { siteId } = await visibleWebhook(webhooks, webhookId, credential)
+    const { siteId } = await requireVisibleWebhook(webhooks, webhookId, credential)
     const now = clock.now()
     const data = { webhook_id: webhookId, message: 'This is a test delivery.' }
     const body = encodeBody({ event_type: 'webhook.test', timestamp: now, site_id: siteId, data })

@@ -6,7 +6,8 @@ import { type EndpointChanges, sealTarget } from '@sluice/postgres/endpoints'
 import { notFound } from '@sluice/runtime/errors'
 import type { SecretBox } from '@sluice/runtime/secret-box'
 import { requireOwnSite } from '../require-own-site.ts'
-import { visibleWebhook, type WebhookDeps } from './webhook-deps.ts'
+import { requireVisibleWebhook } from './require-visible-webhook.ts'
+import type { WebhookDeps } from './webhook-deps.ts'
 import { toWebhookResource } from './webhook-resource.ts'
 
 /**
@@ -18,7 +19,7 @@ export function updateWebhookRoute({ webhooks, secrets, clock, checkTarget }: We
     const { webhook_id: webhookId } = params
     const { site_id: repeatedId, ...sent } = body
     log({ webhook_id: webhookId })
-    const found = await visibleWebhook(webhooks, webhookId, credential)
+    const found = await requireVisibleWebhook(webhooks, webhookId, credential)
     requireOwnSite(repeatedId, found.siteId)
     const now = clock.now()
     if (Object.keys(sent).length === 0) return toWebhookResource(found, secrets, now)

@@ -4,7 +4,7 @@ import { notFound } from '@sluice/runtime/errors'
 import { permittedTypes } from './permitted-types.ts'
 
 /** Returns an import that the key may see. Throws 404 for a missing one, one of another site, or one of users. */
-export async function visibleImport(
+export async function requireVisibleImport(
   imports: Pick<ImportStore, 'find'>,
   importId: string,
   { siteIds, scopes }: Pick<Credential, 'siteIds' | 'scopes'>,

@@ -7,7 +7,7 @@ import { permittedTypes } from './permitted-types.ts'
 /**
  * Returns an export that the key may see. Throws 404 for a missing one, one of another site, or one of another type.
  */
-export async function visibleExport(
+export async function requireVisibleExport(
   exports: Pick<ExportStore, 'find'>,
   exportId: string,
   { siteIds, scopes }: Pick<Credential, 'siteIds' | 'scopes'>,
