@@ -8,14 +8,17 @@ import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 
 const defaultIntervalMs = 250
 
+/**
+ * Returns the time (Unix ms) before which every accepted event can be read; 0 before any writer has reported.
+ * `readsFrom` (Unix ms): the analysis reads no earlier event; -Infinity for one that reads all. With a recent time, the
+ * result does not wait for the backfill lane (`completeUntilFrom`). Requests nothing from an engine.
+ */
+export type ReadCompleteUntil = (readsFrom: number) => number
+
 /** The `complete_until` of answers, from the watermarks in Postgres. */
 export interface CompleteUntil extends Component {
-  /**
-   * The Unix ms up to which every accepted event can be read, as of the last successful poll; 0 before any writer has
-   * reported. Requests nothing from an engine. An analysis that reads no events before `readsFrom` (Unix ms) does not
-   * wait for the backfill lane; by default it reads all.
-   */
-  now: (readsFrom?: number) => number
+  /** Reads it as of the last successful poll. */
+  now: ReadCompleteUntil
 }
 
 export interface CompleteUntilDeps {
@@ -64,6 +67,6 @@ export function completeUntil({
   })
   return {
     ...polling,
-    now: (readsFrom = -Infinity) => completeUntilFrom(latest, readsFrom),
+    now: (readsFrom) => completeUntilFrom(latest, readsFrom),
   }
 }

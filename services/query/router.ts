@@ -24,6 +24,7 @@ import { getCohortRoute } from './cohorts/get-cohort.ts'
 import { listCohortsRoute } from './cohorts/list-cohorts.ts'
 import { previewCohortRoute } from './cohorts/preview-cohort.ts'
 import { updateCohortRoute } from './cohorts/update-cohort.ts'
+import type { ReadCompleteUntil } from './complete-until.ts'
 import { createExportRoute } from './exports/create-export.ts'
 import { deleteExportRoute } from './exports/delete-export.ts'
 import { downloadExportRoute } from './exports/download-export.ts'
@@ -85,11 +86,7 @@ export interface QueryDeps extends WebhookDeps, AlertDeps {
   /** Where events go; undefined: to the origin that the client uses. */
   collectUrl: string | undefined
   access: Omit<SessionDeps, 'sessions' | 'collectUrl'> & { sessions: Pick<Sessions, 'create' | 'delete'> }
-  /**
-   * The time (Unix ms) before which every accepted event can be read. `readsFrom`: the earliest time whose events the
-   * analysis counts; a recent one need not wait for the backfill lane.
-   */
-  completeUntil: (readsFrom?: number) => number
+  completeUntil: ReadCompleteUntil
 }
 
 /** The operations of docs/http-interface.md#operations under `/api/v1`. */

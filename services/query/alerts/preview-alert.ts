@@ -7,6 +7,7 @@ import { alertSpecOf, readsBeforeMs } from '@sluice/event-store/alerts/alert-spe
 import { measureOptionsOf } from '@sluice/event-store/alerts/measure-alert'
 import type { Route } from '@sluice/http/route'
 import { triggerOf } from '@sluice/postgres/alert-judgements'
+import type { ReadCompleteUntil } from '../complete-until.ts'
 import { type AnalysisRunners, type FieldText, handleAnalysis, runAnalysis } from '../run-analysis.ts'
 import { requireFittingCondition } from './require-fitting-fields.ts'
 
@@ -29,11 +30,7 @@ export function previewAlertRoute({
 }: {
   eventReader: AnalysisRunners
   sites: ReadableSites
-  /**
-   * The time (Unix ms) before which every accepted event can be read, for an analysis that reads none before
-   * `readsFrom`.
-   */
-  completeUntil: (readsFrom: number) => number
+  completeUntil: ReadCompleteUntil
 }): Route {
   return handleAnalysis(operations.previewAlert, eventReader, async ({ body, credential, receivedAt, log }, signal) => {
     const { site_id: siteId, condition, environment = credential.environment } = body

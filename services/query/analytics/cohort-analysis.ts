@@ -4,6 +4,7 @@ import { analyseCohort } from '@sluice/event-store/cohorts/analyse-cohort'
 import type { Route } from '@sluice/http/route'
 import type { CohortStore } from '@sluice/postgres/cohorts'
 import { notFound } from '@sluice/runtime/errors'
+import type { ReadCompleteUntil } from '../complete-until.ts'
 import { type AnalysisRunners, cohortTooLarge, handleAnalysis, runAnalysis } from '../run-analysis.ts'
 import { toCompletableRow } from './retention-rows.ts'
 
@@ -20,8 +21,7 @@ export function cohortAnalysisRoute({
   eventReader: AnalysisRunners
   sites: ReadableSites
   cohorts: Pick<CohortStore, 'find'>
-  /** The time (Unix ms) before which every accepted event can be read. */
-  completeUntil: () => number
+  completeUntil: ReadCompleteUntil
 }): Route {
   return handleAnalysis(operations.cohortAnalysis, eventReader, async (request, signal) => {
     const { query, credential, receivedAt, log } = request
@@ -32,7 +32,7 @@ export function cohortAnalysisRoute({
     if (!cohort) throw notFound('Cohort')
 
     const { name, criteria } = cohort.settings
-    const completeUntilMs = completeUntil()
+    const completeUntilMs = completeUntil(-Infinity)
     const spec = { siteId, environment, now: receivedAt, criteria, weeks }
     const numbers = await runAnalysis(eventReader, { credential, signal }, (runner) => analyseCohort(spec, runner), {
       kind: 'cohort',

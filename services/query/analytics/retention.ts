@@ -5,6 +5,7 @@ import { analyseRetention } from '@sluice/event-store/retention/analyse-retentio
 import type { Route } from '@sluice/http/route'
 import type { CohortStore } from '@sluice/postgres/cohorts'
 import { notFound } from '@sluice/runtime/errors'
+import type { ReadCompleteUntil } from '../complete-until.ts'
 import { type AnalysisRunners, cohortTooLarge, type FieldText, handleAnalysis, runAnalysis } from '../run-analysis.ts'
 import { toCompletableRow, toRetentionRow } from './retention-rows.ts'
 
@@ -23,8 +24,7 @@ export function retentionRoute({
   eventReader: AnalysisRunners
   sites: ReadableSites
   cohorts: Pick<CohortStore, 'find'>
-  /** The time (Unix ms) before which every accepted event can be read. */
-  completeUntil: () => number
+  completeUntil: ReadCompleteUntil
 }): Route {
   return handleAnalysis(operations.retention, eventReader, async ({ query, credential, receivedAt, log }, signal) => {
     const { site_id: siteId, weeks, cohort_id: cohortId, return_event: returnEvent, mode, of } = query
@@ -36,7 +36,7 @@ export function retentionRoute({
 
     const criteria = cohort?.settings.criteria
     const timeZone = timeZoneId(query.timezone ?? site.settings.timezone)
-    const completeUntilMs = completeUntil()
+    const completeUntilMs = completeUntil(-Infinity)
     const spec = {
       siteId,
       environment,

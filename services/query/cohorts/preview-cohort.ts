@@ -2,6 +2,7 @@ import { type ReadableSites, requireReadableSite } from '@sluice/access/require-
 import { operations } from '@sluice/api/operations'
 import { measureCohort } from '@sluice/event-store/cohorts/measure-cohort'
 import type { Route } from '@sluice/http/route'
+import type { ReadCompleteUntil } from '../complete-until.ts'
 import { type AnalysisRunners, cohortTooLarge, handleAnalysis, runAnalysis } from '../run-analysis.ts'
 
 /**
@@ -15,8 +16,7 @@ export function previewCohortRoute({
 }: {
   eventReader: AnalysisRunners
   sites: ReadableSites
-  /** The time (Unix ms) before which every accepted event can be read. */
-  completeUntil: () => number
+  completeUntil: ReadCompleteUntil
 }): Route {
   return handleAnalysis(operations.previewCohort, eventReader, async (request, signal) => {
     const { body, credential, receivedAt, log } = request
@@ -24,7 +24,7 @@ export function previewCohortRoute({
     log({ site_id: siteId })
     await requireReadableSite(sites, { credential, signal }, siteId)
 
-    const completeUntilMs = completeUntil()
+    const completeUntilMs = completeUntil(-Infinity)
     const spec = { siteId, environment, now: receivedAt, criteria }
     const texts = { tooLarge: { work: cohortTooLarge('criteria') }, conditions: { criteria } }
     const { size, share } = await runAnalysis(

@@ -3,17 +3,14 @@ import { operations } from '@sluice/api/operations'
 import { funnelLimits } from '@sluice/contracts/funnel'
 import { analyseFunnel } from '@sluice/event-store/funnel/analyse-funnel'
 import type { Route } from '@sluice/http/route'
+import type { ReadCompleteUntil } from '../complete-until.ts'
 import { type AnalysisRunners, handleAnalysis, runAnalysis } from '../run-analysis.ts'
 import { rangeOf } from './read-stats-request.ts'
 
 export interface FunnelDeps {
   eventReader: AnalysisRunners
   sites: ReadableSites
-  /**
-   * The time (Unix ms) before which every accepted event can be read, for an analysis that reads none before
-   * `readsFrom`.
-   */
-  completeUntil: (readsFrom: number) => number
+  completeUntil: ReadCompleteUntil
 }
 
 /** `POST /api/v1/funnel` (docs/http-interface.md#funnel). Throws 400, 404 `Site not found`, ClickHouseError. */

@@ -3,13 +3,13 @@ import { operations } from '@sluice/api/operations'
 import { liveLimits } from '@sluice/contracts/live'
 import { readLive } from '@sluice/event-store/live/read-live'
 import type { Route } from '@sluice/http/route'
+import type { ReadCompleteUntil } from '../complete-until.ts'
 import { type AnalysisRunners, handleAnalysis, runAnalysis, siteTooLarge } from '../run-analysis.ts'
 
 export interface LiveDeps {
   eventReader: AnalysisRunners
   sites: ReadableSites
-  /** The time (Unix ms) before which every accepted event can be read, for an answer of events from `readsFrom` on. */
-  completeUntil: (readsFrom: number) => number
+  completeUntil: ReadCompleteUntil
 }
 
 /**

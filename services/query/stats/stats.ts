@@ -12,17 +12,14 @@ import { earliestRead } from '@sluice/event-store/stats/earliest-read'
 import { evaluateStats, type RangeNumbers } from '@sluice/event-store/stats/evaluate-stats'
 import type { StatsGroup } from '@sluice/event-store/stats/groups'
 import type { ApiRequest, Route } from '@sluice/http/route'
+import type { ReadCompleteUntil } from '../complete-until.ts'
 import { type AnalysisRunners, type FieldTexts, handleAnalysis, runAnalysis } from '../run-analysis.ts'
 import { readStatsRequest, type RequestedStats, type StatsRequest } from './read-stats-request.ts'
 
 export interface StatsDeps {
   eventReader: AnalysisRunners
   sites: ReadableSites
-  /**
-   * The time (Unix ms) before which every accepted event can be read, for an analysis that reads none before
-   * `readsFrom`.
-   */
-  completeUntil: (readsFrom: number) => number
+  completeUntil: ReadCompleteUntil
 }
 
 /** The fields and reasons of the 400 for evaluations that are too large. */
