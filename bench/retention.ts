@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { Criteria } from '@sluice/contracts/conditions'
 import type { RetentionMatrix } from '@sluice/contracts/retention'
 import { type ClickHouse, openClickHouse } from '@sluice/event-store/client'
-import { queryRunners } from '@sluice/event-store/query-runner'
+import { queryReader } from '@sluice/event-store/query-runner'
 import { cohortAnalysisRoute } from '@sluice/query/analytics/cohort-analysis'
 import { retentionRoute } from '@sluice/query/analytics/retention'
 import { apiRequest } from '../tests/support/api-request.ts'
@@ -74,7 +74,7 @@ const others: Readonly<Record<string, (reader: ClickHouse) => Promise<unknown>>>
   'matrix of return_event, Adelaide': (reader) => queryMatrix(reader, { ...adelaide, return_event: 'purchase' }),
   'matrix of a cohort, Adelaide': (reader) => queryMatrix(reader, { ...adelaide, cohort_id: 'coh_1' }),
   'cohort, 12 weeks': async (reader) => {
-    const { handle } = cohortAnalysisRoute({ ...stores, eventReader: queryRunners(reader) })
+    const { handle } = cohortAnalysisRoute({ ...stores, eventReader: queryReader(reader) })
     return handle(apiRequest({ receivedAt: end, query: { site_id: site, cohort_id: 'coh_1' } }))
   },
 }
@@ -100,7 +100,7 @@ const stores = {
 }
 
 async function queryMatrix(reader: ClickHouse, query: Readonly<Record<string, string>>): Promise<RetentionMatrix> {
-  const { handle } = retentionRoute({ ...stores, eventReader: queryRunners(reader) })
+  const { handle } = retentionRoute({ ...stores, eventReader: queryReader(reader) })
   const { data } = await handle(apiRequest({ receivedAt: end, query: { site_id: site, ...query } }))
   return data as RetentionMatrix
 }

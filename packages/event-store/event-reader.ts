@@ -1,12 +1,12 @@
 import { openClickHouseAt, parseClickHouseUrl } from './client.ts'
 import { readingAddress } from './cluster.ts'
 import { checkClickHouseSchema } from './migrate.ts'
-import { type QueryRunnerOptions, type QueryRunners, queryRunners } from './query-runner.ts'
+import { type QueryReader, queryReader, type QueryReaderOptions } from './query-runner.ts'
 import { statementMemory } from './statement-memory.ts'
 import { checkReadPlaces } from './store-identity.ts'
 
 /** The event store for services that read: its URL may name a user with read access only. */
-export interface EventReader extends QueryRunners {
+export interface EventReader extends QueryReader {
   /**
    * Resolves when ClickHouse, every server of a cluster, answers a query as this user; throws ClickHouseError
    * otherwise.
@@ -27,12 +27,12 @@ const requestTimeoutMs = 31_000
 const checkTimeoutMs = 2_000
 
 /** Opens no connection before the first use. Throws TypeError for a URL that names no ClickHouse. */
-export function openEventReader(url: string, options: QueryRunnerOptions = {}): EventReader {
+export function openEventReader(url: string, options: QueryReaderOptions = {}): EventReader {
   const address = readingAddress(parseClickHouseUrl(url))
   const client = openClickHouseAt(address, { requestTimeoutMs })
   const isSharded = address.cluster !== undefined
   return {
-    ...queryRunners(client, { memoryMax: statementMemory(client), ...options, isSharded }),
+    ...queryReader(client, { memoryMax: statementMemory(client), ...options, isSharded }),
     check: async () => {
       if (!isSharded) return client.check()
       await client.query('SELECT count() FROM store', {}, { signal: AbortSignal.timeout(checkTimeoutMs) })

@@ -7,7 +7,7 @@ import type { Environment } from '@sluice/contracts/scopes'
 import { openStatsDatabase, type StatsDatabase } from '../../tests/support/stats-database.ts'
 import type { ClickHouseAddress } from './client.ts'
 import { eventTimeRanges } from './event-time-ranges.ts'
-import { type QueryRunner, queryRunners } from './query-runner.ts'
+import { queryReader, type QueryRunner } from './query-runner.ts'
 
 /** Rows of a granule: so few that sites of some hundred events have many. */
 const granuleRows = 64
@@ -24,7 +24,7 @@ beforeAll(async () => {
   expect(granular).not.toBe(statement)
   await owner.command('DROP TABLE events SYNC')
   await owner.command(granular)
-  runner = queryRunners(reader).as({ key: 'key', signal: new AbortController().signal, priority: 'interactive' })
+  runner = queryReader(reader).as({ key: 'key', signal: new AbortController().signal, priority: 'interactive' })
 })
 
 afterAll(async () => {

@@ -3,7 +3,7 @@ import { createMetrics } from '@sluice/runtime/metrics'
 import { hour, noon, openStatsDatabase, type StatsDatabase } from '../../tests/support/stats-database.ts'
 import { type ClickHouse, openClickHouseAt } from './client.ts'
 import { eventTimeRanges } from './event-time-ranges.ts'
-import { type QueryCaller, queryRunners } from './query-runner.ts'
+import { type QueryCaller, queryReader } from './query-runner.ts'
 
 let database: StatsDatabase
 
@@ -34,7 +34,7 @@ describe('a statement that exceeds a limit', () => {
     ['rows that ClickHouse reads', { max_rows_to_read: '10' }, 'SELECT count() FROM numbers(100) WHERE number % 2 = 0'],
     ['memory', { max_memory_usage: '1000' }, 'SELECT groupArray(number) FROM numbers(1000000)'],
   ])('on %s throws QueryTooLargeError without the name of a field', async (_, limit, sql) => {
-    await expect(queryRunners(limited(limit)).as(caller()).query({ sql, params: {} })).rejects.toMatchObject({
+    await expect(queryReader(limited(limit)).as(caller()).query({ sql, params: {} })).rejects.toMatchObject({
       code: 'query_too_large',
       limit: 'work',
       message: 'The query asks for more than one answer may hold',
@@ -43,7 +43,7 @@ describe('a statement that exceeds a limit', () => {
 
   test('on the bytes of its result throws QueryTooLargeError, whatever its rows', async () => {
     const sql = 'SELECT repeat(toString(number % 9), 2000) AS text FROM numbers(40000)'
-    const runner = queryRunners(database.reader).as(caller())
+    const runner = queryReader(database.reader).as(caller())
     for (const options of [{}, { rowsMax: 100_000 }]) {
       const result = runner.query({ sql, params: {} }, options)
       await expect(result).rejects.toMatchObject({ code: 'query_too_large', limit: 'bytes' })
@@ -54,7 +54,7 @@ describe('a statement that exceeds a limit', () => {
     const clickHouse = limited({ max_execution_time: 0.1, timeout_before_checking_execution_speed: 0 })
     const sql = 'SELECT sum(sleepEachRow(0.1)) FROM numbers(20) SETTINGS max_block_size = 1'
     const metrics = createMetrics()
-    await expect(queryRunners(clickHouse, { metrics }).as(caller()).query({ sql, params: {} })).rejects.toMatchObject({
+    await expect(queryReader(clickHouse, { metrics }).as(caller()).query({ sql, params: {} })).rejects.toMatchObject({
       code: 'unavailable',
       message: 'Service temporarily unavailable',
       retryAfterSeconds: 1,
@@ -66,7 +66,7 @@ describe('a statement that exceeds a limit', () => {
     const hasty = openClickHouseAt(database.reader.address, { requestTimeoutMs: 200 })
     const metrics = createMetrics()
     const sql = 'SELECT sum(sleepEachRow(1)) FROM numbers(3) SETTINGS max_block_size = 1'
-    await expect(queryRunners(hasty, { metrics }).as(caller()).query({ sql, params: {} })).rejects.toMatchObject({
+    await expect(queryReader(hasty, { metrics }).as(caller()).query({ sql, params: {} })).rejects.toMatchObject({
       code: 'unavailable',
     })
     expect(await metrics.getSingleMetricAsString('sluice_query_timeouts_total')).toMatch(/ 1$/)
@@ -99,9 +99,9 @@ describe('the queue of statements', () => {
       },
     }
     const limits = { concurrencyMax: 4, concurrencyPerKeyMax: 2, queuedPerKeyMax: 10, queueTimeoutMs: 10_000 }
-    const runners = queryRunners(gated, { limits })
-    const many = [1, 2, 3].map(() => runners.as(caller({ key: 'many' })).query({ sql: 'SELECT 2', params: {} }))
-    await runners.as(caller({ key: 'one' })).query({ sql: 'SELECT 1', params: {} })
+    const reader = queryReader(gated, { limits })
+    const many = [1, 2, 3].map(() => reader.as(caller({ key: 'many' })).query({ sql: 'SELECT 2', params: {} }))
+    await reader.as(caller({ key: 'one' })).query({ sql: 'SELECT 1', params: {} })
     // ClickHouse prefers the lower number: the first of each key.
     expect(sent).toEqual(['SELECT 2 1', 'SELECT 2 2', 'SELECT 1 1'])
     gate.resolve(undefined)
@@ -111,9 +111,9 @@ describe('the queue of statements', () => {
 
   test('gives background statements a lower priority than every interactive one', async () => {
     const { sent, client } = sentStatements()
-    const runners = queryRunners(client)
+    const reader = queryReader(client)
     for (const priority of ['interactive', 'background'] as const) {
-      await runners.as(caller({ priority })).query({ sql: 'SELECT 1', params: {} })
+      await reader.as(caller({ priority })).query({ sql: 'SELECT 1', params: {} })
     }
     expect(sent).toEqual(['SELECT 1 1', 'SELECT 1 5'])
   })
@@ -129,7 +129,7 @@ describe('the queue of statements', () => {
     const siteIds = [await database.siteWith([{ at: 0 }, { at: 1 }]), await database.siteWith([])]
     const expected = { first: noon, last: noon + hour }
     for (const asked of [siteIds, siteIds.slice(0, 1)]) {
-      const ranges = await eventTimeRanges(asked, queryRunners(client).as(caller({ key: 'key_1' })))
+      const ranges = await eventTimeRanges(asked, queryReader(client).as(caller({ key: 'key_1' })))
       expect([...ranges]).toEqual([[siteIds[0], expected]])
     }
     // One statement finds the large sites, and one reads the others.
@@ -139,12 +139,12 @@ describe('the queue of statements', () => {
 
 test('a statement that is wrong in itself fails as an internal error', async () => {
   const statement = { sql: 'SELECT nothing FROM events', params: {} }
-  await expect(queryRunners(database.reader).as(caller()).query(statement)).rejects.toMatchObject({ code: 'internal' })
+  await expect(queryReader(database.reader).as(caller()).query(statement)).rejects.toMatchObject({ code: 'internal' })
 })
 
 test('more rows than the caller accepts are refused, and name the limit', async () => {
   const statement = { sql: 'SELECT number FROM numbers(11)', params: {} }
-  const runner = queryRunners(database.reader).as(caller())
+  const runner = queryReader(database.reader).as(caller())
   await expect(runner.query(statement, { rowsMax: 10 })).rejects.toMatchObject({
     code: 'query_too_large',
     limit: 'rows',
@@ -155,7 +155,7 @@ test('more rows than the caller accepts are refused, and name the limit', async 
 test('a statement whose caller has left is not sent', async () => {
   const signal = AbortSignal.abort()
   const statement = { sql: 'SELECT 1', params: {} }
-  await expect(queryRunners(database.reader).as(caller({ signal })).query(statement)).rejects.toMatchObject({
+  await expect(queryReader(database.reader).as(caller({ signal })).query(statement)).rejects.toMatchObject({
     code: 'unavailable',
   })
 })

@@ -38,13 +38,16 @@ export interface QueryCaller {
   priority: 'interactive' | 'background'
 }
 
-/** Runs statements for several callers, each with its share of ClickHouse. */
-export interface QueryRunners {
-  /** Runs statements within the limits of one query, in the fair turn of the caller's key. */
+/** Read access to the event store for several callers, each with its share of ClickHouse. */
+export interface QueryReader {
+  /**
+   * Returns a runner that queues the caller's statements in the fair turn of its key, limits each of them, and cancels
+   * them when the caller's signal aborts.
+   */
   as(caller: QueryCaller): QueryRunner
 }
 
-export interface QueryRunnerOptions {
+export interface QueryReaderOptions {
   limits?: FairQueueLimits
   /** How long ClickHouse may take for a statement; 30 s by default, as people wait for the result. */
   executionSecondsMax?: number
@@ -84,10 +87,10 @@ const settings = {
 const driverTimeoutText = 'ClickHouse: Timeout error.'
 
 /**
- * Runners on a ClickHouse. Each key's statements take turns with those of the other keys. Of the running statements
- * ClickHouse prefers the first of each key, so that a key with many statements slows down only itself.
+ * Returns read access to a ClickHouse. Each key's statements take turns with those of the other keys. Of the running
+ * statements ClickHouse prefers the first of each key, so that a key with many statements slows down only itself.
  */
-export function queryRunners(
+export function queryReader(
   client: Pick<ClickHouse, 'query'>,
   {
     limits = queryLimits,
@@ -95,8 +98,8 @@ export function queryRunners(
     memoryMax,
     metrics,
     isSharded = false,
-  }: QueryRunnerOptions = {},
-): QueryRunners {
+  }: QueryReaderOptions = {},
+): QueryReader {
   const timeouts = new Counter({
     name: 'sluice_query_timeouts_total',
     help: 'Statements that were given up: they took ClickHouse too long, or waited too long for their turn.',

@@ -3,7 +3,7 @@ import { openStatsDatabase, type StatsDatabase } from '../../tests/support/stats
 import type { ClickHouse } from './client.ts'
 import { ClickHouseError } from './errors.ts'
 import { openExportReaderAt } from './exports/export-reader.ts'
-import { queryRunners } from './query-runner.ts'
+import { queryReader } from './query-runner.ts'
 import { statementMemory } from './statement-memory.ts'
 
 let database: StatsDatabase
@@ -75,7 +75,7 @@ describe('a statement that needs more memory than the server has', () => {
   test('fails as too large when it is an analysis', async () => {
     const caller = { key: 'key_test', signal: new AbortController().signal, priority: 'interactive' } as const
     const memoryMax = statementMemory(serverOf(1_000_000))
-    const runner = queryRunners(database.reader, { memoryMax }).as(caller)
+    const runner = queryReader(database.reader, { memoryMax }).as(caller)
     await expect(runner.query({ sql, params: {} })).rejects.toMatchObject({ code: 'query_too_large', limit: 'work' })
   })
 })

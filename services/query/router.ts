@@ -43,7 +43,7 @@ import { listKeysRoute } from './keys/list-keys.ts'
 import { revokeKeyRoute } from './keys/revoke-key.ts'
 import { rotateKeyRoute } from './keys/rotate-key.ts'
 import { updateKeyRoute } from './keys/update-key.ts'
-import type { AnalysisRunners } from './run-analysis.ts'
+import type { AnalysisReader } from './run-analysis.ts'
 import { createSessionRoute, type SessionDeps } from './session/create-session.ts'
 import { deleteSessionRoute } from './session/delete-session.ts'
 import { getSessionRoute } from './session/get-session.ts'
@@ -74,7 +74,7 @@ import { updateWebhookRoute } from './webhooks/update-webhook.ts'
 import type { WebhookDeps } from './webhooks/webhook-deps.ts'
 
 export interface QueryDeps extends WebhookDeps, AlertDeps {
-  eventReader: AnalysisRunners
+  eventReader: AnalysisReader
   sites: SiteLookup
   siteStore: SiteStore
   keys: KeyStore

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Criteria } from '@sluice/contracts/conditions'
 import { statsLimits } from '@sluice/contracts/stats'
 import type { ClickHouse } from '@sluice/event-store/client'
-import { queryRunners } from '@sluice/event-store/query-runner'
+import { queryReader } from '@sluice/event-store/query-runner'
 import { createMetrics } from '@sluice/runtime/metrics'
 import { apiRequest } from '../../tests/support/api-request.ts'
 import { allSitesKnown, hour, noon, openStatsDatabase, type StatsDatabase } from '../../tests/support/stats-database.ts'
@@ -40,7 +40,7 @@ const jsonOf = (value: unknown): Buffer => Buffer.from(JSON.stringify(value))
 const requestStats = async (limit: object, query: Record<string, string> = {}): Promise<unknown> => {
   const siteId = await database.siteWith(Array.from({ length: 100 }, () => ({ at: 0, session_id: 's' })))
   const range = { start_date: String(noon), end_date: String(noon + hour) }
-  const { handle } = statsRoute({ eventReader: queryRunners(limited(limit)), ...allSitesKnown() })
+  const { handle } = statsRoute({ eventReader: queryReader(limited(limit)), ...allSitesKnown() })
   return handle(apiRequest({ query: { site_id: siteId, metric: 'event_count', ...range, ...query } }))
 }
 
@@ -63,7 +63,7 @@ describe('an analysis that is too large', () => {
   test('names the limit of a page of events whose result has too many bytes, and the range elsewhere', async () => {
     const siteId = await database.siteWith([{ at: 0 }, { at: 0 }])
     const { handle } = eventsRoute({
-      eventReader: queryRunners(limited({ max_result_bytes: '10' })),
+      eventReader: queryReader(limited({ max_result_bytes: '10' })),
       ...allSitesKnown(),
     })
     await expect(handle(apiRequest({ receivedAt: noon + 1, query: { site_id: siteId } }))).rejects.toMatchObject({
@@ -78,7 +78,7 @@ describe('an analysis that is too large', () => {
     ['the live view', liveRoute],
   ])('of a request without a range, %s, names the site', async (_, route) => {
     const siteId = await database.siteWith([{ at: 0 }, { at: 0 }])
-    const eventReader = queryRunners(limited({ max_rows_to_read: '1' }))
+    const eventReader = queryReader(limited({ max_rows_to_read: '1' }))
     const { handle } = route({ eventReader, ...allSitesKnown() })
     await expect(handle(apiRequest({ receivedAt: noon + 1, query: { site_id: siteId } }))).rejects.toMatchObject({
       code: 'query_too_large',
@@ -121,7 +121,7 @@ describe('the statements of a request', () => {
     const siteId = await database.siteWith([{ at: 0 }])
     const metrics = createMetrics()
     const deps = {
-      eventReader: { ...queryRunners(slow('type 4'), { metrics }), requestMsMax: 6_000 },
+      eventReader: { ...queryReader(slow('type 4'), { metrics }), requestMsMax: 6_000 },
       ...allSitesKnown(),
     }
     const range = { start_date: noon, end_date: noon + hour }
@@ -163,7 +163,7 @@ describe('the statements of a request', () => {
     }
     const cohort = { cohortId: 'coh_1', siteId, settings: { name: 'Germany', description: null, criteria } }
     const cohorts = { find: () => Promise.resolve({ ...cohort, createdAt: new Date(), updatedAt: new Date() }) }
-    const eventReader = { ...queryRunners(counted), requestMsMax: 100 }
+    const eventReader = { ...queryReader(counted), requestMsMax: 100 }
     return { sent, deps: { eventReader, ...known, sites: { find }, cohorts } }
   }
 
@@ -212,7 +212,7 @@ describe('the time of a question', () => {
     const siteId = await database.siteWith([{ at: 0, session_id: 's' }])
     const { handle } = statsRoute({
       eventReader: {
-        ...queryRunners(clickHouse),
+        ...queryReader(clickHouse),
         requestMsMax,
         observeAnalysis: (kind, seconds) => {
           expect(seconds).toBeGreaterThan(0)
@@ -245,7 +245,7 @@ describe('the time of a question', () => {
     const kinds: string[] = []
     const siteId = await database.siteWith([{ at: 0 }])
     const { handle } = statsBatchRoute({
-      eventReader: { ...queryRunners(database.reader), observeAnalysis: (kind) => kinds.push(kind) },
+      eventReader: { ...queryReader(database.reader), observeAnalysis: (kind) => kinds.push(kind) },
       ...allSitesKnown(),
     })
     const queries = ['event_count', 'bounce_rate'].map((metric) => ({ site_id: siteId, metric }))

@@ -3,15 +3,18 @@ import type { Operation } from '@sluice/api/operation'
 import type { Criteria, Filter } from '@sluice/contracts/conditions'
 import { refusedPatternPath, refusedPatternReason } from '@sluice/event-store/conditions'
 import { type ExceededLimit, QueryTooLargeError } from '@sluice/event-store/errors'
-import type { QueryRunner, QueryRunners } from '@sluice/event-store/query-runner'
+import type { QueryReader, QueryRunner } from '@sluice/event-store/query-runner'
 import { handle, type RequestOf, type ResultOf } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { abortedAfter } from '@sluice/runtime/deadline'
 import { AppError, invalidField, isRetryable, unavailable } from '@sluice/runtime/errors'
 import type { AnalysisKind, ObserveAnalysis } from './metrics.ts'
 
-/** Makes the runner of the statements of one caller. */
-export interface AnalysisRunners extends Pick<QueryRunners, 'as'> {
+/**
+ * Read access to the event store for request handlers: `as(caller)` returns a runner that queues, limits and cancels
+ * the caller's statements.
+ */
+export interface AnalysisReader extends Pick<QueryReader, 'as'> {
   /** Called with the kind of each analysis that names one, and how long it took. */
   observeAnalysis?: ObserveAnalysis
   /** How long the statements of one analysis, or of a batch, may take together, waiting included; default: 60,000. */
@@ -26,7 +29,7 @@ const requestMsMaxDefault = 60_000
  * client, and whatever is between it and Sluice, waits no longer.
  */
 function withinRequestTime<T>(
-  { requestMsMax: ms = requestMsMaxDefault }: AnalysisRunners,
+  { requestMsMax: ms = requestMsMaxDefault }: AnalysisReader,
   signal: AbortSignal,
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
@@ -39,12 +42,10 @@ function withinRequestTime<T>(
  */
 export function handleAnalysis<const O extends Operation>(
   operation: O,
-  runners: AnalysisRunners,
+  reader: AnalysisReader,
   handler: (request: RequestOf<O>, signal: AbortSignal) => Promise<ResultOf<O>>,
 ): Route {
-  return handle(operation, (request) =>
-    withinRequestTime(runners, request.signal, (signal) => handler(request, signal)),
-  )
+  return handle(operation, (request) => withinRequestTime(reader, request.signal, (signal) => handler(request, signal)))
 }
 
 /** The field of a request that makes an analysis fail, and the reason that its client reads. */
@@ -88,7 +89,7 @@ export function cohortTooLarge(field: string): FieldText {
  * ClickHouse refuses, and otherwise what the analysis throws.
  */
 export async function runAnalysis<Numbers>(
-  runners: AnalysisRunners,
+  reader: AnalysisReader,
   { credential, signal }: { credential: Pick<Credential, 'keyId'>; signal: AbortSignal },
   analysis: (runner: QueryRunner) => Promise<Numbers>,
   { kind, ...texts }: AnalysisOptions = {},
@@ -97,11 +98,11 @@ export async function runAnalysis<Numbers>(
   if (isOver(signal)) throw signal.reason
   const startedAt = performance.now()
   const observe = (): void => {
-    if (kind !== undefined) runners.observeAnalysis?.(kind, (performance.now() - startedAt) / 1000)
+    if (kind !== undefined) reader.observeAnalysis?.(kind, (performance.now() - startedAt) / 1000)
   }
   try {
-    const numbers = await withinRequestTime(runners, signal, (ownSignal) =>
-      analysis(runners.as({ key: credential.keyId, signal: ownSignal, priority: 'interactive' })),
+    const numbers = await withinRequestTime(reader, signal, (ownSignal) =>
+      analysis(reader.as({ key: credential.keyId, signal: ownSignal, priority: 'interactive' })),
     )
     observe()
     return numbers

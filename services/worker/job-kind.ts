@@ -3,7 +3,7 @@ import type { EventLog } from '@sluice/event-log/log'
 import type { EventEraser } from '@sluice/event-store/event-eraser'
 import type { ExportReader } from '@sluice/event-store/exports/export-reader'
 import type { EventInserter } from '@sluice/event-store/insert/event-inserter'
-import type { QueryRunners } from '@sluice/event-store/query-runner'
+import type { QueryReader } from '@sluice/event-store/query-runner'
 import type { LeaseOptions } from '@sluice/leases/run-leases'
 import type { Outbound } from '@sluice/outbound/outbound'
 import type { Postgres } from '@sluice/postgres/open'
@@ -19,7 +19,7 @@ export interface WorkerEngines {
   eraser: EventEraser
   exportReader: ExportReader
   /** For the measurements of alert rules. */
-  eventReader: QueryRunners
+  eventReader: QueryReader
   postgres: Postgres
   /** The files of imports and exports. */
   blobs: BlobStore

@@ -9,7 +9,7 @@ import { measureAlert, type MeasureOptions } from '@sluice/event-store/alerts/me
 import { openClickHouse, type QueryResult } from '@sluice/event-store/client'
 import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
-import { type QueryRunner, queryRunners, type Statement } from '@sluice/event-store/query-runner'
+import { queryReader, type QueryRunner, type Statement } from '@sluice/event-store/query-runner'
 import { type TestClickHouse, testClickHouse } from '../support/engines/test-engines.ts'
 
 const minuteMs = 60_000
@@ -61,7 +61,7 @@ beforeAll(async () => {
   database = testClickHouse()
   await migrateClickHouse(database.url)
   client = openClickHouse(database.readerUrl)
-  runner = queryRunners(client).as({
+  runner = queryReader(client).as({
     key: 'worker',
     signal: new AbortController().signal,
     priority: 'background',

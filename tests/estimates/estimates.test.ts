@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { queryRunners } from '@sluice/event-store/query-runner'
+import { queryReader } from '@sluice/event-store/query-runner'
 import { evaluateStats, type RangeNumbers } from '@sluice/event-store/stats/evaluate-stats'
 import { measureSessions } from '@sluice/event-store/stats/measure-sessions'
 import { planStats, type StatsSpec } from '@sluice/event-store/stats/spec'
@@ -122,7 +122,7 @@ async function compare(spec: StatsSpec): Promise<Compared[]> {
 /** Metrics of sessions are sampled from fewer events than the service samples. */
 async function evaluate(spec: StatsSpec): Promise<Pick<RangeNumbers, 'value' | 'isEstimated' | 'groups'>> {
   const caller = { key: 'key_test', signal: new AbortController().signal, priority: 'interactive' } as const
-  const runner = queryRunners(database.reader).as(caller)
+  const runner = queryReader(database.reader).as(caller)
   const isOfSessions = !['visitors', 'unique_users', 'unique_sessions'].includes(spec.metric)
   return isOfSessions && spec.groupBy === undefined
     ? measureSessions(planStats(spec), runner, { eventsMin: 100_000, sampleFactor: 2, sampleMin: 20_000 })

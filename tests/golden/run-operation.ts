@@ -4,7 +4,7 @@ import type { SiteRecord } from '@sluice/access/sites'
 import { statusOf } from '@sluice/api/error-status'
 import { type OperationId, operations } from '@sluice/api/operations'
 import type { Criteria } from '@sluice/contracts/conditions'
-import { queryRunners } from '@sluice/event-store/query-runner'
+import { queryReader } from '@sluice/event-store/query-runner'
 import type { ApiRequest, HandlerResult } from '@sluice/http/route'
 import type { CohortStore } from '@sluice/postgres/cohorts'
 import { type QueryDeps, queryRoutes } from '@sluice/query/router'
@@ -116,7 +116,7 @@ function routesOn(
     createdAt: new Date(0),
     updatedAt: new Date(0),
   }
-  const eventReader = queryRunners(clickHouse)
+  const eventReader = queryReader(clickHouse)
   // No golden test runs an operation on keys, sessions, imports, exports or webhooks: they have no stores.
   return queryRoutes({
     eventReader,

@@ -8,7 +8,7 @@ import { openClickHouse } from '@sluice/event-store/client'
 import { hashValue } from '@sluice/event-store/erased-rows'
 import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
-import { queryRunners } from '@sluice/event-store/query-runner'
+import { queryReader } from '@sluice/event-store/query-runner'
 import { type ClickHouseCluster, startClickHouseCluster } from '../support/engines/clickhouse-cluster.ts'
 import { openShardedTestStore, type TestStore } from '../support/test-store.ts'
 
@@ -117,7 +117,7 @@ test('a backup has a piece of each shard, which a restore brings back to its pla
 })
 
 test('erasures are repeated on every shard', async () => {
-  const runner = queryRunners(store.reader).as({
+  const runner = queryReader(store.reader).as({
     key: 'test',
     signal: new AbortController().signal,
     priority: 'interactive',

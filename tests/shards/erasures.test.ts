@@ -6,7 +6,7 @@ import { openClickHouse } from '@sluice/event-store/client'
 import { type ErasedRows, hashValue } from '@sluice/event-store/erased-rows'
 import { type EventEraser, openEventEraser } from '@sluice/event-store/event-eraser'
 import { type EventInserter, openEventInserter } from '@sluice/event-store/insert/event-inserter'
-import { queryRunners } from '@sluice/event-store/query-runner'
+import { queryReader } from '@sluice/event-store/query-runner'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { type ClickHouseCluster, startClickHouseCluster } from '../support/engines/clickhouse-cluster.ts'
 import { row, sent } from '../support/event-row.ts'
@@ -56,7 +56,7 @@ async function storeOnEach(events: readonly Partial<EventRow>[]): Promise<number
 }
 
 async function erasedBy(kind: ErasureKind, value: string): Promise<ErasedRows> {
-  const runner = queryRunners(store.reader).as({ key: 'test', signal, priority: 'interactive' })
+  const runner = queryReader(store.reader).as({ key: 'test', signal, priority: 'interactive' })
   const hashes = kind === 'before' || kind === 'site' ? null : await hashValue({ kind, siteId: site, value }, runner)
   const before = kind === 'before' ? Number(value) : null
   return { erasureId: randomUUID(), siteId: site, kind, hashes, before, requestedAt: Date.now() }

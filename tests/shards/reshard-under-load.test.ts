@@ -8,7 +8,7 @@ import { retiredDatabase } from '@sluice/event-store/cluster'
 import { type ErasedRows, hashValue } from '@sluice/event-store/erased-rows'
 import { openEventEraser } from '@sluice/event-store/event-eraser'
 import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
-import { queryRunners } from '@sluice/event-store/query-runner'
+import { queryReader } from '@sluice/event-store/query-runner'
 import { keyHash } from '@sluice/events/key-hash'
 import { watermarkStore } from '@sluice/postgres/watermarks'
 import { waitUntil } from '@sluice/runtime/wait-until'
@@ -119,7 +119,7 @@ describeWithKafka('a reshard under load', () => {
   async function erase(userId: string): Promise<void> {
     const { signal } = new AbortController()
     const eraser = openEventEraser(stores.clickHouseUrl)
-    const runner = queryRunners(stores.clickHouse).as({ key: 'test', signal, priority: 'interactive' })
+    const runner = queryReader(stores.clickHouse).as({ key: 'test', signal, priority: 'interactive' })
     for (const siteId of ['site-0', 'site-1', 'site-2']) {
       const erased: ErasedRows = {
         erasureId: `era-${siteId}`,

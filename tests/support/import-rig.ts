@@ -5,7 +5,7 @@ import type { BlobStore } from '@sluice/blobs/blob-store'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { type EventEraser, openEventEraserAt } from '@sluice/event-store/event-eraser'
 import { openExportReaderAt } from '@sluice/event-store/exports/export-reader'
-import { queryRunners } from '@sluice/event-store/query-runner'
+import { queryReader } from '@sluice/event-store/query-runner'
 import { openOutbound } from '@sluice/outbound/open-outbound'
 import { type ImportRecord, type ImportStore, importStore } from '@sluice/postgres/imports'
 import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
@@ -42,7 +42,7 @@ export async function createImportRig(logUrl?: string): Promise<ImportRig> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-blobs-'))
   const blobs = await openBlobStore(`file:${folder}`)
   const exportReader = openExportReaderAt(stores.clickHouse.address)
-  const eventReader = queryRunners(stores.clickHouse)
+  const eventReader = queryReader(stores.clickHouse)
   const eraser = openEventEraserAt(stores.clickHouse.address)
   const engines = {
     ...stores,

@@ -6,7 +6,7 @@ import type { ClickHouse } from '@sluice/event-store/client'
 import type { ApiRequest } from '@sluice/http/route'
 import { statsRoute } from '@sluice/query/stats/stats'
 import { apiRequest } from './api-request.ts'
-import { patientRunners } from './patient-runners.ts'
+import { patientReader } from './patient-reader.ts'
 import { openTestStore, type TestStore } from './test-store.ts'
 
 /** An event to store; `at` counts hours from noon, fields left out get plain values. */
@@ -65,7 +65,7 @@ export async function openStatsDatabase(open: () => Promise<TestStore> = openTes
     queryStats: async (parameters, parts = {}, settings = {}) => {
       const dated = { start_date: noon, end_date: noon + 2 * hour, ...parameters }
       const query = Object.fromEntries(Object.entries(dated).map(([name, value]) => [name, String(value)]))
-      const { handle } = statsRoute({ eventReader: patientRunners(reader), ...allSitesKnown(settings) })
+      const { handle } = statsRoute({ eventReader: patientReader(reader), ...allSitesKnown(settings) })
       const { data } = await handle(apiRequest({ receivedAt: noon, query, ...parts }))
       return data as StatsResult
     },

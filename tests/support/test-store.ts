@@ -13,7 +13,7 @@ import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { keyHash } from '@sluice/events/key-hash'
 import type { ClickHouseCluster } from './engines/clickhouse-cluster.ts'
 import { testClickHouse } from './engines/test-engines.ts'
-import { patientSeconds } from './patient-runners.ts'
+import { patientSeconds } from './patient-reader.ts'
 
 /** A migrated store of events, on one server or on several. */
 export interface TestStore {

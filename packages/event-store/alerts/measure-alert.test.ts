@@ -10,7 +10,7 @@ import {
   type StatsDatabase,
   type StoredEvent,
 } from '../../../tests/support/stats-database.ts'
-import { type QueryRunner, queryRunners } from '../query-runner.ts'
+import { queryReader, type QueryRunner } from '../query-runner.ts'
 import { measureAlertSeries } from './alert-series.ts'
 import type { AlertSpec } from './alert-spec.ts'
 import { measureAlert } from './measure-alert.ts'
@@ -23,7 +23,7 @@ let runner: QueryRunner
 
 beforeAll(async () => {
   database = await openStatsDatabase()
-  runner = queryRunners(database.reader).as({
+  runner = queryReader(database.reader).as({
     key: 'worker',
     signal: new AbortController().signal,
     priority: 'background',

@@ -8,7 +8,7 @@ import {
 } from '../client.ts'
 import { readingAddress } from '../cluster.ts'
 import { externalTableClient } from '../external-table.ts'
-import { type QueryRunner, queryRunners, type Statement } from '../query-runner.ts'
+import { queryReader, type QueryRunner, type Statement } from '../query-runner.ts'
 import { statementMemory } from '../statement-memory.ts'
 import { type ExportRows, formatStatement, type RowsFormat } from './row-formats.ts'
 
@@ -52,7 +52,7 @@ export function openExportReaderAt(storeAddress: ClickHouseAddress): ExportReade
   const address = readingAddress(storeAddress)
   const client = openClickHouseAt(address, { requestTimeoutMs })
   const memoryMax = statementMemory(client)
-  const runners = queryRunners(client, { isSharded: address.cluster !== undefined, executionSecondsMax, memoryMax })
+  const reader = queryReader(client, { isSharded: address.cluster !== undefined, executionSecondsMax, memoryMax })
   const externalTables = externalTableClient(address)
 
   /** The rows of analyses, which are few. */
@@ -74,7 +74,7 @@ export function openExportReaderAt(storeAddress: ClickHouseAddress): ExportReade
   }
 
   return {
-    runner: (signal) => runners.as({ key: 'exports', signal, priority: 'background' }),
+    runner: (signal) => reader.as({ key: 'exports', signal, priority: 'background' }),
     read: async (rows, format, signal) => {
       const { sql, params, settings: formatSettings } = formatStatement(rows, format)
       const statementSettings = { ...settings, max_memory_usage: String(await memoryMax()), ...formatSettings }

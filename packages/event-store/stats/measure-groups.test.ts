@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { noon, openStatsDatabase, type StatsDatabase } from '../../../tests/support/stats-database.ts'
 import { QueryTooLargeError } from '../errors.ts'
-import { type QueryRunner, queryRunners, type Statement } from '../query-runner.ts'
+import { queryReader, type QueryRunner, type Statement } from '../query-runner.ts'
 import { type LeadingThresholds, measureGroups } from './measure-groups.ts'
 import { planStats, type StatsSpec } from './spec.ts'
 
@@ -47,7 +47,7 @@ afterAll(async () => {
 /** Remembers the statements that it runs. */
 function countingRunner(): QueryRunner & { statements: Statement[] } {
   const caller = { key: 'key_test', signal: new AbortController().signal, priority: 'interactive' } as const
-  const runner = queryRunners(database.reader).as(caller)
+  const runner = queryReader(database.reader).as(caller)
   const statements: Statement[] = []
   return {
     statements,

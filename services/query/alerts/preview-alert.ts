@@ -8,7 +8,7 @@ import { measureOptionsOf } from '@sluice/event-store/alerts/measure-alert'
 import type { Route } from '@sluice/http/route'
 import { triggerOf } from '@sluice/postgres/alert-judgements'
 import type { ReadCompleteUntil } from '../complete-until.ts'
-import { type AnalysisRunners, type FieldText, handleAnalysis, runAnalysis } from '../run-analysis.ts'
+import { type AnalysisReader, type FieldText, handleAnalysis, runAnalysis } from '../run-analysis.ts'
 import { requireFittingCondition } from './require-fitting-fields.ts'
 
 const minuteMs = 60_000
@@ -28,7 +28,7 @@ export function previewAlertRoute({
   sites,
   completeUntil,
 }: {
-  eventReader: AnalysisRunners
+  eventReader: AnalysisReader
   sites: ReadableSites
   completeUntil: ReadCompleteUntil
 }): Route {

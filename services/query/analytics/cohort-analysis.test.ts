@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Criteria } from '@sluice/contracts/conditions'
 import type { CohortAnalysis } from '@sluice/contracts/retention'
-import { queryRunners } from '@sluice/event-store/query-runner'
+import { queryReader } from '@sluice/event-store/query-runner'
 import type { ApiRequest } from '@sluice/http/route'
 import { apiRequest } from '../../../tests/support/api-request.ts'
 import { badRequestCode } from '../../../tests/support/error-codes.ts'
@@ -62,7 +62,7 @@ async function requestAnalysis(
           : undefined,
       ),
   }
-  const { handle } = cohortAnalysisRoute({ ...allSitesKnown(), eventReader: queryRunners(database.reader), cohorts })
+  const { handle } = cohortAnalysisRoute({ ...allSitesKnown(), eventReader: queryReader(database.reader), cohorts })
   const parameters = { cohort_id: 'coh_1', ...query }
   return (await handle(apiRequest({ receivedAt: now, query: parameters, ...parts }))).data as CohortAnalysis
 }

@@ -5,7 +5,7 @@ import type { Route } from '@sluice/http/route'
 import type { CohortStore } from '@sluice/postgres/cohorts'
 import { notFound } from '@sluice/runtime/errors'
 import type { ReadCompleteUntil } from '../complete-until.ts'
-import { type AnalysisRunners, cohortTooLarge, handleAnalysis, runAnalysis } from '../run-analysis.ts'
+import { type AnalysisReader, cohortTooLarge, handleAnalysis, runAnalysis } from '../run-analysis.ts'
 import { toCompletableRow } from './retention-rows.ts'
 
 /**
@@ -18,7 +18,7 @@ export function cohortAnalysisRoute({
   cohorts,
   completeUntil,
 }: {
-  eventReader: AnalysisRunners
+  eventReader: AnalysisReader
   sites: ReadableSites
   cohorts: Pick<CohortStore, 'find'>
   completeUntil: ReadCompleteUntil

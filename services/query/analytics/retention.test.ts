@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Criteria } from '@sluice/contracts/conditions'
 import type { RetentionMatrix } from '@sluice/contracts/retention'
 import type { ClickHouse } from '@sluice/event-store/client'
-import { queryRunners } from '@sluice/event-store/query-runner'
+import { queryReader } from '@sluice/event-store/query-runner'
 import type { ApiRequest } from '@sluice/http/route'
 import { apiRequest } from '../../../tests/support/api-request.ts'
 import { badRequestCode } from '../../../tests/support/error-codes.ts'
@@ -80,7 +80,7 @@ async function requestRetention(
         },
       ),
   }
-  const { handle } = retentionRoute({ ...allSitesKnown({ timezone }), eventReader: queryRunners(clickHouse), cohorts })
+  const { handle } = retentionRoute({ ...allSitesKnown({ timezone }), eventReader: queryReader(clickHouse), cohorts })
   return (await handle(apiRequest({ receivedAt: now, query, ...parts }))).data as RetentionMatrix
 }
 

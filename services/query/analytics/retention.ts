@@ -6,7 +6,7 @@ import type { Route } from '@sluice/http/route'
 import type { CohortStore } from '@sluice/postgres/cohorts'
 import { notFound } from '@sluice/runtime/errors'
 import type { ReadCompleteUntil } from '../complete-until.ts'
-import { type AnalysisRunners, cohortTooLarge, type FieldText, handleAnalysis, runAnalysis } from '../run-analysis.ts'
+import { type AnalysisReader, cohortTooLarge, type FieldText, handleAnalysis, runAnalysis } from '../run-analysis.ts'
 import { toCompletableRow, toRetentionRow } from './retention-rows.ts'
 
 const tooManyUsers: FieldText = { field: 'site_id', reason: 'has more users than one answer may count' }
@@ -21,7 +21,7 @@ export function retentionRoute({
   cohorts,
   completeUntil,
 }: {
-  eventReader: AnalysisRunners
+  eventReader: AnalysisReader
   sites: ReadableSites
   cohorts: Pick<CohortStore, 'find'>
   completeUntil: ReadCompleteUntil

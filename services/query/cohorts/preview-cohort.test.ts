@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { operators } from '@sluice/contracts/conditions'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
-import { queryRunners } from '@sluice/event-store/query-runner'
+import { queryReader } from '@sluice/event-store/query-runner'
 import { siteStore } from '@sluice/postgres/sites'
 import { apiRequest } from '../../../tests/support/api-request.ts'
 import { matchesCondition, type RawCondition } from '../../../tests/support/oracle/matches-condition.ts'
@@ -31,7 +31,7 @@ const preview = (body: unknown, key?: string) =>
 async function runPreview(body: object, settings: Record<string, string> = {}): Promise<unknown> {
   const { handle } = previewCohortRoute({
     ...allSitesKnown(),
-    eventReader: queryRunners({
+    eventReader: queryReader({
       query: (sql, params, options) =>
         database.reader.query(sql, params, { ...options, settings: { ...options?.settings, ...settings } }),
     }),

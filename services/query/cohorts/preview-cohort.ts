@@ -3,7 +3,7 @@ import { operations } from '@sluice/api/operations'
 import { measureCohort } from '@sluice/event-store/cohorts/measure-cohort'
 import type { Route } from '@sluice/http/route'
 import type { ReadCompleteUntil } from '../complete-until.ts'
-import { type AnalysisRunners, cohortTooLarge, handleAnalysis, runAnalysis } from '../run-analysis.ts'
+import { type AnalysisReader, cohortTooLarge, handleAnalysis, runAnalysis } from '../run-analysis.ts'
 
 /**
  * POST /api/v1/cohorts/preview: the number of users that criteria describe now, before they are saved
@@ -14,7 +14,7 @@ export function previewCohortRoute({
   sites,
   completeUntil,
 }: {
-  eventReader: AnalysisRunners
+  eventReader: AnalysisReader
   sites: ReadableSites
   completeUntil: ReadCompleteUntil
 }): Route {

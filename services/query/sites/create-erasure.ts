@@ -8,7 +8,7 @@ import type { Route } from '@sluice/http/route'
 import type { ErasureStore } from '@sluice/postgres/erasures'
 import { newId } from '@sluice/runtime/ids'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
-import { type AnalysisRunners, runAnalysis } from '../run-analysis.ts'
+import { type AnalysisReader, runAnalysis } from '../run-analysis.ts'
 
 /**
  * POST /api/v1/sites/:site_id/erasures: erases the events of a site that one selector matches. The selector's value
@@ -22,7 +22,7 @@ export function createErasureRoute({
 }: {
   sites: Pick<SiteLookup, 'find'>
   erasures: Pick<ErasureStore, 'create'>
-  eventReader: AnalysisRunners
+  eventReader: AnalysisReader
   clock: Pick<SynchronizedClock, 'now'>
 }): Route {
   return handle(operations.createErasure, async ({ params: { site_id: siteId }, body, credential, signal, log }) => {

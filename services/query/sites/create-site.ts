@@ -4,7 +4,7 @@ import { allowsSite } from '@sluice/contracts/scopes'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { conflict, siteNotAllowed } from '@sluice/runtime/errors'
-import type { AnalysisRunners } from '../run-analysis.ts'
+import type { AnalysisReader } from '../run-analysis.ts'
 import { readEventTimeRanges } from './read-event-time-ranges.ts'
 import { toSiteResource } from './site-resource.ts'
 import { storedSettings } from './stored-settings.ts'
@@ -18,7 +18,7 @@ export function createSiteRoute({
   eventReader,
 }: {
   siteStore: Pick<SiteStore, 'create'>
-  eventReader: AnalysisRunners
+  eventReader: AnalysisReader
 }): Route {
   return handle(operations.createSite, async ({ body, credential, signal, log }) => {
     const { site_id: siteId, ...settings } = body

@@ -2,7 +2,7 @@ import { requireReadableSite } from '@sluice/access/require-readable-site'
 import type { SiteLookup } from '@sluice/access/sites'
 import { operations } from '@sluice/api/operations'
 import type { Route } from '@sluice/http/route'
-import { type AnalysisRunners, handleAnalysis } from '../run-analysis.ts'
+import { type AnalysisReader, handleAnalysis } from '../run-analysis.ts'
 import { readEventTimeRanges } from './read-event-time-ranges.ts'
 import { toSiteResource } from './site-resource.ts'
 
@@ -12,7 +12,7 @@ export function getSiteRoute({
   eventReader,
 }: {
   sites: Pick<SiteLookup, 'find'>
-  eventReader: AnalysisRunners
+  eventReader: AnalysisReader
 }): Route {
   return handleAnalysis(operations.getSite, eventReader, async (request, signal) => {
     const { params, credential, log } = request

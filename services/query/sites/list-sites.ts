@@ -2,7 +2,7 @@ import type { SiteStore } from '@sluice/access/sites'
 import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
-import type { AnalysisRunners } from '../run-analysis.ts'
+import type { AnalysisReader } from '../run-analysis.ts'
 import { readEventTimeRanges } from './read-event-time-ranges.ts'
 import { toSiteResource } from './site-resource.ts'
 
@@ -12,7 +12,7 @@ export function listSitesRoute({
   eventReader,
 }: {
   siteStore: Pick<SiteStore, 'list'>
-  eventReader: AnalysisRunners
+  eventReader: AnalysisReader
 }): Route {
   return handle(operations.listSites, async ({ query: page, credential, signal }) => {
     const { sites, total } = await siteStore.list(page, credential.siteIds)

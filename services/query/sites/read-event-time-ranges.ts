@@ -1,6 +1,6 @@
 import { type EventTimeRanges, eventTimeRanges } from '@sluice/event-store/event-time-ranges'
 import type { ApiRequest } from '@sluice/http/route'
-import { type AnalysisRunners, runAnalysis } from '../run-analysis.ts'
+import { type AnalysisReader, runAnalysis } from '../run-analysis.ts'
 
 const tooManyEvents = {
   field: 'limit',
@@ -13,10 +13,10 @@ const tooManyEvents = {
  */
 export function readEventTimeRanges(
   siteIds: readonly string[],
-  runners: AnalysisRunners,
+  reader: AnalysisReader,
   request: Pick<ApiRequest, 'credential' | 'signal'>,
 ): Promise<EventTimeRanges> {
-  return runAnalysis(runners, request, (runner) => eventTimeRanges(siteIds, runner), {
+  return runAnalysis(reader, request, (runner) => eventTimeRanges(siteIds, runner), {
     tooLarge: { work: tooManyEvents },
   })
 }

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { SiteRecord, SiteRequest } from '@sluice/access/sites'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
-import { queryRunners } from '@sluice/event-store/query-runner'
+import { queryReader } from '@sluice/event-store/query-runner'
 import { siteStore } from '@sluice/postgres/sites'
 import { unavailable } from '@sluice/runtime/errors'
 import { waitUntil } from '@sluice/runtime/wait-until'
@@ -96,7 +96,7 @@ describe('the look-up', () => {
       },
     }
     const limits = { concurrencyMax: 2, concurrencyPerKeyMax: 1, queuedPerKeyMax: 10, queueTimeoutMs: 60_000 }
-    return { calls, state, lookup: siteLookup(sites, queryRunners(clickHouse, { limits }), { autoRegister }) }
+    return { calls, state, lookup: siteLookup(sites, queryReader(clickHouse, { limits }), { autoRegister }) }
   }
 
   test('finds a registered site, registers and finds one that has events, and finds no other', async () => {

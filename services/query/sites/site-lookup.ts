@@ -2,7 +2,7 @@ import type { SiteLookup, SiteRecord, SiteRequest, SiteStore } from '@sluice/acc
 import { hasEvents } from '@sluice/event-store/has-events'
 import type { ErasureStore } from '@sluice/postgres/erasures'
 import { rateLimited } from '@sluice/runtime/errors'
-import { type AnalysisRunners, runAnalysis } from '../run-analysis.ts'
+import { type AnalysisReader, runAnalysis } from '../run-analysis.ts'
 
 /**
  * Finds sites in Postgres, then by their events: a gateway that accepts events of a new site while Postgres is away
@@ -11,7 +11,7 @@ import { type AnalysisRunners, runAnalysis } from '../run-analysis.ts'
  */
 export function siteLookup(
   sites: Pick<SiteStore, 'find' | 'register' | 'registerFor'> & Pick<ErasureStore, 'siteDeletedAt'>,
-  runners: AnalysisRunners,
+  reader: AnalysisReader,
   { autoRegister }: { autoRegister: boolean },
 ): SiteLookup {
   async function find(siteId: string, request: SiteRequest): Promise<SiteRecord | undefined> {
@@ -19,7 +19,7 @@ export function siteLookup(
     if (found || !autoRegister) return found
     // The events of a deleted site may still be there: later ones alone register it anew.
     const deletedAt = await sites.siteDeletedAt(siteId)
-    if (!(await runAnalysis(runners, request, (runner) => hasEvents(siteId, runner, deletedAt)))) return undefined
+    if (!(await runAnalysis(reader, request, (runner) => hasEvents(siteId, runner, deletedAt)))) return undefined
     await sites.register([siteId])
     return sites.find(siteId)
   }

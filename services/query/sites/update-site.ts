@@ -5,7 +5,7 @@ import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { notFound } from '@sluice/runtime/errors'
 import { requireOwnSite } from '../require-own-site.ts'
-import type { AnalysisRunners } from '../run-analysis.ts'
+import type { AnalysisReader } from '../run-analysis.ts'
 import { readEventTimeRanges } from './read-event-time-ranges.ts'
 import { toSiteResource } from './site-resource.ts'
 import { storedSettings } from './stored-settings.ts'
@@ -18,7 +18,7 @@ export function updateSiteRoute({
 }: {
   sites: Pick<SiteLookup, 'find'>
   siteStore: Pick<SiteStore, 'update'>
-  eventReader: AnalysisRunners
+  eventReader: AnalysisReader
 }): Route {
   return handle(operations.updateSite, async ({ params: { site_id: siteId }, body, credential, signal, log }) => {
     const { site_id: repeatedId, ...settings } = body

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { ClickHouse } from '@sluice/event-store/client'
-import { queryRunners } from '@sluice/event-store/query-runner'
+import { queryReader } from '@sluice/event-store/query-runner'
 import { apiRequest } from '../../../tests/support/api-request.ts'
 import {
   allSitesKnown,
@@ -42,7 +42,7 @@ async function requestCounts(parameters: Partial<RawStatsParameters>, settings: 
     query: (sql, params, options) =>
       database.reader.query(sql, params, { ...options, settings: { ...options?.settings, ...settings } }),
   }
-  const { handle } = statsRoute({ eventReader: queryRunners(clickHouse), ...allSitesKnown() })
+  const { handle } = statsRoute({ eventReader: queryReader(clickHouse), ...allSitesKnown() })
   const dated = { site_id: siteId, start_date: noon - 24 * hour, end_date: noon + 24 * hour, ...parameters }
   const query = Object.fromEntries(Object.entries(dated).map(([name, value]) => [name, String(value)]))
   return (await handle(apiRequest({ receivedAt: noon, query }))).data

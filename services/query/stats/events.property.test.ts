@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import type { PropertyType } from '@sluice/contracts/event-columns'
 import { eventsLimits, type EventsResult } from '@sluice/contracts/events'
 import { environments } from '@sluice/contracts/scopes'
-import { queryRunners } from '@sluice/event-store/query-runner'
+import { queryReader } from '@sluice/event-store/query-runner'
 import { apiRequest } from '../../../tests/support/api-request.ts'
 import { matchesCondition, type RawCondition } from '../../../tests/support/oracle/matches-condition.ts'
 import {
@@ -27,7 +27,7 @@ afterAll(async () => {
 })
 
 async function requestEvents(query: Record<string, string>): Promise<EventsResult> {
-  const { handle } = eventsRoute({ eventReader: queryRunners(database.reader), ...allSitesKnown() })
+  const { handle } = eventsRoute({ eventReader: queryReader(database.reader), ...allSitesKnown() })
   const { data } = await handle(apiRequest({ receivedAt: noon + 10 * hour, query }))
   return data as EventsResult
 }

@@ -3,7 +3,7 @@ import { encodeEventCursor } from '@sluice/api/event-cursor'
 import { operations } from '@sluice/api/operations'
 import { listEvents } from '@sluice/event-store/events/list-events'
 import type { Route } from '@sluice/http/route'
-import { type AnalysisRunners, handleAnalysis, runAnalysis } from '../run-analysis.ts'
+import { type AnalysisReader, handleAnalysis, runAnalysis } from '../run-analysis.ts'
 import { rangeOf } from './read-stats-request.ts'
 
 const tooLarge = {
@@ -18,7 +18,7 @@ const tooLarge = {
  * `GET /api/v1/events` (docs/http-interface.md#events): a page of a site's events. Throws 400, 404 `Site not found`,
  * ClickHouseError.
  */
-export function eventsRoute({ eventReader, sites }: { eventReader: AnalysisRunners; sites: ReadableSites }): Route {
+export function eventsRoute({ eventReader, sites }: { eventReader: AnalysisReader; sites: ReadableSites }): Route {
   return handleAnalysis(operations.events, eventReader, async ({ query, credential, receivedAt, log }, signal) => {
     const { site_id: siteId, environment = credential.environment, filter: conditions = [], limit, before } = query
     const range = rangeOf(query, receivedAt)

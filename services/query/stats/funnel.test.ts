@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { FunnelResult } from '@sluice/contracts/funnel'
-import { queryRunners } from '@sluice/event-store/query-runner'
+import { queryReader } from '@sluice/event-store/query-runner'
 import type { ApiRequest } from '@sluice/http/route'
 import { apiRequest } from '../../../tests/support/api-request.ts'
 import { badRequestCode } from '../../../tests/support/error-codes.ts'
@@ -28,7 +28,7 @@ afterAll(async () => {
 })
 
 async function requestFunnel(funnel: unknown, parts: Partial<ApiRequest> = {}): Promise<FunnelResult> {
-  const { handle } = funnelRoute({ eventReader: queryRunners(database.reader), ...allSitesKnown() })
+  const { handle } = funnelRoute({ eventReader: queryReader(database.reader), ...allSitesKnown() })
   const body = { bytes: Buffer.from(JSON.stringify(funnel)), type: 'application/json' }
   const { data } = await handle(apiRequest({ receivedAt: noon, body, ...parts }))
   return data as FunnelResult

@@ -4,11 +4,11 @@ import { funnelLimits } from '@sluice/contracts/funnel'
 import { analyseFunnel } from '@sluice/event-store/funnel/analyse-funnel'
 import type { Route } from '@sluice/http/route'
 import type { ReadCompleteUntil } from '../complete-until.ts'
-import { type AnalysisRunners, handleAnalysis, runAnalysis } from '../run-analysis.ts'
+import { type AnalysisReader, handleAnalysis, runAnalysis } from '../run-analysis.ts'
 import { rangeOf } from './read-stats-request.ts'
 
 export interface FunnelDeps {
-  eventReader: AnalysisRunners
+  eventReader: AnalysisReader
   sites: ReadableSites
   completeUntil: ReadCompleteUntil
 }

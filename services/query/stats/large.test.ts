@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { statsQuery } from '@sluice/api/stats'
 import type { StatsBatchResult } from '@sluice/contracts/stats-batch'
-import { queryRunners } from '@sluice/event-store/query-runner'
+import { queryReader } from '@sluice/event-store/query-runner'
 import { measureSessions } from '@sluice/event-store/stats/measure-sessions'
 import { planStats } from '@sluice/event-store/stats/spec'
 import { validate } from '@sluice/runtime/validate'
@@ -71,7 +71,7 @@ async function sampled(
     }),
     { now: noon, environment: 'prod' },
   ).toSpec({ timezone: 'UTC', conversion_event: null })
-  return measureSessions(planStats(spec), queryRunners(database.reader).as(caller), limits)
+  return measureSessions(planStats(spec), queryReader(database.reader).as(caller), limits)
 }
 
 describe('with more than a million sessions', () => {
@@ -145,7 +145,7 @@ describe('with more than a million sessions', () => {
     expect(later).toMatchObject({ value: 0, compare: { estimated: true } })
     expect(later).not.toHaveProperty('estimated')
 
-    const { handle } = statsBatchRoute({ eventReader: queryRunners(database.reader), ...allSitesKnown() })
+    const { handle } = statsBatchRoute({ eventReader: queryReader(database.reader), ...allSitesKnown() })
     const queries = [
       { ...site, metric: 'visitors' },
       { ...site, metric: 'visitors', exact: true },

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import type { LiveResult } from '@sluice/contracts/live'
-import { queryRunners } from '@sluice/event-store/query-runner'
+import { queryReader } from '@sluice/event-store/query-runner'
 import type { ApiRequest } from '@sluice/http/route'
 import { apiRequest } from '../../../tests/support/api-request.ts'
 import {
@@ -26,7 +26,7 @@ afterAll(async () => {
 })
 
 async function requestLive(query: Record<string, string>, parts: Partial<ApiRequest> = {}): Promise<LiveResult> {
-  const { handle } = liveRoute({ eventReader: queryRunners(database.reader), ...allSitesKnown() })
+  const { handle } = liveRoute({ eventReader: queryReader(database.reader), ...allSitesKnown() })
   const { data } = await handle(apiRequest({ receivedAt: noon, query, ...parts }))
   return data as LiveResult
 }
@@ -146,7 +146,7 @@ test('a site without events has zeros', async () => {
 test('the answer is complete without the lane of old events, of which it reads none', async () => {
   const site_id = await database.siteWith([])
   const { handle } = liveRoute({
-    eventReader: queryRunners(database.reader),
+    eventReader: queryReader(database.reader),
     ...allSitesKnown(),
     completeUntil: (readsFrom) => (readsFrom >= noon - 24 * hour ? noon - 1 : 1),
   })

@@ -4,10 +4,10 @@ import { liveLimits } from '@sluice/contracts/live'
 import { readLive } from '@sluice/event-store/live/read-live'
 import type { Route } from '@sluice/http/route'
 import type { ReadCompleteUntil } from '../complete-until.ts'
-import { type AnalysisRunners, handleAnalysis, runAnalysis, siteTooLarge } from '../run-analysis.ts'
+import { type AnalysisReader, handleAnalysis, runAnalysis, siteTooLarge } from '../run-analysis.ts'
 
 export interface LiveDeps {
-  eventReader: AnalysisRunners
+  eventReader: AnalysisReader
   sites: ReadableSites
   completeUntil: ReadCompleteUntil
 }

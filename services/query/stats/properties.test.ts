@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { filterSchema } from '@sluice/api/conditions'
 import { observedPropertiesLimits, type ObservedPropertiesResult } from '@sluice/contracts/observed-properties'
-import { queryRunners } from '@sluice/event-store/query-runner'
+import { queryReader } from '@sluice/event-store/query-runner'
 import type { ApiRequest } from '@sluice/http/route'
 import { apiRequest } from '../../../tests/support/api-request.ts'
 import { allSitesKnown, noon, openStatsDatabase, type StatsDatabase } from '../../../tests/support/stats-database.ts'
@@ -18,7 +18,7 @@ afterAll(async () => {
 })
 
 async function requestProperties(query: Record<string, string>, parts: Partial<ApiRequest> = {}) {
-  const { handle } = propertiesRoute({ eventReader: queryRunners(database.reader), ...allSitesKnown() })
+  const { handle } = propertiesRoute({ eventReader: queryReader(database.reader), ...allSitesKnown() })
   const { data } = await handle(apiRequest({ receivedAt: noon, query, ...parts }))
   return (data as ObservedPropertiesResult).properties
 }

@@ -2,13 +2,13 @@ import { type ReadableSites, requireReadableSite } from '@sluice/access/require-
 import { operations } from '@sluice/api/operations'
 import { listObservedProperties } from '@sluice/event-store/properties/list-observed-properties'
 import type { Route } from '@sluice/http/route'
-import { type AnalysisRunners, handleAnalysis, runAnalysis, siteTooLarge } from '../run-analysis.ts'
+import { type AnalysisReader, handleAnalysis, runAnalysis, siteTooLarge } from '../run-analysis.ts'
 
 /**
  * `GET /api/v1/properties` (docs/http-interface.md#observed-properties): names and values that conditions can choose
  * from. Throws 400, 404 `Site not found`, ClickHouseError.
  */
-export function propertiesRoute({ eventReader, sites }: { eventReader: AnalysisRunners; sites: ReadableSites }): Route {
+export function propertiesRoute({ eventReader, sites }: { eventReader: AnalysisReader; sites: ReadableSites }): Route {
   return handleAnalysis(operations.properties, eventReader, async ({ query, credential, receivedAt, log }, signal) => {
     const { site_id: siteId, environment = credential.environment } = query
     log({ site_id: siteId })

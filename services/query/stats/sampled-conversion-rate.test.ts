@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
-import { queryRunners } from '@sluice/event-store/query-runner'
+import { queryReader } from '@sluice/event-store/query-runner'
 import { measureSessions, type SessionsNumber } from '@sluice/event-store/stats/measure-sessions'
 import { planStats, type StatsSpec } from '@sluice/event-store/stats/spec'
 import { noon, openStatsDatabase, type StatsDatabase } from '../../../tests/support/stats-database.ts'
@@ -38,7 +38,7 @@ function measure(siteId: string, more: Partial<StatsSpec> = {}): Promise<Session
   statements.length = 0
   const range = { siteId, environment: 'prod', start: noon, end: noon + dayMs } as const
   const caller = { key: 'key_test', signal: new AbortController().signal, priority: 'interactive' } as const
-  const runner = queryRunners(database.reader).as(caller)
+  const runner = queryReader(database.reader).as(caller)
   return measureSessions(
     planStats({ ...range, metric: 'conversion_rate', ...more }),
     {

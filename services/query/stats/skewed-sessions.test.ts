@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
-import { queryRunners } from '@sluice/event-store/query-runner'
+import { queryReader } from '@sluice/event-store/query-runner'
 import { measureSessions, type SessionsNumber } from '@sluice/event-store/stats/measure-sessions'
 import { planStats } from '@sluice/event-store/stats/spec'
 import { noon, openStatsDatabase, type StatsDatabase } from '../../../tests/support/stats-database.ts'
@@ -39,7 +39,7 @@ function measure(siteId: string, isExact = false): Promise<SessionsNumber> {
   const caller = { key: 'key_test', signal: new AbortController().signal, priority: 'interactive' } as const
   return measureSessions(
     planStats({ ...range, metric: 'avg_session_duration', exact: isExact }),
-    queryRunners(database.reader).as(caller),
+    queryReader(database.reader).as(caller),
     { eventsMin: 1_000, sampleFactor: 16, sampleMin: 500 },
   )
 }

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { batchQueriesMax } from '@sluice/contracts/stats-batch'
 import type { ClickHouse } from '@sluice/event-store/client'
-import { queryRunners } from '@sluice/event-store/query-runner'
+import { queryReader } from '@sluice/event-store/query-runner'
 import type { ApiRequest } from '@sluice/http/route'
 import { apiRequest } from '../../../tests/support/api-request.ts'
 import { badRequestCode } from '../../../tests/support/error-codes.ts'
@@ -33,7 +33,7 @@ async function requestBatch(
   parts: Partial<ApiRequest> = {},
   clickHouse: Pick<ClickHouse, 'query'> = database.reader,
 ) {
-  const { handle } = statsBatchRoute({ eventReader: queryRunners(clickHouse), ...allSitesKnown() })
+  const { handle } = statsBatchRoute({ eventReader: queryReader(clickHouse), ...allSitesKnown() })
   const body = { bytes: Buffer.from(JSON.stringify({ queries })), type: 'application/json' }
   const { data } = await handle(apiRequest({ receivedAt: noon + hour, body, ...parts }))
   return (data as Batch).results
@@ -270,7 +270,7 @@ test('no answer claims to be complete until a later time than its statement, whi
     },
   }
   const { handle } = statsBatchRoute({
-    eventReader: queryRunners(clickHouse),
+    eventReader: queryReader(clickHouse),
     ...allSitesKnown(),
     completeUntil: (readsFrom) => readsFrom + answered,
   })

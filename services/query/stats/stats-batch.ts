@@ -11,7 +11,7 @@ import type { ApiRequest, Route } from '@sluice/http/route'
 import { concurrencyLimit } from '@sluice/runtime/concurrency-limit'
 import { AppError, internalMessage, invalidField } from '@sluice/runtime/errors'
 import { validate } from '@sluice/runtime/validate'
-import { type AnalysisRunners, handleAnalysis } from '../run-analysis.ts'
+import { type AnalysisReader, handleAnalysis } from '../run-analysis.ts'
 import { parametersOf } from './json-parameters.ts'
 import { readStatsRequest, type RequestedStats, type StatsRequest } from './read-stats-request.ts'
 import { type StatsDeps, statsResult, statsSpec } from './stats.ts'
@@ -70,7 +70,7 @@ export function statsBatchRoute(deps: StatsDeps): Route {
       heldCharacters += charactersOf(rows)
       requireRoom()
     }
-    const sharingDeps = { ...deps, eventReader: sharedRunner(deps.eventReader, countResult) }
+    const sharingDeps = { ...deps, eventReader: sharedReader(deps.eventReader, countResult) }
     const limit = concurrencyLimit(concurrencyMax)
     const results = await Promise.all(
       planned.map(async (query) => {
@@ -131,13 +131,13 @@ function failedEntry(error: unknown, request: BatchRequest): BatchEntry {
 }
 
 /**
- * Returns the same runner for every caller, so that equal statements run once. All calls must be of one request.
- * Results are kept for the queries of the request that are yet to begin: `count` is called with each result, and one
- * for which it throws is not kept.
+ * Returns a reader that has the same runner for every caller, so that equal statements run once. All calls must be of
+ * one request. Results are kept for the queries of the request that are yet to begin: `count` is called with each
+ * result, and one for which it throws is not kept.
  */
-function sharedRunner(runners: AnalysisRunners, count: CountResult): AnalysisRunners {
+function sharedReader(reader: AnalysisReader, count: CountResult): AnalysisReader {
   let shared: QueryRunner | undefined
-  return { ...runners, as: (caller) => (shared ??= deduplicatingRunner(countingRunner(runners.as(caller), count))) }
+  return { ...reader, as: (caller) => (shared ??= deduplicatingRunner(countingRunner(reader.as(caller), count))) }
 }
 
 function countingRunner(runner: QueryRunner, count: CountResult): QueryRunner {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { ClickHouse } from '@sluice/event-store/client'
-import { queryRunners } from '@sluice/event-store/query-runner'
+import { queryReader } from '@sluice/event-store/query-runner'
 import type { ApiRequest } from '@sluice/http/route'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { apiRequest } from '../../../tests/support/api-request.ts'
@@ -31,7 +31,7 @@ afterAll(async () => {
 describe('the response with status 200', () => {
   test('has value, range and time of receipt, and period, group_by and breakdown only when requested', async () => {
     const siteId = await siteWith([{ at: -0.5 }])
-    const { handle } = statsRoute({ eventReader: queryRunners(database.reader), ...allSitesKnown() })
+    const { handle } = statsRoute({ eventReader: queryReader(database.reader), ...allSitesKnown() })
     const query = { site_id: siteId, metric: 'event_count' }
     expect(await handle(apiRequest({ receivedAt: noon, query }))).toStrictEqual({
       status: 200,
@@ -269,7 +269,7 @@ test('parameters with any characters are only ever values', async () => {
 describe('a refused request', () => {
   const handle = (isKnown: boolean, query: ApiRequest['query']): Promise<unknown> =>
     statsRoute({
-      eventReader: queryRunners(database.reader),
+      eventReader: queryReader(database.reader),
       ...allSitesKnown(),
       ...(isKnown ? {} : { sites: { find: () => Promise.resolve(undefined) } }),
     }).handle(apiRequest({ query }))
@@ -330,7 +330,7 @@ test('a query is cancelled when its client leaves', async () => {
       ),
   }
   const client = new AbortController()
-  const { handle } = statsRoute({ eventReader: queryRunners(slow), ...allSitesKnown() })
+  const { handle } = statsRoute({ eventReader: queryReader(slow), ...allSitesKnown() })
   const response = handle(apiRequest({ query: { site_id: 'any', metric: 'event_count' }, signal: client.signal }))
   const failure = expect(response).rejects.toThrow()
   await waitUntil(isRunning, 'the statement runs')

@@ -13,11 +13,11 @@ import { evaluateStats, type RangeNumbers } from '@sluice/event-store/stats/eval
 import type { StatsGroup } from '@sluice/event-store/stats/groups'
 import type { ApiRequest, Route } from '@sluice/http/route'
 import type { ReadCompleteUntil } from '../complete-until.ts'
-import { type AnalysisRunners, type FieldTexts, handleAnalysis, runAnalysis } from '../run-analysis.ts'
+import { type AnalysisReader, type FieldTexts, handleAnalysis, runAnalysis } from '../run-analysis.ts'
 import { readStatsRequest, type RequestedStats, type StatsRequest } from './read-stats-request.ts'
 
 export interface StatsDeps {
-  eventReader: AnalysisRunners
+  eventReader: AnalysisReader
   sites: ReadableSites
   completeUntil: ReadCompleteUntil
 }

@@ -5,7 +5,7 @@ import { openClickHouse } from '@sluice/event-store/client'
 import { ClickHouseError, QueryTooLargeError } from '@sluice/event-store/errors'
 import { type EventInserter, openEventInserter } from '@sluice/event-store/insert/event-inserter'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
-import { type QueryRunners, queryRunners, type Statement } from '@sluice/event-store/query-runner'
+import { type QueryReader, queryReader, type Statement } from '@sluice/event-store/query-runner'
 import { type AlertRuleStore, alertRuleStore } from '@sluice/postgres/alert-rules'
 import { siteStore } from '@sluice/postgres/sites'
 import { createMetrics } from '@sluice/runtime/metrics'
@@ -45,14 +45,14 @@ function rig(siteId: string) {
   const time = { now: noon, completeUntil: noon }
   const statements: Statement[] = []
   let failure: ((statement: Statement) => Error | undefined) | undefined
-  const runners = queryRunners(client)
-  const reader: QueryRunners = {
+  const clickHouseReader = queryReader(client)
+  const reader: QueryReader = {
     as: (caller) => ({
       query: async (statement, options) => {
         statements.push(statement)
         const error = failure?.(statement)
         if (error) throw error
-        return runners.as(caller).query(statement, options)
+        return clickHouseReader.as(caller).query(statement, options)
       },
     }),
   }

@@ -2,7 +2,7 @@ import type { SiteStore } from '@sluice/access/sites'
 import { isMet, type Measured } from '@sluice/contracts/alert-state'
 import { alertLimits } from '@sluice/contracts/alerts'
 import { countsEvents } from '@sluice/event-store/alerts/alert-spec'
-import type { QueryRunners } from '@sluice/event-store/query-runner'
+import type { QueryReader } from '@sluice/event-store/query-runner'
 import type { Lease, UnitResult } from '@sluice/leases/run-unit'
 import type { Judgement } from '@sluice/postgres/alert-judgements'
 import type { AlertRule } from '@sluice/postgres/alert-records'
@@ -17,7 +17,7 @@ export interface AlertUnitDeps {
   rules: Pick<AlertRuleStore, 'listEnabled' | 'judge' | 'advance'>
   sites: Pick<SiteStore, 'find'>
   watermarks: Pick<WatermarkStore, 'completeUntil'>
-  reader: Pick<QueryRunners, 'as'>
+  reader: Pick<QueryReader, 'as'>
   clock: Pick<Clock, 'now'>
   metrics: AlertMetrics
 }

@@ -1,5 +1,5 @@
 import { countCopies } from '@sluice/event-store/events/count-copies'
-import type { QueryRunners } from '@sluice/event-store/query-runner'
+import type { QueryReader } from '@sluice/event-store/query-runner'
 import type { Lease, UnitResult } from '@sluice/leases/run-unit'
 import type { CanaryStore, WatchedCanaryEvent } from '@sluice/postgres/canary'
 import type { Clock } from '@sluice/runtime/clock'
@@ -19,7 +19,7 @@ export interface CanaryOptions {
 
 export interface CanaryUnitDeps extends CanaryOptions {
   store: Omit<CanaryStore, 'leases'>
-  reader: QueryRunners
+  reader: QueryReader
   metrics: CanaryMetrics
   clock: Clock
   logger: Logger

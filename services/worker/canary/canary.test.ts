@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals'
 import { generateKey } from '@sluice/access/api-key'
-import { queryRunners } from '@sluice/event-store/query-runner'
+import { queryReader } from '@sluice/event-store/query-runner'
 import { leaseMetrics } from '@sluice/leases/metrics'
 import { canaryStore } from '@sluice/postgres/canary'
 import { correctedClock } from '@sluice/runtime/clock'
@@ -45,7 +45,7 @@ async function startCanary({ key = gateway.keys.prod, deadlineMs = 60_000, siteI
   const metrics = createMetrics()
   const stopping = new AbortController()
   const component = canary({ siteId, sender: gatewaySender(gateway.service.url, key), deadlineMs })(
-    { postgres: rig.postgres, eventReader: queryRunners(rig.clickHouse) },
+    { postgres: rig.postgres, eventReader: queryReader(rig.clickHouse) },
     {
       logger: captured.logger,
       clock: correctedClock(exactClock),

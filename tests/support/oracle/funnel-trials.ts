@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import type { FunnelResult } from '@sluice/contracts/funnel'
 import { funnelRoute } from '@sluice/query/stats/funnel'
 import { apiRequest } from '../api-request.ts'
-import { patientRunners } from '../patient-runners.ts'
+import { patientReader } from '../patient-reader.ts'
 import { allSitesKnown, hour, noon, openStatsDatabase, type StatsDatabase } from '../stats-database.ts'
 import type { TestStore } from '../test-store.ts'
 import { expectedFunnel, type RawFunnel } from './expected-funnel.ts'
@@ -99,7 +99,7 @@ export function testFunnelTrials(open: () => Promise<TestStore>, { trialCount }:
 }
 
 async function requestFunnel({ windowMs: _, ...funnel }: RawFunnel, windowSeconds: number): Promise<number[]> {
-  const { handle } = funnelRoute({ eventReader: patientRunners(database.reader), ...allSitesKnown() })
+  const { handle } = funnelRoute({ eventReader: patientReader(database.reader), ...allSitesKnown() })
   const body = {
     bytes: Buffer.from(JSON.stringify({ ...funnel, window: `${windowSeconds}s` })),
     type: 'application/json',

@@ -7,7 +7,7 @@ import { cohortAnalysisRoute } from '@sluice/query/analytics/cohort-analysis'
 import { retentionRoute } from '@sluice/query/analytics/retention'
 import { previewCohortRoute } from '@sluice/query/cohorts/preview-cohort'
 import { apiRequest } from '../api-request.ts'
-import { patientRunners } from '../patient-runners.ts'
+import { patientReader } from '../patient-reader.ts'
 import { allSitesKnown, noon } from '../stats-database.ts'
 import type { TestStore } from '../test-store.ts'
 import {
@@ -145,7 +145,7 @@ async function checkCohort(own: PlacedTrial, cohort: Cohort): Promise<void> {
   const { handle } = cohortAnalysisRoute({
     ...allSitesKnown(),
     cohorts: cohortsOf(described),
-    eventReader: patientRunners(withSettings({})),
+    eventReader: patientReader(withSettings({})),
   })
   const { data } = await handle(apiRequest({ receivedAt, query }))
   const expected = expectedAnalysis(own, { site_id, environment: of, now: receivedAt }, described, weeks)
@@ -159,7 +159,7 @@ async function checkCohort(own: PlacedTrial, cohort: Cohort): Promise<void> {
 async function checkPreview({ siteId: site_id, receivedAt, ...own }: PlacedTrial, cohort: Cohort): Promise<void> {
   const { criteria: described, environment: of } = cohort
   const sent = JSON.stringify({ site_id, criteria: described, environment: of })
-  const { handle } = previewCohortRoute({ ...allSitesKnown(), eventReader: patientRunners(withSettings({})) })
+  const { handle } = previewCohortRoute({ ...allSitesKnown(), eventReader: patientReader(withSettings({})) })
   const { data } = await handle(
     apiRequest({ receivedAt, body: { bytes: Buffer.from(sent), type: 'application/json' } }),
   )
@@ -185,7 +185,7 @@ async function checkMatrix(own: PlacedTrial, matrix: Matrix): Promise<void> {
     const deps = {
       ...allSitesKnown(),
       cohorts: cohortsOf(narrowed ?? anybody),
-      eventReader: patientRunners(withSettings(settings)),
+      eventReader: patientReader(withSettings(settings)),
     }
     return (await retentionRoute(deps).handle(apiRequest({ receivedAt, query }))).data
   }

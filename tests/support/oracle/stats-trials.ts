@@ -8,7 +8,7 @@ import { statsRoute } from '@sluice/query/stats/stats'
 import { apiRequest } from '../api-request.ts'
 import { withProfile } from '../clickhouse-profile.ts'
 import { hostileProfile } from '../hostile-profile.ts'
-import { patientRunners } from '../patient-runners.ts'
+import { patientReader } from '../patient-reader.ts'
 import { allSitesKnown, noon } from '../stats-database.ts'
 import type { TestStore } from '../test-store.ts'
 import { expectedStats, type RawEvent, type RawStatsQuery } from './expected-stats.ts'
@@ -356,7 +356,7 @@ async function requestStats(parameters: RawStatsQuery, client: Pick<ClickHouse, 
       typeof value === 'object' ? JSON.stringify(value) : String(value),
     ]),
   )
-  const { handle } = statsRoute({ eventReader: patientRunners(frugal(client)), ...allSitesKnown() })
+  const { handle } = statsRoute({ eventReader: patientReader(frugal(client)), ...allSitesKnown() })
   const { data } = await handle(apiRequest({ query, receivedAt: noon }))
   return data
 }
