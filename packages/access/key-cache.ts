@@ -7,7 +7,7 @@ import { poller } from '@sluice/runtime/poller'
 import type { Component } from '@sluice/runtime/supervisor'
 import { hashKey, keyEnvironment } from './api-key.ts'
 import type { Credential } from './credential.ts'
-import type { KeyRecord, KeyStore } from './keys.ts'
+import { type KeyRecord, type KeyStore, unusableReason } from './keys.ts'
 import { polledCache } from './polled-cache.ts'
 
 /** The credentials of keys, from the store or from memory. As a component it polls the store for changes. */
@@ -84,7 +84,7 @@ export function keyCache(
   /** Notes the use of a key; throws 401 for a key that is revoked or expired, 503 when its record may be outdated. */
   function useKey(key: KeyRecord): Credential {
     const now = clock.now()
-    if (key.revokedAt !== null || (key.expiresAt !== null && key.expiresAt.getTime() <= now)) throw invalidApiKey()
+    if (unusableReason(key, now) !== undefined) throw invalidApiKey()
     if (Date.now() - polledAt > serveUncheckedMs) {
       throw unavailable('keys could not be checked for an hour: Postgres is away')
     }

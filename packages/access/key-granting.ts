@@ -1,7 +1,7 @@
 import { allowsSite, grants } from '@sluice/contracts/scopes'
 import { conflict, insufficientScope, invalidField, siteNotAllowed } from '@sluice/runtime/errors'
 import type { Credential } from './credential.ts'
-import type { KeyRecord } from './keys.ts'
+import { type KeyRecord, unusableReason } from './keys.ts'
 
 type Rights = Pick<KeyRecord, 'scopes' | 'siteIds'>
 
@@ -38,7 +38,8 @@ export function requireExpiry(maker: Credential, expiresAt: number | null): void
 }
 
 /** Throws 409 for a key that is revoked or expired at `now` (Unix ms): a change must not make it usable again. */
-export function requireUsable({ revokedAt, expiresAt }: KeyRecord, now: number): void {
-  if (revokedAt !== null) throw conflict('Key is revoked: make a new one')
-  if (expiresAt !== null && expiresAt.getTime() <= now) throw conflict('Key has expired: make a new one')
+export function requireUsable(key: KeyRecord, now: number): void {
+  const reason = unusableReason(key, now)
+  if (reason === 'revoked') throw conflict('Key is revoked: make a new one')
+  if (reason === 'expired') throw conflict('Key has expired: make a new one')
 }

@@ -23,6 +23,16 @@ export interface KeyRecord {
   rotatedTo: string | null
 }
 
+/** Why a key can't be used at `now` (Unix ms); undefined: it can. A key is no longer usable at its expiry. */
+export function unusableReason(
+  { revokedAt, expiresAt }: Pick<KeyRecord, 'revokedAt' | 'expiresAt'>,
+  now: number,
+): 'revoked' | 'expired' | undefined {
+  if (revokedAt !== null) return 'revoked'
+  if (expiresAt !== null && expiresAt.getTime() <= now) return 'expired'
+  return undefined
+}
+
 /** A key that is to be stored. */
 export interface NewKey extends Omit<KeyRecord, 'createdAt' | 'lastUsedAt' | 'revokedAt' | 'rotatedTo'> {
   /** True for a key that a start or `npm run admin-key` created; `npm run admin-key` revokes all earlier ones. */

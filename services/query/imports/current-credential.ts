@@ -1,5 +1,5 @@
 import type { Credential } from '@sluice/access/credential'
-import type { KeyStore } from '@sluice/access/keys'
+import { type KeyStore, unusableReason } from '@sluice/access/keys'
 import { operations } from '@sluice/api/operations'
 import { grants } from '@sluice/contracts/scopes'
 import { insufficientScope, invalidApiKey, keyOfWebPages } from '@sluice/runtime/errors'
@@ -14,9 +14,7 @@ export async function currentCredential(
   now: number,
 ): Promise<Credential> {
   const key = await keys.find(credential.keyId, null)
-  if (key?.revokedAt !== null || (key.expiresAt !== null && key.expiresAt.getTime() <= now)) {
-    throw invalidApiKey()
-  }
+  if (!key || unusableReason(key, now) !== undefined) throw invalidApiKey()
   const { scopes, siteIds, allowedOrigins } = key
   const { scope } = operations.createImport
   if (!grants(scopes, scope)) throw insufficientScope(scope)

@@ -1,5 +1,5 @@
 import { hashKey, keyEnvironment } from '@sluice/access/api-key'
-import type { KeyStore } from '@sluice/access/keys'
+import { type KeyStore, unusableReason } from '@sluice/access/keys'
 import { createAdminKey } from '@sluice/postgres/admin-key'
 import type { Clock } from '@sluice/runtime/clock'
 import type { Logger } from '@sluice/runtime/logger'
@@ -36,10 +36,13 @@ export function bootstrapAdminKey(
     if (!stored) {
       await createAdminKey(keys, key)
       logger.info('SLUICE_ADMIN_KEY was taken over')
-    } else if (stored.revokedAt !== null || (stored.expiresAt !== null && stored.expiresAt.getTime() <= clock.now())) {
+      return
+    }
+    const reason = unusableReason(stored, clock.now())
+    if (reason !== undefined) {
       logger.warn(
         { key_id: stored.keyId },
-        `SLUICE_ADMIN_KEY is ${stored.revokedAt === null ? 'an expired' : 'a revoked'} key and stays that: "npm run admin-key" makes a new one`,
+        `SLUICE_ADMIN_KEY is ${reason === 'expired' ? 'an expired' : 'a revoked'} key and stays that: "npm run admin-key" makes a new one`,
       )
     }
   }
