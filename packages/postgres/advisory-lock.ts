@@ -1,5 +1,5 @@
-import { type Kysely, sql } from 'kysely'
-import type { Tables } from './tables.ts'
+import { sql } from 'kysely'
+import type { Db } from './tables.ts'
 
 /** The first halves of the names of advisory locks: arbitrary numbers that are the same in every build. */
 const lockNumbers = {
@@ -15,10 +15,6 @@ const lockNumbers = {
  * Takes an advisory lock of Postgres until the end of the transaction; waits while another transaction holds it. `key`:
  * the id of the site or the key that the lock is for.
  */
-export async function takeAdvisoryLock(
-  transaction: Kysely<Tables>,
-  name: keyof typeof lockNumbers,
-  key: string,
-): Promise<void> {
+export async function takeAdvisoryLock(transaction: Db, name: keyof typeof lockNumbers, key: string): Promise<void> {
   await sql`SELECT pg_advisory_xact_lock(${lockNumbers[name]}, hashtext(${key}))`.execute(transaction)
 }

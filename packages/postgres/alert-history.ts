@@ -1,9 +1,9 @@
-import { type Kysely, sql } from 'kysely'
+import { sql } from 'kysely'
 import type { AlertState } from '@sluice/contracts/alert-state'
 import { type AlertHistoryEntry, alertLimits } from '@sluice/contracts/alerts'
 import type { DeliveryStatus } from '@sluice/contracts/webhooks'
 import type { Page } from './page.ts'
-import type { Tables } from './tables.ts'
+import type { Db } from './tables.ts'
 
 interface HistoryRow {
   minute: Date
@@ -27,7 +27,7 @@ const historyMs = alertLimits.historyDays * 86_400_000
  * endpoint and its last attempt.
  */
 export async function readHistory(
-  db: Kysely<Tables>,
+  db: Db,
   ruleId: string,
   { limit, offset }: Page,
   at: number,
@@ -53,7 +53,7 @@ export async function readHistory(
 }
 
 /** Removes the entries of a rule that `readHistory` lists no more at `at` (Unix ms). */
-export async function removeOldHistory(db: Kysely<Tables>, ruleId: string, at: number): Promise<void> {
+export async function removeOldHistory(db: Db, ruleId: string, at: number): Promise<void> {
   await db
     .deleteFrom('alert_history')
     .where('rule_id', '=', ruleId)

@@ -1,4 +1,4 @@
-import { type Kysely, sql } from 'kysely'
+import { sql } from 'kysely'
 import { alertNotice, noticeBody } from '@sluice/contracts/alert-notices'
 import {
   type AlertState,
@@ -13,7 +13,7 @@ import { newId } from '@sluice/runtime/ids'
 import { removeOldHistory } from './alert-history.ts'
 import { type AlertRule, selectRules, toRule } from './alert-records.ts'
 import { queueDeliveries, queueForWebhooks } from './deliveries.ts'
-import type { Tables } from './tables.ts'
+import type { Db } from './tables.ts'
 
 /** What was measured for a rule as it was at a revision. */
 export interface Judgement {
@@ -30,8 +30,6 @@ export interface Judged {
   state: AlertState
   transition?: AlertTransition
 }
-
-type Db = Kysely<Tables>
 
 /** The part of the settings that `nextAlertState` needs. */
 export function triggerOf({

@@ -1,8 +1,8 @@
-import type { Kysely, Selectable } from 'kysely'
+import type { Selectable } from 'kysely'
 import type { AlertState } from '@sluice/contracts/alert-state'
 import type { AlertSettings, NotificationType } from '@sluice/contracts/alerts'
 import type { Environment } from '@sluice/contracts/scopes'
-import type { Tables } from './tables.ts'
+import type { Db, Tables } from './tables.ts'
 
 /** A rule with its state; its endpoint has the same id. Times are Unix ms. */
 export interface AlertRule {
@@ -28,8 +28,6 @@ export interface AlertRule {
   createdAt: number
   updatedAt: number
 }
-
-type Db = Kysely<Tables>
 
 /** A row of `selectRules`. */
 export type RuleRow = Selectable<Tables['alert_rules']> &

@@ -1,4 +1,4 @@
-import { type Kysely, sql } from 'kysely'
+import { sql } from 'kysely'
 import { alertNotice, noticeBody } from '@sluice/contracts/alert-notices'
 import {
   type AlertHistoryEntry,
@@ -18,7 +18,7 @@ import { leaseTable, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
 import { type Page, selectPage } from './page.ts'
 import { lockSite } from './sites.ts'
-import type { Tables } from './tables.ts'
+import type { Db } from './tables.ts'
 import { siteCondition, type SiteIds } from './visible-sites.ts'
 
 /** Where a rule's notifications go. The caller seals (packages/runtime/secret-box.ts). */
@@ -105,18 +105,14 @@ export interface AlertRuleStore {
   oldestJudged(): Promise<number | undefined>
 }
 
-type Db = Kysely<Tables>
-
 const failedRetryMs = 60_000
 const minuteMs = 60_000
 
 /** The alert rules of this Postgres. */
 export function alertRuleStore(postgres: Postgres): AlertRuleStore {
-  const inTransaction = <T>(work: (transaction: Db) => Promise<T>): Promise<T> =>
-    postgres.run((db) => db.transaction().execute(work))
   return {
     leases: siteLeases(postgres),
-    create: (rule, at) => inTransaction((transaction) => insertRule(transaction, rule, at)),
+    create: (rule, at) => postgres.transaction((transaction) => insertRule(transaction, rule, at)),
     find: (ruleId, siteIds) => postgres.run((db) => findRule(db, ruleId, siteIds)),
     list: (siteId, page) =>
       postgres.run(async (db) => {
@@ -125,14 +121,14 @@ export function alertRuleStore(postgres: Postgres): AlertRuleStore {
         return { rules: rows.map(toRule), total }
       }),
     update: (ruleId, siteIds, changes, at) =>
-      inTransaction(async (transaction) => {
+      postgres.transaction(async (transaction) => {
         const isChanged = await updateRule(transaction, ruleId, changes, at)
         const rule = await findRule(transaction, ruleId, siteIds)
         return isChanged || rule === undefined ? rule : 'changed'
       }),
-    delete: (ruleId, siteIds) => inTransaction((transaction) => deleteRule(transaction, ruleId, siteIds)),
+    delete: (ruleId, siteIds) => postgres.transaction((transaction) => deleteRule(transaction, ruleId, siteIds)),
     history: (ruleId, page, at) => postgres.run((db) => readHistory(db, ruleId, page, at)),
-    queueTest: (rule, at) => inTransaction((transaction) => insertTest(transaction, rule, at)),
+    queueTest: (rule, at) => postgres.transaction((transaction) => insertTest(transaction, rule, at)),
     listEnabled: (siteId) =>
       postgres.run(async (db) => {
         const rows = await selectRules(db)
@@ -145,7 +141,7 @@ export function alertRuleStore(postgres: Postgres): AlertRuleStore {
     judge: (minute, judgements, at) =>
       judgements.length === 0
         ? Promise.resolve([])
-        : inTransaction((transaction) => judgeRules(transaction, minute, judgements, at)),
+        : postgres.transaction((transaction) => judgeRules(transaction, minute, judgements, at)),
     advance: (siteId, minute) =>
       postgres.run(async (db) => {
         await db

@@ -1,12 +1,12 @@
-import { type Kysely, sql } from 'kysely'
+import { sql } from 'kysely'
 import type { ChangeCursor } from '@sluice/access/change-cursor'
-import type { Tables } from './tables.ts'
+import type { Db } from './tables.ts'
 
 /**
  * The cursor of the next poll: the lowest transaction that was still under way. Read it before the rows: every lower
  * transaction has ended, so the rows show its changes, however long it took; every other one is read again.
  */
-export async function readChangeCursor(db: Kysely<Tables>): Promise<ChangeCursor> {
+export async function readChangeCursor(db: Db): Promise<ChangeCursor> {
   const { cursor } = await db
     .selectNoFrom(sql<ChangeCursor>`pg_snapshot_xmin(pg_current_snapshot())::text`.as('cursor'))
     .executeTakeFirstOrThrow()

@@ -1,11 +1,11 @@
-import { type Kysely, type Selectable, sql } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import { cohortLimits, type CohortSettings } from '@sluice/contracts/cohorts'
 import { conflict } from '@sluice/runtime/errors'
 import { takeAdvisoryLock } from './advisory-lock.ts'
 import type { Postgres } from './open.ts'
 import { type Page, requirePageSize, selectPage } from './page.ts'
 import { lockSite } from './sites.ts'
-import type { Tables } from './tables.ts'
+import type { Db, Tables } from './tables.ts'
 import { siteCondition, type SiteIds } from './visible-sites.ts'
 
 /** A cohort's record (docs/http-interface.md#cohort-record). */
@@ -38,30 +38,26 @@ export interface CohortStore {
   delete(cohortId: string, siteIds: SiteIds): Promise<boolean>
 }
 
-type Db = Kysely<Tables>
-
 /** The cohorts of this Postgres. */
 export function cohortStore(postgres: Postgres): CohortStore {
   return {
     create: ({ cohortId, siteId, settings }) =>
-      postgres.run((db) =>
-        db.transaction().execute(async (transaction) => {
-          await lockSite(transaction, siteId)
-          await requireFurtherCohort(transaction, siteId)
-          const row = await transaction
-            .insertInto('cohorts')
-            .values({
-              cohort_id: cohortId,
-              site_id: siteId,
-              name: settings.name,
-              description: settings.description,
-              criteria: JSON.stringify(settings.criteria),
-            })
-            .returningAll()
-            .executeTakeFirstOrThrow()
-          return toRecord(row)
-        }),
-      ),
+      postgres.transaction(async (transaction) => {
+        await lockSite(transaction, siteId)
+        await requireFurtherCohort(transaction, siteId)
+        const row = await transaction
+          .insertInto('cohorts')
+          .values({
+            cohort_id: cohortId,
+            site_id: siteId,
+            name: settings.name,
+            description: settings.description,
+            criteria: JSON.stringify(settings.criteria),
+          })
+          .returningAll()
+          .executeTakeFirstOrThrow()
+        return toRecord(row)
+      }),
     find: (cohortId, siteIds) =>
       postgres.run(async (db) => {
         const row = await db

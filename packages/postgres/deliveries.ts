@@ -1,9 +1,9 @@
-import { type Kysely, sql } from 'kysely'
+import { sql } from 'kysely'
 import type { Environment } from '@sluice/contracts/scopes'
 import type { DeliveryBody, DeliveryKind } from '@sluice/contracts/webhooks'
 import { newId } from '@sluice/runtime/ids'
 import { isNotSwitchedOff } from './endpoints.ts'
-import type { Tables } from './tables.ts'
+import type { Db } from './tables.ts'
 
 /** A delivery that is to be queued. */
 export interface NewDelivery {
@@ -23,7 +23,7 @@ export interface NewDelivery {
  * deletes meanwhile is waited for, and gets none. `now` is Unix ms. Returns the ids of those that are new.
  */
 export async function queueDeliveries(
-  transaction: Kysely<Tables>,
+  transaction: Db,
   deliveries: readonly NewDelivery[],
   now: number,
 ): Promise<string[]> {
@@ -80,7 +80,7 @@ export interface WebhookNotice {
  * webhooks are all disabled, which keep it to be sent again, and not of those that another transaction deletes
  * meanwhile.
  */
-export async function queueForWebhooks(transaction: Kysely<Tables>, notice: WebhookNotice): Promise<Buffer[]> {
+export async function queueForWebhooks(transaction: Db, notice: WebhookNotice): Promise<Buffer[]> {
   const { siteId, environment, kind, source, body, now } = notice
   const { rows } = await sql<{ endpoint_id: string; target_fingerprint: Buffer; is_disabled: boolean }>`
     SELECT DISTINCT ON (target_fingerprint) endpoint_id, target_fingerprint, disabled_at IS NOT NULL AS is_disabled

@@ -1,10 +1,10 @@
-import { type Kysely, type Selectable, sql } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import type { Channel, DeliveryKind, DeliveryStatus } from '@sluice/contracts/webhooks'
 import { webhookLimits } from '@sluice/contracts/webhooks'
 import { type LeaseKey, LeaseLost, leaseMs } from '@sluice/leases/lease-table'
 import { failWaitingDeliveries, isNotSwitchedOff } from './endpoints.ts'
 import type { Postgres } from './open.ts'
-import type { Tables } from './tables.ts'
+import type { Db, Tables } from './tables.ts'
 
 /** A delivery that a worker has taken, with what it needs for one attempt. */
 export interface TakenDelivery extends LeaseKey {
@@ -105,32 +105,26 @@ const slotsOfFailing = 1
 /** Failures in a row from which an endpoint counts as failing. */
 const failingFrom = 3
 
-type Db = Kysely<Tables>
-
 /** The queue of deliveries in this Postgres. */
 export function deliveryQueue(postgres: Postgres): DeliveryQueue {
   return {
     take: (now, limits) =>
-      postgres.run((db) =>
-        db.transaction().execute(async (transaction) => {
-          const endpoints = await lockEndpoints(transaction, new Date(now), limits)
-          const off = endpoints.filter(({ is_on }) => !is_on).map(({ endpoint_id }) => endpoint_id)
-          if (off.length > 0) await failWaitingDeliveries(transaction, off, now)
-          return takeDue(transaction, endpoints, new Date(now), limits.max)
-        }),
-      ),
+      postgres.transaction(async (transaction) => {
+        const endpoints = await lockEndpoints(transaction, new Date(now), limits)
+        const off = endpoints.filter(({ is_on }) => !is_on).map(({ endpoint_id }) => endpoint_id)
+        if (off.length > 0) await failWaitingDeliveries(transaction, off, now)
+        return takeDue(transaction, endpoints, new Date(now), limits.max)
+      }),
     record: (taken, attempt, judge, now) =>
-      postgres.run((db) =>
-        db.transaction().execute(async (transaction) => {
-          // The endpoint first, as everything locks it that changes its deliveries.
-          const { health, tries, isMoved } = await lockHeld(transaction, taken)
-          const judged = judge(tries + 1, health)
-          const verdict = isMoved ? verdictOfFormerTarget(judged, health, now) : judged
-          await storeAttempt(transaction, taken, attempt, verdict)
-          await storeHealth(transaction, taken.endpointId, { before: health, verdict, now })
-          return verdict
-        }),
-      ),
+      postgres.transaction(async (transaction) => {
+        // The endpoint first, as everything locks it that changes its deliveries.
+        const { health, tries, isMoved } = await lockHeld(transaction, taken)
+        const judged = judge(tries + 1, health)
+        const verdict = isMoved ? verdictOfFormerTarget(judged, health, now) : judged
+        await storeAttempt(transaction, taken, attempt, verdict)
+        await storeHealth(transaction, taken.endpointId, { before: health, verdict, now })
+        return verdict
+      }),
     release: ({ id, lease }) =>
       postgres.run(async (db) => {
         await sql`

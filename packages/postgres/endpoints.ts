@@ -1,8 +1,8 @@
-import { type Kysely, type RawBuilder, type Selectable, sql } from 'kysely'
+import { type RawBuilder, type Selectable, sql } from 'kysely'
 import type { Environment } from '@sluice/contracts/scopes'
 import type { Channel, DeliveryKind, SummaryInterval } from '@sluice/contracts/webhooks'
 import type { SecretBox } from '@sluice/runtime/secret-box'
-import type { Tables } from './tables.ts'
+import type { Db, Tables } from './tables.ts'
 
 /** Where deliveries go. Boxes are sealed and opened by the caller (packages/runtime/secret-box.ts). */
 export interface Endpoint {
@@ -65,8 +65,6 @@ export type EndpointChanges = Partial<
     | 'summaryInterval'
   >
 >
-
-type Db = Kysely<Tables>
 
 /** Stores an endpoint that was created at `at` (Unix ms). */
 export async function insertEndpoint(db: Db, endpoint: NewEndpoint, at: number): Promise<Endpoint> {

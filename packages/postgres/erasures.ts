@@ -1,11 +1,11 @@
-import { type Kysely, type Selectable, sql } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import type { ErasureKind, ErasureStatus } from '@sluice/contracts/erasures'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
 import { deleteSiteEndpoints } from './endpoints.ts'
 import { type ExportFiles, filesOf } from './exports.ts'
 import { leaseTable, progress, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
-import type { Tables } from './tables.ts'
+import type { Db, Tables } from './tables.ts'
 
 /** What the worker does next: store the tombstone and count, delete, verify that nothing is left, or nothing. */
 export type ErasureStep = 'tombstone' | 'delete' | 'verify' | 'done'
@@ -68,8 +68,6 @@ export interface ErasureStore {
   forgetHashes(before: number): Promise<void>
 }
 
-type Db = Kysely<Tables>
-
 /** The erasures of this Postgres. */
 export function erasureStore(postgres: Postgres): ErasureStore {
   return {
@@ -80,29 +78,27 @@ export function erasureStore(postgres: Postgres): ErasureStore {
     },
     create: (erasure) => postgres.run((db) => insert(db, erasure)),
     createForSite: (erasure) =>
-      postgres.run((db) =>
-        db.transaction().execute(async (transaction) => {
-          const { siteId } = erasure
-          const { numDeletedRows } = await transaction
-            .deleteFrom('sites')
-            .where('site_id', '=', siteId)
-            .executeTakeFirstOrThrow()
-          if (numDeletedRows === 0n) return undefined
-          await transaction.deleteFrom('cohorts').where('site_id', '=', siteId).execute()
-          await deleteSiteEndpoints(transaction, siteId)
-          // The alert rules went with their endpoints.
-          await transaction.deleteFrom('alert_sites').where('site_id', '=', siteId).execute()
-          const exports = await transaction
-            .deleteFrom('exports')
-            .where('site_id', '=', siteId)
-            .returning(['object', 'upload_id'])
-            .execute()
-          // Their files belong to no import any more, and are removed a day later
-          // (services/worker/imports/import-files.ts).
-          await transaction.deleteFrom('imports').where('site_id', '=', siteId).execute()
-          return { erasure: await insert(transaction, erasure), files: filesOf(exports) }
-        }),
-      ),
+      postgres.transaction(async (transaction) => {
+        const { siteId } = erasure
+        const { numDeletedRows } = await transaction
+          .deleteFrom('sites')
+          .where('site_id', '=', siteId)
+          .executeTakeFirstOrThrow()
+        if (numDeletedRows === 0n) return undefined
+        await transaction.deleteFrom('cohorts').where('site_id', '=', siteId).execute()
+        await deleteSiteEndpoints(transaction, siteId)
+        // The alert rules went with their endpoints.
+        await transaction.deleteFrom('alert_sites').where('site_id', '=', siteId).execute()
+        const exports = await transaction
+          .deleteFrom('exports')
+          .where('site_id', '=', siteId)
+          .returning(['object', 'upload_id'])
+          .execute()
+        // Their files belong to no import any more, and are removed a day later
+        // (services/worker/imports/import-files.ts).
+        await transaction.deleteFrom('imports').where('site_id', '=', siteId).execute()
+        return { erasure: await insert(transaction, erasure), files: filesOf(exports) }
+      }),
     find: (siteId, erasureId) =>
       postgres.run(async (db) => {
         const row = await db

@@ -1,10 +1,9 @@
-import type { Kysely } from 'kysely'
 import { encodeBody, queueForWebhooks } from './deliveries.ts'
 import { findRecord, toExportResource } from './export-records.ts'
-import type { Tables } from './tables.ts'
+import type { Db } from './tables.ts'
 
 /** Queues `export.completed` with what is completed: both are stored, or neither. */
-export async function queueCompletion(transaction: Kysely<Tables>, exportId: string, now: number): Promise<void> {
+export async function queueCompletion(transaction: Db, exportId: string, now: number): Promise<void> {
   const record = await findRecord(transaction, exportId)
   const { siteId, spec } = record
   const kind = 'export.completed'

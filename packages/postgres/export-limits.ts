@@ -1,15 +1,12 @@
-import { type Kysely, sql } from 'kysely'
+import { sql } from 'kysely'
 import { exportLimits } from '@sluice/contracts/exports'
 import { conflict } from '@sluice/runtime/errors'
 import { takeAdvisoryLock } from './advisory-lock.ts'
 import type { NewExport } from './export-records.ts'
-import type { Tables } from './tables.ts'
+import type { Db } from './tables.ts'
 
 /** Throws 409 when the site has as many schedules, or the key as many unfinished exports of the site, as they may. */
-export async function requireFurtherExport(
-  transaction: Kysely<Tables>,
-  { siteId, keyId, scheduled }: NewExport,
-): Promise<void> {
+export async function requireFurtherExport(transaction: Db, { siteId, keyId, scheduled }: NewExport): Promise<void> {
   // Two requests at once would both count before either is stored.
   await takeAdvisoryLock(transaction, 'export', siteId)
   const counted = scheduled

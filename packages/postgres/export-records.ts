@@ -1,9 +1,9 @@
-import { type Insertable, type Kysely, type RawBuilder, type Selectable, sql } from 'kysely'
+import { type Insertable, type RawBuilder, type Selectable, sql } from 'kysely'
 import type { Criteria } from '@sluice/contracts/conditions'
 import type { EventKey, ExportResource, ExportSpec, ExportStatus, Frequency } from '@sluice/contracts/exports'
 import type { Postgres } from './open.ts'
 import { type Page, requirePageSize } from './page.ts'
-import type { Tables } from './tables.ts'
+import type { Db, Tables } from './tables.ts'
 
 /** The schedule of a record that defines one. */
 export interface RecordedSchedule {
@@ -66,8 +66,6 @@ export type NewExport = Pick<ExportRecord, 'exportId' | 'siteId' | 'keyId' | 'na
   /** `nextRun` is the first occurrence, Unix ms, from which the others are counted. */
   scheduled?: { frequency: Frequency; nextRun: number; paused: boolean }
 }
-
-type Db = Kysely<Tables>
 
 /** The columns in which a one-off export, a schedule and its runs differ. */
 type JobColumns = Pick<

@@ -1,10 +1,10 @@
-import { type Kysely, type Selectable, sql } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import type { ExportSpec, Frequency } from '@sluice/contracts/exports'
 import { type LeaseKey, LeaseLost } from '@sluice/leases/lease-table'
 import { lockCutoff } from './cutoff-lock.ts'
 import { type ExportRecord, findRecord, insertExport, type NewExport } from './export-records.ts'
 import { leaseEnd, progress as leaseProgress, updateHeld } from './leases.ts'
-import type { Tables } from './tables.ts'
+import type { Db, Tables } from './tables.ts'
 
 /** A schedule as a job, which is due at its next occurrence. Times are Unix ms. */
 export interface ExportSchedule {
@@ -35,8 +35,6 @@ export interface ExportChanges {
   /** Only of schedules; `nextRun` in Unix ms. */
   scheduled?: { frequency?: Frequency; nextRun?: number; paused?: boolean }
 }
-
-type Db = Kysely<Tables>
 
 /** Stores the schedule of the export `scheduleId`, which is due at its first run unless it is paused. */
 export async function insertSchedule(

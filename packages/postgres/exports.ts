@@ -1,4 +1,4 @@
-import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { Criteria } from '@sluice/contracts/conditions'
 import type { EventKey, ExportType } from '@sluice/contracts/exports'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
@@ -29,7 +29,7 @@ import { leaseEnd, leaseTable, progress as leaseProgress, updateHeld } from './l
 import type { Postgres } from './open.ts'
 import type { Page } from './page.ts'
 import { lockSite } from './sites.ts'
-import type { Tables } from './tables.ts'
+import type { Db } from './tables.ts'
 import { siteCondition, type SiteIds } from './visible-sites.ts'
 
 /** A part of the file, as the store of blobs completes it. */
@@ -137,8 +137,6 @@ export interface ExportStore {
   createRun(lease: LeaseKey, run: NewRun, at: number): Promise<ExportRecord | undefined>
 }
 
-type Db = Kysely<Tables>
-
 const dayMs = 86_400_000
 
 /** Error, for users, of an export whose file an erasure removed. */
@@ -154,13 +152,11 @@ export function exportStore(postgres: Postgres): ExportStore {
   const leases: LeaseTable<ExportRecord> = {
     ...leaseTable(postgres, 'exports', toRecord),
     fail: (lease, error, at) =>
-      postgres.run((db) =>
-        db.transaction().execute(async (transaction) => {
-          const failing = await lockFailingRun(transaction, lease.id)
-          await finish(transaction, lease, sql`status = 'failed', error = ${error}`, at)
-          if (failing) await reassignRange(transaction, failing, at)
-        }),
-      ),
+      postgres.transaction(async (transaction) => {
+        const failing = await lockFailingRun(transaction, lease.id)
+        await finish(transaction, lease, sql`status = 'failed', error = ${error}`, at)
+        if (failing) await reassignRange(transaction, failing, at)
+      }),
   }
   const schedules: LeaseTable<ExportSchedule> = {
     ...leaseTable(postgres, 'export_schedules', toSchedule),
@@ -173,20 +169,18 @@ export function exportStore(postgres: Postgres): ExportStore {
     leases,
     schedules,
     create: (created, at) =>
-      postgres.run((db) =>
-        db.transaction().execute(async (transaction) => {
-          const { exportId, scheduled } = created
-          await lockSite(transaction, created.siteId)
-          await requireFurtherExport(transaction, created)
-          await insertExport(transaction, created, {
-            created_at: new Date(at),
-            // Events that were received in the millisecond of the request are in the file.
-            ...(scheduled ? {} : { received_until: new Date(at + 1), due_at: new Date(at) }),
-          })
-          if (scheduled) await insertSchedule(transaction, exportId, scheduled)
-          return findRecord(transaction, exportId)
-        }),
-      ),
+      postgres.transaction(async (transaction) => {
+        const { exportId, scheduled } = created
+        await lockSite(transaction, created.siteId)
+        await requireFurtherExport(transaction, created)
+        await insertExport(transaction, created, {
+          created_at: new Date(at),
+          // Events that were received in the millisecond of the request are in the file.
+          ...(scheduled ? {} : { received_until: new Date(at + 1), due_at: new Date(at) }),
+        })
+        if (scheduled) await insertSchedule(transaction, exportId, scheduled)
+        return findRecord(transaction, exportId)
+      }),
     find: (exportId, siteIds) =>
       postgres.run(async (db) => {
         const { rows } = await selectRecords(sql`export_id = ${exportId} AND ${siteCondition(siteIds)}`).execute(db)
@@ -198,16 +192,14 @@ export function exportStore(postgres: Postgres): ExportStore {
       return { exports: records, total }
     },
     update: (exportId, siteIds, { name, scheduled }) =>
-      postgres.run((db) =>
-        db.transaction().execute(async (transaction) => {
-          const { numAffectedRows } = await sql`
+      postgres.transaction(async (transaction) => {
+        const { numAffectedRows } = await sql`
             UPDATE exports SET name = coalesce(${name ?? null}, name)
             WHERE export_id = ${exportId} AND ${siteCondition(siteIds)}`.execute(transaction)
-          if (numAffectedRows === 0n) return undefined
-          if (scheduled) await updateSchedule(transaction, exportId, scheduled)
-          return findRecord(transaction, exportId)
-        }),
-      ),
+        if (numAffectedRows === 0n) return undefined
+        if (scheduled) await updateSchedule(transaction, exportId, scheduled)
+        return findRecord(transaction, exportId)
+      }),
     delete: (exportId, siteIds) =>
       postgres.run(async (db) => {
         const { rows } = await sql<{ object: string | null; upload_id: string | null }>`
@@ -237,42 +229,36 @@ export function exportStore(postgres: Postgres): ExportStore {
         return rows.map(({ n, etag, bytes }) => ({ n, etag, bytes: Number(bytes) }))
       }),
     beginFile: (lease, { object, uploadId, cohortCriteria }) =>
-      postgres.run((db) =>
-        db.transaction().execute(async (transaction) => {
-          const criteria = cohortCriteria === undefined ? null : JSON.stringify(cohortCriteria)
-          await updateHeld(
-            transaction,
-            'exports',
-            lease,
-            sql`
+      postgres.transaction(async (transaction) => {
+        const criteria = cohortCriteria === undefined ? null : JSON.stringify(cohortCriteria)
+        await updateHeld(
+          transaction,
+          'exports',
+          lease,
+          sql`
               ${countRestart},
               object = ${object}, upload_id = ${uploadId}, after_key = NULL, rows = 0, progress = 0,
               cohort_criteria = coalesce(${criteria}::jsonb, cohort_criteria)`,
-          )
-          await transaction.deleteFrom('export_parts').where('export_id', '=', lease.id).execute()
-        }),
-      ),
+        )
+        await transaction.deleteFrom('export_parts').where('export_id', '=', lease.id).execute()
+      }),
     recordParts: (lease, { parts, afterKey, rows, progress }) =>
-      postgres.run((db) =>
-        db.transaction().execute(async (transaction) => {
-          const set = sql`after_key = ${JSON.stringify(afterKey)}, rows = ${rows}, progress = ${progress}, ${leaseProgress}`
-          await updateHeld(transaction, 'exports', lease, set)
-          await insertParts(transaction, lease.id, parts)
-        }),
-      ),
+      postgres.transaction(async (transaction) => {
+        const set = sql`after_key = ${JSON.stringify(afterKey)}, rows = ${rows}, progress = ${progress}, ${leaseProgress}`
+        await updateHeld(transaction, 'exports', lease, set)
+        await insertParts(transaction, lease.id, parts)
+      }),
     complete: (lease, { rows, bytes, etag, expiresAt }, at) =>
-      postgres.run((db) =>
-        db.transaction().execute(async (transaction) => {
-          await finish(
-            transaction,
-            lease,
-            sql`status = 'completed', rows = ${rows}, bytes = ${bytes}, progress = 100, etag = ${etag},
+      postgres.transaction(async (transaction) => {
+        await finish(
+          transaction,
+          lease,
+          sql`status = 'completed', rows = ${rows}, bytes = ${bytes}, progress = 100, etag = ${etag},
               expires_at = least(expires_at, ${new Date(expiresAt)}), upload_id = NULL, ${leaseProgress}`,
-            at,
-          )
-          await queueCompletion(transaction, lease.id, at)
-        }),
-      ),
+          at,
+        )
+        await queueCompletion(transaction, lease.id, at)
+      }),
     fail: (lease, error, at) => leases.fail(lease, error, at),
     expire: (at, max) =>
       postgres.run(async (db) => {
@@ -302,11 +288,10 @@ export function exportStore(postgres: Postgres): ExportStore {
         return rows.length
       }),
     withdraw: (siteId, at) =>
-      postgres.run((db) =>
-        db.transaction().execute(async (transaction) => {
-          const made = sql`site_id = ${siteId} AND created_at <= ${new Date(at)}`
-          // Before those that are completed: this statement waits for one that is being completed, the next finds it.
-          const { rows: restarted } = await sql<{ export_id: string; object: string | null; upload_id: string | null }>`
+      postgres.transaction(async (transaction) => {
+        const made = sql`site_id = ${siteId} AND created_at <= ${new Date(at)}`
+        // Before those that are completed: this statement waits for one that is being completed, the next finds it.
+        const { rows: restarted } = await sql<{ export_id: string; object: string | null; upload_id: string | null }>`
             WITH running AS MATERIALIZED (
               SELECT export_id, object, upload_id FROM exports WHERE ${made} AND status = 'processing' FOR UPDATE
             )
@@ -314,7 +299,7 @@ export function exportStore(postgres: Postgres): ExportStore {
               exports.due_at, ${new Date(at)}::timestamptz + CASE WHEN running.upload_id IS NULL THEN interval '0' ELSE ${restartedAfter}::interval END)
             FROM running WHERE exports.export_id = running.export_id
             RETURNING running.*`.execute(transaction)
-          const { rows: repeated } = await sql<{ object: string | null }>`
+        const { rows: repeated } = await sql<{ object: string | null }>`
             WITH run AS MATERIALIZED (
               SELECT export_id, object FROM exports
               WHERE ${made} AND status = 'completed' AND received_from IS NOT NULL AND expires_at > ${new Date(at + repeatedAfterMs)}
@@ -324,22 +309,20 @@ export function exportStore(postgres: Postgres): ExportStore {
               ${fromFirstRow}, due_at = ${new Date(at + repeatedAfterMs)}, ${leaseEnd}
             FROM run WHERE exports.export_id = run.export_id
             RETURNING run.object`.execute(transaction)
-          await sql`
+        await sql`
             UPDATE exports SET status = 'expired', expires_at = ${new Date(at)}, error = ${withdrawnText}
             WHERE ${made} AND status = 'completed'`.execute(transaction)
-          // Files that calls of the last day returned are returned again: the caller may have failed before it removed
-          // them. Exports that are made again have another file by then; the worker's clean-up removes the former one.
-          const { rows: expired } = await sql<{ object: string | null }>`
+        // Files that calls of the last day returned are returned again: the caller may have failed before it removed
+        // them. Exports that are made again have another file by then; the worker's clean-up removes the former one.
+        const { rows: expired } = await sql<{ object: string | null }>`
             SELECT object FROM exports
             WHERE ${made} AND status = 'expired' AND error = ${withdrawnText} AND expires_at > ${new Date(at - dayMs)}
             ORDER BY seq`.execute(transaction)
-          const ids = restarted.map(({ export_id }) => export_id)
-          await sql`DELETE FROM export_parts WHERE export_id = ANY (${ids}::text[])`.execute(transaction)
-          return filesOf([...expired, ...repeated, ...restarted])
-        }),
-      ),
-    createRun: (lease, run, at) =>
-      postgres.run((db) => db.transaction().execute((transaction) => insertRun(transaction, lease, run, at))),
+        const ids = restarted.map(({ export_id }) => export_id)
+        await sql`DELETE FROM export_parts WHERE export_id = ANY (${ids}::text[])`.execute(transaction)
+        return filesOf([...expired, ...repeated, ...restarted])
+      }),
+    createRun: (lease, run, at) => postgres.transaction((transaction) => insertRun(transaction, lease, run, at)),
   }
 }
 

@@ -1,10 +1,8 @@
-import { type Kysely, sql } from 'kysely'
+import { sql } from 'kysely'
 import { lockCutoff } from './cutoff-lock.ts'
 import { fromFirstRow } from './export-records.ts'
 import { leaseEnd, progress } from './leases.ts'
-import type { Tables } from './tables.ts'
-
-type Db = Kysely<Tables>
+import type { Db } from './tables.ts'
 
 /** A run by time of receipt, which is to read what was received from `from` on and before `until`. */
 export interface FailingRun {

@@ -1,4 +1,4 @@
-import { type Kysely, type RawBuilder, type Selectable, sql } from 'kysely'
+import { type RawBuilder, type Selectable, sql } from 'kysely'
 import type { ImportResource, ImportStatus, ImportType } from '@sluice/contracts/imports'
 import type { Environment } from '@sluice/contracts/scopes'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
@@ -9,7 +9,7 @@ import { leaseEnd, leaseTable, progress, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
 import { type Page, selectPage } from './page.ts'
 import { lockSite } from './sites.ts'
-import type { LogPositions, Tables } from './tables.ts'
+import type { Db, LogPositions, Tables } from './tables.ts'
 import { type UploadStore, uploadStore } from './uploads.ts'
 import { siteCondition, type SiteIds } from './visible-sites.ts'
 
@@ -106,53 +106,45 @@ export interface ImportStore {
   fail(lease: LeaseKey, error: string, at: number): Promise<void>
 }
 
-type Db = Kysely<Tables>
-
 /** The imports of this Postgres. */
 export function importStore(postgres: Postgres): ImportStore {
   const leases: LeaseTable<ImportRecord> = {
     ...leaseTable(postgres, 'imports', toRecord),
     fail: (lease, error, at) =>
-      postgres.run((db) =>
-        db
-          .transaction()
-          .execute((transaction) => finish(transaction, lease, sql`status = 'failed', error = ${error}`, at)),
-      ),
+      postgres.transaction((transaction) => finish(transaction, lease, sql`status = 'failed', error = ${error}`, at)),
   }
   return {
     leases,
     uploads: uploadStore(postgres),
     create: (created, at) =>
-      postgres.run((db) =>
-        db.transaction().execute(async (transaction) => {
-          const { importId, segments } = created
-          await lockSite(transaction, created.siteId)
-          const upload = await transaction
-            .deleteFrom('uploads')
-            .where('import_id', '=', importId)
-            .executeTakeFirstOrThrow()
-          if (upload.numDeletedRows !== 1n) throw unavailable(`The upload of ${importId} has lapsed`)
-          const row = await transaction
-            .insertInto('imports')
-            .values({
-              import_id: importId,
-              site_id: created.siteId,
-              environment: created.environment,
-              type: created.type,
-              status: 'queued',
-              sha256: created.sha256,
-              total_records: String(segments.reduce((sum, { records }) => sum + records, 0)),
-              key_id: created.keyId,
-              created_at: new Date(created.createdAt),
-              accepted_at: await acceptanceTime(transaction, created.siteId, at),
-              due_at: new Date(at),
-            })
-            .returningAll()
-            .executeTakeFirstOrThrow()
-          await insertSegments(transaction, importId, segments)
-          return toRecord(row)
-        }),
-      ),
+      postgres.transaction(async (transaction) => {
+        const { importId, segments } = created
+        await lockSite(transaction, created.siteId)
+        const upload = await transaction
+          .deleteFrom('uploads')
+          .where('import_id', '=', importId)
+          .executeTakeFirstOrThrow()
+        if (upload.numDeletedRows !== 1n) throw unavailable(`The upload of ${importId} has lapsed`)
+        const row = await transaction
+          .insertInto('imports')
+          .values({
+            import_id: importId,
+            site_id: created.siteId,
+            environment: created.environment,
+            type: created.type,
+            status: 'queued',
+            sha256: created.sha256,
+            total_records: String(segments.reduce((sum, { records }) => sum + records, 0)),
+            key_id: created.keyId,
+            created_at: new Date(created.createdAt),
+            accepted_at: await acceptanceTime(transaction, created.siteId, at),
+            due_at: new Date(at),
+          })
+          .returningAll()
+          .executeTakeFirstOrThrow()
+        await insertSegments(transaction, importId, segments)
+        return toRecord(row)
+      }),
     find: (importId, siteIds) =>
       postgres.run(async (db) => {
         const row = await selectVisible(db, importId, siteIds).executeTakeFirst()
@@ -171,17 +163,15 @@ export function importStore(postgres: Postgres): ImportStore {
         return { imports: rows.map(toRecord), total }
       }),
     cancel: (importId, siteIds, at) =>
-      postgres.run((db) =>
-        db.transaction().execute(async (transaction) => {
-          const { numAffectedRows } = await sql`
+      postgres.transaction(async (transaction) => {
+        const { numAffectedRows } = await sql`
             UPDATE imports SET status = 'cancelled', finished_at = ${new Date(at)}, due_at = NULL, ${leaseEnd}
             WHERE import_id = ${importId} AND ${siteCondition(siteIds)}
               AND status IN ('queued', 'processing')`.execute(transaction)
-          if (numAffectedRows === 1n) await requeueNext(transaction, importId, at)
-          const row = await selectVisible(transaction, importId, siteIds).executeTakeFirst()
-          return row && toRecord(row)
-        }),
-      ),
+        if (numAffectedRows === 1n) await requeueNext(transaction, importId, at)
+        const row = await selectVisible(transaction, importId, siteIds).executeTakeFirst()
+        return row && toRecord(row)
+      }),
     segments: (importId) =>
       postgres.run(async (db) => {
         const rows = await db
@@ -193,31 +183,22 @@ export function importStore(postgres: Postgres): ImportStore {
         return rows.map(toSegment)
       }),
     recordSegment: (lease, n, { processed, failed, errorsObject, positions }) =>
-      postgres.run((db) =>
-        db.transaction().execute(async (transaction) => {
-          await transaction
-            .updateTable('import_segments')
-            .set({ processed, failed, errors_object: errorsObject, positions: positions && JSON.stringify(positions) })
-            .where('import_id', '=', lease.id)
-            .where('n', '=', n)
-            .executeTakeFirst()
-          const sums = sql`
+      postgres.transaction(async (transaction) => {
+        await transaction
+          .updateTable('import_segments')
+          .set({ processed, failed, errors_object: errorsObject, positions: positions && JSON.stringify(positions) })
+          .where('import_id', '=', lease.id)
+          .where('n', '=', n)
+          .executeTakeFirst()
+        const sums = sql`
             (SELECT sum(processed), sum(failed) FROM import_segments WHERE import_id = ${lease.id})`
-          await updateHeld(
-            transaction,
-            'imports',
-            lease,
-            sql`(processed_records, failed_records) = ${sums}, ${progress}`,
-          )
-        }),
-      ),
+        await updateHeld(transaction, 'imports', lease, sql`(processed_records, failed_records) = ${sums}, ${progress}`)
+      }),
     complete: (lease, at) =>
-      postgres.run((db) =>
-        db.transaction().execute(async (transaction) => {
-          await finish(transaction, lease, sql`status = 'completed', ${progress}`, at)
-          await queueCompletion(transaction, lease.id, at)
-        }),
-      ),
+      postgres.transaction(async (transaction) => {
+        await finish(transaction, lease, sql`status = 'completed', ${progress}`, at)
+        await queueCompletion(transaction, lease.id, at)
+      }),
     fail: (lease, error, at) => leases.fail(lease, error, at),
   }
 }

@@ -1,12 +1,10 @@
-import { type Kysely, type Selectable, sql } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import type { ActingKey, KeyChanges, KeyRecord, KeyStore } from '@sluice/access/keys'
 import { isChangedSince, readChangeCursor } from './changes.ts'
 import type { Postgres } from './open.ts'
 import { requirePageSize, selectPage } from './page.ts'
 import { registerNamed } from './sites.ts'
-import type { Tables } from './tables.ts'
-
-type Db = Kysely<Tables>
+import type { Db, Tables } from './tables.ts'
 
 /**
  * `last_used_at` is true within a minute: it is written at most every 20 s, and may be that far behind the last use.
@@ -17,26 +15,24 @@ const staleAfter = sql`interval '20 seconds'`
 export function keyStore(postgres: Postgres): KeyStore {
   return {
     create: (key, makerId) =>
-      postgres.run((db) =>
-        db.transaction().execute(async (transaction) => {
-          const row = await transaction
-            .insertInto('api_keys')
-            .values({
-              key_id: key.keyId,
-              environment: key.environment,
-              hash: key.hash,
-              hint: key.hint,
-              bootstrap: key.bootstrap,
-              ...changeableColumns(key),
-            })
-            .onConflict((conflict) => conflict.column('hash').doNothing())
-            .returningAll()
-            .executeTakeFirst()
-          if (!row) return undefined
-          await registerNamed(transaction, row.site_ids ?? [], makerId)
-          return toRecord(row)
-        }),
-      ),
+      postgres.transaction(async (transaction) => {
+        const row = await transaction
+          .insertInto('api_keys')
+          .values({
+            key_id: key.keyId,
+            environment: key.environment,
+            hash: key.hash,
+            hint: key.hint,
+            bootstrap: key.bootstrap,
+            ...changeableColumns(key),
+          })
+          .onConflict((conflict) => conflict.column('hash').doNothing())
+          .returningAll()
+          .executeTakeFirst()
+        if (!row) return undefined
+        await registerNamed(transaction, row.site_ids ?? [], makerId)
+        return toRecord(row)
+      }),
     any: () =>
       postgres.run(
         async (db) => (await db.selectFrom('api_keys').select('key_id').limit(1).executeTakeFirst()) !== undefined,
@@ -88,54 +84,50 @@ export function keyStore(postgres: Postgres): KeyStore {
         return { keys: rows.map(toRecord), total }
       }),
     update: (keyId, actor, change) =>
-      postgres.run((db) =>
-        db.transaction().execute(async (transaction) => {
-          const row = await lockKey(transaction, keyId, actor.siteIds)
-          if (!row) return undefined
-          const key = toRecord(row)
-          const changes = change(key)
-          if (Object.keys(changes).length === 0) return key
-          const changed = await transaction
-            .updateTable('api_keys')
-            .set({ ...changeableColumns({ ...key, ...changes }), changed_at: sql`now()` })
-            .where('key_id', '=', keyId)
-            .returningAll()
-            .executeTakeFirstOrThrow()
-          await registerNamed(transaction, changes.siteIds ?? [], actor.keyId)
-          return toRecord(changed)
-        }),
-      ),
+      postgres.transaction(async (transaction) => {
+        const row = await lockKey(transaction, keyId, actor.siteIds)
+        if (!row) return undefined
+        const key = toRecord(row)
+        const changes = change(key)
+        if (Object.keys(changes).length === 0) return key
+        const changed = await transaction
+          .updateTable('api_keys')
+          .set({ ...changeableColumns({ ...key, ...changes }), changed_at: sql`now()` })
+          .where('key_id', '=', keyId)
+          .returningAll()
+          .executeTakeFirstOrThrow()
+        await registerNamed(transaction, changes.siteIds ?? [], actor.keyId)
+        return toRecord(changed)
+      }),
     rotate: (keyId, siteIds, rotate) =>
-      postgres.run((db) =>
-        db.transaction().execute(async (transaction) => {
-          const old = await lockKey(transaction, keyId, siteIds)
-          if (!old) return undefined
-          const { replacement, oldExpiresAt } = rotate(toRecord(old))
-          const row = await transaction
-            .insertInto('api_keys')
-            .values({
-              key_id: replacement.keyId,
-              environment: old.environment,
-              hash: replacement.hash,
-              hint: replacement.hint,
-              // `npm run admin-key` revokes the replacement as it would have revoked the old key.
-              bootstrap: old.bootstrap,
-              ...changeableColumns(toRecord(old)),
-            })
-            .returningAll()
-            .executeTakeFirstOrThrow()
-          await transaction
-            .updateTable('api_keys')
-            .set({
-              expires_at: sql`least(expires_at, ${oldExpiresAt})`,
-              rotated_to: replacement.keyId,
-              changed_at: sql`now()`,
-            })
-            .where('key_id', '=', keyId)
-            .execute()
-          return toRecord(row)
-        }),
-      ),
+      postgres.transaction(async (transaction) => {
+        const old = await lockKey(transaction, keyId, siteIds)
+        if (!old) return undefined
+        const { replacement, oldExpiresAt } = rotate(toRecord(old))
+        const row = await transaction
+          .insertInto('api_keys')
+          .values({
+            key_id: replacement.keyId,
+            environment: old.environment,
+            hash: replacement.hash,
+            hint: replacement.hint,
+            // `npm run admin-key` revokes the replacement as it would have revoked the old key.
+            bootstrap: old.bootstrap,
+            ...changeableColumns(toRecord(old)),
+          })
+          .returningAll()
+          .executeTakeFirstOrThrow()
+        await transaction
+          .updateTable('api_keys')
+          .set({
+            expires_at: sql`least(expires_at, ${oldExpiresAt})`,
+            rotated_to: replacement.keyId,
+            changed_at: sql`now()`,
+          })
+          .where('key_id', '=', keyId)
+          .execute()
+        return toRecord(row)
+      }),
     revoke: (keyId, siteIds) =>
       postgres.run(async (db) => {
         const row = await db

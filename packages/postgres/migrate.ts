@@ -33,6 +33,7 @@ import * as reshard from './migrations/025-reshard.ts'
 import * as exportCohorts from './migrations/026-export-cohorts.ts'
 import * as settledRecipients from './migrations/027-settled-recipients.ts'
 import type { Postgres } from './open.ts'
+import type { Db } from './tables.ts'
 
 export interface VersionedMigration extends Migration {
   /** The number of the oldest build that can work with the schema that the migration leaves. */
@@ -190,7 +191,7 @@ export async function withMigrationLock<T>(
   )
 }
 
-async function tryLock(connection: Postgres['db']): Promise<boolean> {
+async function tryLock(connection: Db): Promise<boolean> {
   const { rows } = await sql<{ locked: boolean }>`SELECT pg_try_advisory_lock(${migrationLock}) AS locked`.execute(
     connection,
   )
@@ -198,7 +199,7 @@ async function tryLock(connection: Postgres['db']): Promise<boolean> {
 }
 
 /** The process of Postgres that holds the lock. */
-async function holderOf(connection: Postgres['db']): Promise<number | undefined> {
+async function holderOf(connection: Db): Promise<number | undefined> {
   const { rows } = await sql<{ pid: number }>`
     SELECT pid FROM pg_locks
     WHERE locktype = 'advisory' AND classid = 0 AND objid = ${migrationLock} AND granted
@@ -220,7 +221,7 @@ const sessionProbes = 4
  * Throws AppError when a session of Postgres is not this connection's own. A pooler of transactions shows in one of two
  * ways: statements of one connection meet several sessions, or those of two connections meet the same one.
  */
-async function requireOwnSession(connection: Postgres['db'], db: Postgres['db']): Promise<void> {
+async function requireOwnSession(connection: Db, db: Db): Promise<void> {
   const sessions = new Set<number>()
   for (let probe = 0; probe < sessionProbes; probe++) sessions.add(await sessionOf(connection))
   // PgBouncer gives out the server that was used last: a second client gets it while the first one sends nothing.
@@ -234,7 +235,7 @@ async function requireOwnSession(connection: Postgres['db'], db: Postgres['db'])
   })
 }
 
-async function sessionOf(connection: Postgres['db']): Promise<number> {
+async function sessionOf(connection: Db): Promise<number> {
   const { rows } = await sql<{ pid: number }>`SELECT pg_backend_pid() AS pid`.execute(connection)
   return rows[0]?.pid ?? 0
 }
@@ -297,7 +298,7 @@ async function statementsOf(migration: VersionedMigration | undefined): Promise<
 const rewriting =
   /^\s*(?:CREATE (?:UNIQUE )?INDEX\b[^]*?\bON|UPDATE|DELETE FROM|ALTER TABLE(?=[^]*\b(?:TYPE|SET NOT NULL|CHECK|REFERENCES|UNIQUE|PRIMARY KEY|DEFAULT [a-z_]+\()))\s+(?:ONLY\s+)?"?(\w+)"?/i
 
-async function rewrittenBytes(db: Postgres['db'], text: string): Promise<number> {
+async function rewrittenBytes(db: Db, text: string): Promise<number> {
   const table = rewriting.exec(text)?.[1]
   if (table === undefined) return 0
   const { rows } = await sql<{ bytes: string | null }>`
@@ -319,7 +320,7 @@ async function schemaVersions({ db }: Postgres, wanted: Migrations): Promise<Sch
   return { engine: 'Postgres', applied, known: Object.keys(wanted) }
 }
 
-async function hasTable(db: Postgres['db'], name: string): Promise<boolean> {
+async function hasTable(db: Db, name: string): Promise<boolean> {
   const { rows } = await sql<{ found: boolean }>`SELECT to_regclass(${name}) IS NOT NULL AS found`.execute(db)
   return rows[0]?.found === true
 }

@@ -202,7 +202,7 @@ describe('a host that vanishes without a reset', () => {
   })
 
   const inTransaction = (postgres: Postgres) =>
-    postgres.run((db) => db.transaction().execute((transaction) => sql`SELECT 1`.execute(transaction)))
+    postgres.transaction((transaction) => sql`SELECT 1`.execute(transaction))
 
   test.each([
     ['a statement', runQuery],
@@ -219,13 +219,11 @@ describe('a host that vanishes without a reset', () => {
 
   test('a transaction whose statement gets no answer fails with 503, and its connection is not used again', async () => {
     const postgres = openPostgres(proxy.url, { poolSize: 1, queryTimeoutMs: 2_000, ...patientPostgres })
-    const interrupted = postgres.run((db) =>
-      db.transaction().execute(async (transaction) => {
-        await sql`SELECT 1`.execute(transaction)
-        proxy.strand()
-        await sql`SELECT 1`.execute(transaction)
-      }),
-    )
+    const interrupted = postgres.transaction(async (transaction) => {
+      await sql`SELECT 1`.execute(transaction)
+      proxy.strand()
+      await sql`SELECT 1`.execute(transaction)
+    })
     expect(await rejection(interrupted)).toMatchObject(awayError)
     await runQuery(postgres)
     await postgres.close()
@@ -247,13 +245,11 @@ describe('a host that vanishes without a reset', () => {
 
 describe('the server', () => {
   const holdLock = async (postgres: Postgres, until: Promise<unknown>, entered: () => void) =>
-    postgres.run((db) =>
-      db.transaction().execute(async (transaction) => {
-        await sql`SELECT pg_advisory_xact_lock(1)`.execute(transaction)
-        entered()
-        await until
-      }),
-    )
+    postgres.transaction(async (transaction) => {
+      await sql`SELECT pg_advisory_xact_lock(1)`.execute(transaction)
+      entered()
+      await until
+    })
 
   test('ends a statement before the client gives it up', async () => {
     const postgres = openPostgres(database.url, { queryTimeoutMs: 5_000 })

@@ -2,16 +2,21 @@ import { Kysely, PostgresDialect, type PostgresPool, type PostgresPoolClient, sq
 import { Pool } from 'pg'
 import { AppError, errorCode, unavailable } from '@sluice/runtime/errors'
 import { tracedCall } from '@sluice/runtime/tracing'
-import type { Tables } from './tables.ts'
+import type { Db, Tables } from './tables.ts'
 
 /** A pool of connections to Postgres. */
 export interface Postgres {
-  readonly db: Kysely<Tables>
+  readonly db: Db
   /**
    * Runs database work. Failures that a later attempt may not have become AppError 503, retryable; other failures pass
    * unchanged. Every store uses it.
    */
-  run<T>(work: (db: Kysely<Tables>) => Promise<T>): Promise<T>
+  run<T>(work: (db: Db) => Promise<T>): Promise<T>
+  /**
+   * Runs database work in one transaction: it is committed once the promise of `work` has resolved, and rolled back when
+   * that rejects. Failures become those of `run`.
+   */
+  transaction<T>(work: (transaction: Db) => Promise<T>): Promise<T>
   /** Resolves when Postgres replies; rejects with AppError 503 while it is away. */
   check(): Promise<void>
   close(): Promise<void>
@@ -60,7 +65,7 @@ export function openPostgres(url: string, options: PostgresOptions = {}): Postgr
   pool.on('connect', (client) => client.on('error', () => undefined))
   const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: closingUnusable(pool) }) })
 
-  async function run<T>(work: (db: Kysely<Tables>) => Promise<T>): Promise<T> {
+  async function run<T>(work: (db: Db) => Promise<T>): Promise<T> {
     try {
       return await tracedCall('postgres', { 'db.system.name': 'postgresql' }, () => work(db))
     } catch (error) {
@@ -74,6 +79,7 @@ export function openPostgres(url: string, options: PostgresOptions = {}): Postgr
   return {
     db,
     run,
+    transaction: (work) => run((db) => db.transaction().execute(work)),
     check: () =>
       run(async () => {
         await sql`SELECT 1`.execute(db)

@@ -1,6 +1,6 @@
-import { type Kysely, type RawBuilder, type SelectQueryBuilder, sql } from 'kysely'
+import { type RawBuilder, type SelectQueryBuilder, sql } from 'kysely'
 import { invalidField } from '@sluice/runtime/errors'
-import type { Tables } from './tables.ts'
+import type { Db, Tables } from './tables.ts'
 
 /** The part of a list that is read: up to `limit` rows after the first `offset`. */
 export interface Page {
@@ -15,7 +15,7 @@ const pageBytesMax = 32 * 1024 * 1024
  * Throws AppError 400 when the documents of a page together are too large. `documents`: selects the `document` of each
  * row of the page, a text or JSON.
  */
-export async function requirePageSize(db: Kysely<Tables>, documents: RawBuilder<unknown>): Promise<void> {
+export async function requirePageSize(db: Db, documents: RawBuilder<unknown>): Promise<void> {
   const { rows } = await sql<{ bytes: string | null }>`
     SELECT sum(octet_length(document::text)) AS bytes FROM (${documents}) AS page`.execute(db)
   if (Number(rows[0]?.bytes ?? 0) <= pageBytesMax) return

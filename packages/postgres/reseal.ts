@@ -1,8 +1,8 @@
-import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { SecretBox } from '@sluice/runtime/secret-box'
 import { sealTarget } from './endpoints.ts'
 import type { Postgres } from './open.ts'
-import type { Tables } from './tables.ts'
+import type { Db } from './tables.ts'
 
 const startsWith = (box: RawBuilder<unknown>, prefix: Buffer) =>
   sql`substring(${box} FROM 1 FOR ${prefix.length}::int) = ${prefix}`
@@ -22,15 +22,13 @@ export async function resealEndpoints(postgres: Postgres, secrets: SecretBox): P
   )
   let resealed = 0
   for (const { siteId } of rows) {
-    resealed += await postgres.run((db) =>
-      db.transaction().execute((transaction) => resealSite(transaction, { siteId, secrets, previous })),
-    )
+    resealed += await postgres.transaction((transaction) => resealSite(transaction, { siteId, secrets, previous }))
   }
   return resealed
 }
 
 async function resealSite(
-  db: Kysely<Tables>,
+  db: Db,
   { siteId, secrets, previous }: { siteId: string; secrets: SecretBox; previous: Buffer },
 ): Promise<number> {
   const openPrevious = (box: Buffer | null): string | undefined =>

@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import { internalError } from '@sluice/runtime/errors'
 import { oldestBuildOfShards } from '@sluice/runtime/schema-versions'
 import type { Postgres } from './open.ts'
+import type { Db } from './tables.ts'
 
 /** What Postgres has noted of the shards of ClickHouse. */
 export interface Shards {
@@ -84,17 +85,15 @@ export function shardStore(postgres: Postgres): ShardStore {
       }),
     cancelDoubling: (doubling) => postgres.run((db) => endDoubling(db, doubling, doubling.number)),
     double: (doubling) =>
-      postgres.run((db) =>
-        db.transaction().execute(async (transaction) => {
-          await noteOldestBuild(transaction)
-          await endDoubling(transaction, doubling, 2 * doubling.number)
-        }),
-      ),
+      postgres.transaction(async (transaction) => {
+        await noteOldestBuild(transaction)
+        await endDoubling(transaction, doubling, 2 * doubling.number)
+      }),
   }
 }
 
 /** A command of a reshard may have lost its lock, and another one may have ended the doubling meanwhile. */
-async function endDoubling(db: Postgres['db'], { number, doublingSince }: Shards, next: number): Promise<void> {
+async function endDoubling(db: Db, { number, doublingSince }: Shards, next: number): Promise<void> {
   const { numAffectedRows } = await sql`
     UPDATE shards SET number = ${next}, doubling_since = NULL
     WHERE number = ${number} AND doubling_since = ${doublingSince}`.execute(db)
@@ -103,7 +102,7 @@ async function endDoubling(db: Postgres['db'], { number, doublingSince }: Shards
 }
 
 /** Builds that know no shards would store all events on one of several. */
-async function noteOldestBuild(db: Postgres['db']): Promise<void> {
+async function noteOldestBuild(db: Db): Promise<void> {
   await sql`
     UPDATE migration_builds SET oldest_build = ${oldestBuildOfShards}
     WHERE name = '024-shards' AND oldest_build < ${oldestBuildOfShards}`.execute(db)

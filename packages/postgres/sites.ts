@@ -1,4 +1,4 @@
-import { type Kysely, type Selectable, sql } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import type { Registration, SiteRecord, SiteStore } from '@sluice/access/sites'
 import { eventLimits } from '@sluice/contracts/event-limits'
 import type { SiteSettings } from '@sluice/contracts/sites'
@@ -7,13 +7,11 @@ import { takeAdvisoryLock } from './advisory-lock.ts'
 import { isChangedSince, readChangeCursor } from './changes.ts'
 import type { Postgres } from './open.ts'
 import { selectPage } from './page.ts'
-import type { Tables } from './tables.ts'
+import type { Db, Tables } from './tables.ts'
 import { siteCondition } from './visible-sites.ts'
 
 /** A process that is suspended with the lock must not delay others for longer; they try again later. */
 const lockTimeoutMs = 400
-
-type Db = Kysely<Tables>
 
 /** The sites of this Postgres. */
 export function siteStore(postgres: Postgres): SiteStore {

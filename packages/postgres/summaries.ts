@@ -1,11 +1,11 @@
-import { type Kysely, type Selectable, sql } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import type { Environment } from '@sluice/contracts/scopes'
 import type { SummaryInterval } from '@sluice/contracts/webhooks'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
 import { queueDeliveries } from './deliveries.ts'
 import { leaseTable, progress, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
-import type { Tables } from './tables.ts'
+import type { Db, Tables } from './tables.ts'
 
 /** The summaries of one environment of a site at one interval, which are the same for all webhooks that take them. */
 export interface SummaryJob {
@@ -40,8 +40,6 @@ export interface SummaryStore {
   finish(lease: LeaseKey, job: SummaryJob, period: FinishedPeriod, now: number): Promise<void>
 }
 
-type Db = Kysely<Tables>
-
 const failedRetryMs = 3_600_000
 /** How often the jobs are compared with the webhooks. */
 const syncIntervalMs = 10_000
@@ -64,21 +62,19 @@ export function summaryStore(postgres: Postgres): SummaryStore {
         postgres.run((db) => updateHeld(db, 'summaries', lease, sql`failures = 0, due_at = ${later(now)}`)),
     },
     finish: (lease, job, { start, end, body }, now) =>
-      postgres.run((db) =>
-        db.transaction().execute(async (transaction) => {
-          await updateHeld(transaction, 'summaries', lease, sql`next_start = ${new Date(end)}, ${progress}`)
-          if (!body) return
-          const endpointIds = await subscribedEndpoints(transaction, job, end)
-          const source = `event_summary ${job.interval} ${start}`
-          const deliveries = endpointIds.map((endpointId) => ({
-            endpointId,
-            source,
-            kind: 'event_summary' as const,
-            body,
-          }))
-          await queueDeliveries(transaction, deliveries, now)
-        }),
-      ),
+      postgres.transaction(async (transaction) => {
+        await updateHeld(transaction, 'summaries', lease, sql`next_start = ${new Date(end)}, ${progress}`)
+        if (!body) return
+        const endpointIds = await subscribedEndpoints(transaction, job, end)
+        const source = `event_summary ${job.interval} ${start}`
+        const deliveries = endpointIds.map((endpointId) => ({
+          endpointId,
+          source,
+          kind: 'event_summary' as const,
+          body,
+        }))
+        await queueDeliveries(transaction, deliveries, now)
+      }),
   }
 }
 

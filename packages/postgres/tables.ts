@@ -1,4 +1,4 @@
-import type { ColumnType, Generated } from 'kysely'
+import type { ColumnType, Generated, Kysely } from 'kysely'
 import type { Criteria } from '@sluice/contracts/conditions'
 import type { ErasureKind, ErasureStatus } from '@sluice/contracts/erasures'
 import type { EventKey, ExportSpec, ExportStatus, ExportType, Frequency } from '@sluice/contracts/exports'
@@ -16,6 +16,9 @@ import type {
   SummariesTable,
 } from './notification-tables.ts'
 import type { Defaulted, LeaseColumns } from './table-columns.ts'
+
+/** The database, or a transaction of it. */
+export type Db = Kysely<Tables>
 
 /** The rows of Postgres as TypeScript types; the migrations define them. */
 export interface Tables {

@@ -24,28 +24,26 @@ export interface UploadStore {
 export function uploadStore(postgres: Postgres): UploadStore {
   return {
     begin: ({ importId, keyId }, max, at) =>
-      postgres.run((db) =>
-        db.transaction().execute(async (transaction) => {
-          // No other upload of the key begins until this transaction ends.
-          await takeAdvisoryLock(transaction, 'upload', keyId)
-          await transaction
-            .deleteFrom('uploads')
-            .where('key_id', '=', keyId)
-            .where('expires_at', '<=', new Date(at))
-            .execute()
-          const { count } = await transaction
-            .selectFrom('uploads')
-            .select((select) => select.fn.countAll<string>().as('count'))
-            .where('key_id', '=', keyId)
-            .executeTakeFirstOrThrow()
-          if (Number(count) >= max) return false
-          await transaction
-            .insertInto('uploads')
-            .values({ import_id: importId, key_id: keyId, expires_at: new Date(at + uploadLeaseMs) })
-            .execute()
-          return true
-        }),
-      ),
+      postgres.transaction(async (transaction) => {
+        // No other upload of the key begins until this transaction ends.
+        await takeAdvisoryLock(transaction, 'upload', keyId)
+        await transaction
+          .deleteFrom('uploads')
+          .where('key_id', '=', keyId)
+          .where('expires_at', '<=', new Date(at))
+          .execute()
+        const { count } = await transaction
+          .selectFrom('uploads')
+          .select((select) => select.fn.countAll<string>().as('count'))
+          .where('key_id', '=', keyId)
+          .executeTakeFirstOrThrow()
+        if (Number(count) >= max) return false
+        await transaction
+          .insertInto('uploads')
+          .values({ import_id: importId, key_id: keyId, expires_at: new Date(at + uploadLeaseMs) })
+          .execute()
+        return true
+      }),
     renew: (importId, at) =>
       postgres.run(async (db) => {
         await db

@@ -1,4 +1,4 @@
-import { type Kysely, type Selectable, sql } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import type { DeliveryKind, DeliveryStatus } from '@sluice/contracts/webhooks'
 import { takeAdvisoryLock } from './advisory-lock.ts'
 import { queueDeliveries } from './deliveries.ts'
@@ -14,7 +14,7 @@ import {
 import type { Postgres } from './open.ts'
 import { type Page, selectPage } from './page.ts'
 import { lockSite } from './sites.ts'
-import type { Tables } from './tables.ts'
+import type { Db, Tables } from './tables.ts'
 import { siteCondition, type SiteIds } from './visible-sites.ts'
 
 /** The record of an attempt to deliver. */
@@ -86,24 +86,20 @@ export interface WebhookStore {
   recover(webhookId: string, since: number, at: number): Promise<number>
 }
 
-type Db = Kysely<Tables>
-
 /** The webhooks of this Postgres, with their deliveries. */
 export function webhookStore(postgres: Postgres): WebhookStore {
   return {
     create: (endpoint, at, max) =>
-      postgres.run((db) =>
-        db.transaction().execute(async (transaction) => {
-          const { siteId } = endpoint
-          await lockSite(transaction, siteId)
-          // Two creations at once would both count the webhooks before either.
-          await takeAdvisoryLock(transaction, 'webhook', siteId)
-          const stored = await find(transaction, endpoint.endpointId, null)
-          if (stored) return stored
-          if ((await countWebhooks(transaction, siteId)) >= max) return undefined
-          return insertEndpoint(transaction, endpoint, at)
-        }),
-      ),
+      postgres.transaction(async (transaction) => {
+        const { siteId } = endpoint
+        await lockSite(transaction, siteId)
+        // Two creations at once would both count the webhooks before either.
+        await takeAdvisoryLock(transaction, 'webhook', siteId)
+        const stored = await find(transaction, endpoint.endpointId, null)
+        if (stored) return stored
+        if ((await countWebhooks(transaction, siteId)) >= max) return undefined
+        return insertEndpoint(transaction, endpoint, at)
+      }),
     find: (webhookId, siteIds) => postgres.run((db) => find(db, webhookId, siteIds)),
     list: (siteId, page) =>
       postgres.run(async (db) => {
@@ -117,19 +113,15 @@ export function webhookStore(postgres: Postgres): WebhookStore {
         return { webhooks: rows.map(toEndpoint), total }
       }),
     update: (webhookId, siteIds, change, at) =>
-      postgres.run((db) =>
-        db.transaction().execute(async (transaction) => {
-          const found = await find(transaction, webhookId, siteIds, sql`FOR NO KEY UPDATE`)
-          return found && updateEndpoint(transaction, webhookId, change(found), at)
-        }),
-      ),
+      postgres.transaction(async (transaction) => {
+        const found = await find(transaction, webhookId, siteIds, sql`FOR NO KEY UPDATE`)
+        return found && updateEndpoint(transaction, webhookId, change(found), at)
+      }),
     delete: (webhookId, siteIds) =>
-      postgres.run((db) =>
-        db.transaction().execute(async (transaction) => {
-          const found = await find(transaction, webhookId, siteIds, sql`FOR UPDATE`)
-          return found !== undefined && deleteEndpoint(transaction, webhookId)
-        }),
-      ),
+      postgres.transaction(async (transaction) => {
+        const found = await find(transaction, webhookId, siteIds, sql`FOR UPDATE`)
+        return found !== undefined && deleteEndpoint(transaction, webhookId)
+      }),
     queueRequested: ({ webhookId, ...delivery }, at) =>
       postgres.run(async (db) => {
         const [id] = await queueDeliveries(db, [{ endpointId: webhookId, requested: true, ...delivery }], at)
