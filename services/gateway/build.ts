@@ -25,7 +25,7 @@ export interface GatewayEngines {
   backfill: EventLog
   postgres: Postgres
   redis: Pick<Redis, 'check'>
-  /** Weaknesses of the log's replication; event-log/kafka/ensure-topics.ts. */
+  /** Weaknesses of the log's replication; event-log/kafka/describe-durability.ts. */
   describeDurability: () => Promise<readonly string[]>
   /** Ms for which an event waits for Postgres to register its site; 400 by default. */
   registerTimeoutMs?: number

@@ -1,5 +1,5 @@
 import { addKeyRefreshAge, keyCache } from '@sluice/access/key-cache'
-import { describeDurability } from '@sluice/event-log/kafka/ensure-topics'
+import { describeDurability } from '@sluice/event-log/kafka/describe-durability'
 import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
 import { runService } from '@sluice/http/run-service'
 import { servicePage } from '@sluice/http/service-page'

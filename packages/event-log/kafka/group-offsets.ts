@@ -1,9 +1,6 @@
 import { fetchOffsets, kafkaGroup, type PartitionOffsets } from './offsets.ts'
 import { parseKafkaUrl } from './url.ts'
-import { withKafkaAdmin } from './with-admin.ts'
-
-const ignore = (): void => undefined
-const silent = { debug: ignore, warn: ignore }
+import { silentLogger, withKafkaAdmin } from './with-admin.ts'
 
 /** The state of a group, which a command must know before it moves the group. */
 export interface GroupState {
@@ -19,7 +16,7 @@ export interface GroupState {
 export function readGroupState(url: string, group: string): Promise<GroupState> {
   const { topic } = parseKafkaUrl(url)
   const groupId = kafkaGroup(topic, group)
-  return withKafkaAdmin(url, silent, async (admin) => {
+  return withKafkaAdmin(url, silentLogger, async (admin) => {
     const { groups } = await admin.describeGroups([groupId])
     return {
       partitions: await fetchOffsets(admin, groupId, topic),
@@ -33,7 +30,7 @@ export async function setGroupOffsets(url: string, group: string, offsets: Reado
   const { topic } = parseKafkaUrl(url)
   const groupId = kafkaGroup(topic, group)
   const partitions = [...offsets].map(([partition, offset]) => ({ partition, offset: String(offset) }))
-  await withKafkaAdmin(url, silent, (admin) => admin.setOffsets({ groupId, topic, partitions }))
+  await withKafkaAdmin(url, silentLogger, (admin) => admin.setOffsets({ groupId, topic, partitions }))
   // kafkajs joins the group, commits as it leaves, and reports no failure of that commit.
   const { partitions: known } = await readGroupState(url, group)
   const differing = [...offsets].filter(([partition, offset]) => known.get(partition)?.committed !== offset)

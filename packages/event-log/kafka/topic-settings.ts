@@ -1,0 +1,48 @@
+import kafkajs, { type Admin, type ConfigEntries, type IResourceConfigEntry } from 'kafkajs'
+
+/** The resource type of a topic in requests for its settings; Node finds this enum in the default export alone. */
+export const topicResource = kafkajs.ConfigResourceTypes.TOPIC
+/** The source of a setting of the topic itself, not of its brokers. */
+const topicConfigSource = kafkajs.ConfigSource.TOPIC_CONFIG
+/** The replicas of a topic whose events outlive a lost machine. */
+export const replicasWanted = 3
+/** The replicas of them that must have an event before it is acknowledged (`min.insync.replicas`). */
+export const inSyncWanted = 2
+export const dayMs = 86_400_000
+
+/**
+ * The properties in which two topics must agree to be equally durable; `partitions`, so that copies of an event meet.
+ */
+export interface TopicDescription {
+  name: string
+  partitions: number
+  /** Replicas of the partition that has the fewest. */
+  replicas: number
+  /** The settings of the topic itself, by name. */
+  configEntries: IResourceConfigEntry[]
+}
+
+/** A topic's partitions, replicas and own settings, sorted by name. Rejects as kafkajs does, also for an unknown topic. */
+export async function describeTopic(admin: Admin, name: string): Promise<TopicDescription> {
+  const { topics } = await admin.fetchTopicMetadata({ topics: [name] })
+  const partitions = topics.flatMap((topic) => topic.partitions)
+  const entries = await topicSettings(admin, name)
+  return {
+    name,
+    partitions: partitions.length,
+    replicas: Math.min(...partitions.map(({ replicas }) => replicas.length)),
+    configEntries: entries
+      .filter(({ configSource }) => configSource === topicConfigSource)
+      .map(({ configName, configValue }) => ({ name: configName, value: configValue }))
+      .sort((a, b) => a.name.localeCompare(b.name)),
+  }
+}
+
+/** All settings that apply to a topic, those of its brokers included. Rejects as kafkajs does. */
+export async function topicSettings(admin: Admin, name: string): Promise<ConfigEntries[]> {
+  const { resources } = await admin.describeConfigs({
+    includeSynonyms: false,
+    resources: [{ type: topicResource, name }],
+  })
+  return resources.flatMap(({ configEntries }) => configEntries)
+}
