@@ -1,6 +1,6 @@
 import { AppError, unavailable } from '@sluice/runtime/errors'
 import { createFairQueue, type FairQueueLimits } from '@sluice/runtime/fair-queue'
-import { Counter, type Metrics } from '@sluice/runtime/metrics'
+import { Counter, Gauge, type Metrics } from '@sluice/runtime/metrics'
 import type { ClickHouse, QueryParams, QueryResult } from './client.ts'
 import { clickHouseCode, ClickHouseError, exceedsLimit, QueryTooLargeError } from './errors.ts'
 import { statementBytesMax } from './statement-memory.ts'
@@ -30,7 +30,7 @@ export interface QueryRunner {
 
 /** The party on whose behalf statements run. */
 export interface QueryCaller {
-  /** Key of the fair queue: the statements of one key share its places. */
+  /** Key of the fair queue: the statements of one key share its slots. */
   key: string
   /** Aborts when the caller no longer needs the result; ClickHouse then cancels the statement. */
   signal: AbortSignal
@@ -100,13 +100,25 @@ export function queryReader(
     isSharded = false,
   }: QueryReaderOptions = {},
 ): QueryReader {
+  const registers = metrics ? [metrics] : []
   const timeouts = new Counter({
     name: 'sluice_query_timeouts_total',
     help: 'Statements that were given up: they took ClickHouse too long, or waited too long for their turn.',
-    registers: metrics ? [metrics] : [],
+    registers,
   })
-  const queue = createFairQueue(limits, metrics, () => {
+  const queue = createFairQueue(limits, () => {
     timeouts.inc()
+  })
+  new Gauge({
+    name: 'sluice_query_questions',
+    help: 'Questions to ClickHouse, running and waiting for their turn.',
+    labelNames: ['state'],
+    registers,
+    collect() {
+      const { running, waiting } = queue.counts()
+      this.set({ state: 'running' }, running)
+      this.set({ state: 'waiting' }, waiting)
+    },
   })
 
   return {

@@ -73,11 +73,12 @@ describe('a fair queue', () => {
     )
   })
 
-  it('starts the only call of a key at the next free place, however many calls another key has queued', async () => {
+  it('starts the only call of a key at the next free slot, however many calls another key has queued', async () => {
     const queue = createFairQueue({ ...limits, concurrencyMax: 1 })
     const { started: started, call } = calls()
     const all = ['a', 'a', 'a', 'a', 'b'].map((key, index) => queue.run(key, neverAborted, call(`${key}${index}`)))
     await settled()
+    expect(queue.counts()).toStrictEqual({ running: 1, waiting: 4 })
     started[0]?.end()
     await settled()
     expect(started.map(({ name }) => name)).toEqual(['a0', 'b4'])
@@ -86,6 +87,7 @@ describe('a fair queue', () => {
       await settled()
     }
     await Promise.all(all)
+    expect(queue.counts()).toStrictEqual({ running: 0, waiting: 0 })
   })
 
   it('starts a queued call although keys that were idle keep coming back', async () => {
@@ -117,7 +119,7 @@ describe('a fair queue', () => {
     await Promise.all(all)
   })
 
-  it('frees the place of a call that fails', async () => {
+  it('frees the slot of a call that fails', async () => {
     const queue = createFairQueue({ ...limits, concurrencyMax: 1 })
     await expect(queue.run('a', neverAborted, () => Promise.reject(new Error('no')))).rejects.toThrow('no')
     expect(await queue.run('b', neverAborted, () => Promise.resolve('yes'))).toBe('yes')

@@ -1,17 +1,18 @@
 import { unavailable } from './errors.ts'
-import { Gauge, type Metrics } from './metrics.ts'
 
 /**
- * Limits how many calls run at once, by key and altogether, and shares the places fairly between the keys: a free place
+ * Limits how many calls run at once, by key and altogether, and shares the slots fairly between the keys: a free slot
  * goes to the key with the fewest running calls, and among equals to the one that started a call longest ago.
  */
 export interface FairQueue {
   /**
-   * Runs `call` when a place is free for `key` and settles as it does. `priority` is the number of the key's running
+   * Runs `call` when a slot is free for `key` and settles as it does. `priority` is the number of the key's running
    * calls at that moment, this one included. Throws AppError `unavailable` when too many calls of the key are queued,
    * when the call was queued for too long, and when `signal` aborts while it is queued.
    */
   run<T>(key: string, signal: AbortSignal, call: (priority: number) => Promise<T>): Promise<T>
+  /** How many calls of all keys run, and how many are queued. */
+  counts(): { running: number; waiting: number }
 }
 
 export interface FairQueueLimits {
@@ -30,30 +31,15 @@ interface KeyQueue {
   /** Number of the call that was started last, counted over all keys; 0 before the first. */
   lastStartNumber: number
   /** Starters of the queued calls, in the order of their arrival. */
-  waiting: Set<() => void>
+  queued: Set<() => void>
 }
 
 /** `onTimeout` is called for each call that was queued for too long. */
-export function createFairQueue(
-  limits: FairQueueLimits,
-  metrics?: Metrics,
-  onTimeout: () => void = () => undefined,
-): FairQueue {
+export function createFairQueue(limits: FairQueueLimits, onTimeout: () => void = () => undefined): FairQueue {
   /** Keys with running or queued calls. */
   const queues = new Map<string, KeyQueue>()
   let running = 0
   let lastStart = 0
-
-  new Gauge({
-    name: 'sluice_query_questions',
-    help: 'Questions to ClickHouse, running and waiting for their turn.',
-    labelNames: ['state'],
-    registers: metrics ? [metrics] : [],
-    collect() {
-      this.set({ state: 'running' }, running)
-      this.set({ state: 'waiting' }, sum([...queues.values()].map(({ waiting }) => waiting.size)))
-    },
-  })
 
   function begin(queue: KeyQueue): void {
     queue.running++
@@ -68,27 +54,27 @@ export function createFairQueue(
     deleteIfIdle(key, queue)
   }
 
-  function deleteIfIdle(key: string, { running: queueRunning, waiting }: KeyQueue): void {
-    if (queueRunning === 0 && waiting.size === 0) queues.delete(key)
+  function deleteIfIdle(key: string, { running: queueRunning, queued }: KeyQueue): void {
+    if (queueRunning === 0 && queued.size === 0) queues.delete(key)
   }
 
-  /** Starts queued calls until the places are taken or no key may start another one. */
+  /** Starts queued calls until the slots are taken or no key may start another one. */
   function dispatchNext(): void {
     while (running < limits.concurrencyMax) {
       let first: KeyQueue | undefined
       for (const queue of queues.values()) {
-        if (queue.waiting.size === 0 || queue.running >= limits.concurrencyPerKeyMax) continue
+        if (queue.queued.size === 0 || queue.running >= limits.concurrencyPerKeyMax) continue
         if (first === undefined || hasPrecedence(queue, first)) first = queue
       }
-      const [next] = first?.waiting ?? []
+      const [next] = first?.queued ?? []
       if (first === undefined || next === undefined) return
-      first.waiting.delete(next)
+      first.queued.delete(next)
       begin(first)
       next()
     }
   }
 
-  /** Queues a call; resolves once its place is taken. */
+  /** Queues a call; resolves once it has a slot. */
   function wait(key: string, queue: KeyQueue, signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       const cleanUp = (): void => {
@@ -101,19 +87,19 @@ export function createFairQueue(
       }
       const rejectCall = (reason: string): void => {
         cleanUp()
-        queue.waiting.delete(start)
+        queue.queued.delete(start)
         deleteIfIdle(key, queue)
         reject(unavailable(reason))
       }
       const onAbort = (): void => {
-        rejectCall('the client left before its call began')
+        rejectCall('the call was aborted before it began')
       }
       const timer = setTimeout(() => {
         onTimeout()
         rejectCall('the call waited too long for its turn')
       }, limits.queueTimeoutMs)
       signal.addEventListener('abort', onAbort)
-      queue.waiting.add(start)
+      queue.queued.add(start)
     })
   }
 
@@ -121,11 +107,11 @@ export function createFairQueue(
     run: async (key, signal, call) => {
       // A key that was idle precedes only the key that was started last: else it would overtake all others again and
       // again.
-      const queue = queues.get(key) ?? { running: 0, lastStartNumber: lastStart - 0.5, waiting: new Set<() => void>() }
-      if (signal.aborted) throw unavailable('the client left before its call began')
+      const queue = queues.get(key) ?? { running: 0, lastStartNumber: lastStart - 0.5, queued: new Set<() => void>() }
+      if (signal.aborted) throw unavailable('the call was aborted before it began')
       const isFree =
-        running < limits.concurrencyMax && queue.running < limits.concurrencyPerKeyMax && queue.waiting.size === 0
-      if (queue.waiting.size >= limits.queuedPerKeyMax) throw unavailable('too many calls of the key wait')
+        running < limits.concurrencyMax && queue.running < limits.concurrencyPerKeyMax && queue.queued.size === 0
+      if (queue.queued.size >= limits.queuedPerKeyMax) throw unavailable('too many calls of the key wait')
       queues.set(key, queue)
       if (isFree) begin(queue)
       else await wait(key, queue, signal)
@@ -135,6 +121,7 @@ export function createFairQueue(
         end(key, queue)
       }
     },
+    counts: () => ({ running, waiting: sum([...queues.values()].map(({ queued }) => queued.size)) }),
   }
 }
 
