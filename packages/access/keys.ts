@@ -67,7 +67,7 @@ export interface KeyStore {
    */
   create(key: NewKey, makerId: string | null): Promise<KeyRecord | undefined>
   /** Resolves to true when any key is stored, revoked ones included. */
-  any(): Promise<boolean>
+  hasAny(): Promise<boolean>
   findByHash(hash: string): Promise<KeyRecord | undefined>
   /** The newest key with the scope `admin` that is bound to no sites, not revoked and not expired. */
   newestAdmin(): Promise<KeyRecord | undefined>

@@ -62,7 +62,7 @@ export function polledCache<Value>({
   const unknownIds = new LRUCache<string, true>({ max: unknownMax, ttl: unknownTtlMs })
   /** When each row was read, in ms of `performance.now()`; the row that was read first comes first. */
   const readAt = new Map<string, number>()
-  /** Rows that may have changed since they were read, without that a poll says so. */
+  /** Rows that may have changed since they were read, without any poll reporting it. */
   const suspects = new Set<string>()
   let cursor: ChangeCursor | undefined
   let pollCount = 0

@@ -302,10 +302,10 @@ test('findByHashes returns the keys that are stored', async () => {
 })
 
 test('any returns true once a key is stored, revoked ones included', async () => {
-  expect(await keys.any()).toBe(false)
+  expect(await keys.hasAny()).toBe(false)
   const { keyId } = await create()
   await keys.revoke(keyId, null)
-  expect(await keys.any()).toBe(true)
+  expect(await keys.hasAny()).toBe(true)
 })
 
 test('newestAdmin returns the newest admin key that is bound to no sites, not revoked and not expired', async () => {

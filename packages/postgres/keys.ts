@@ -33,7 +33,7 @@ export function keyStore(postgres: Postgres): KeyStore {
         await registerNamed(transaction, row.site_ids ?? [], makerId)
         return toRecord(row)
       }),
-    any: () =>
+    hasAny: () =>
       postgres.run(
         async (db) => (await db.selectFrom('api_keys').select('key_id').limit(1).executeTakeFirst()) !== undefined,
       ),

@@ -93,7 +93,7 @@ export async function buildStandalone(
   ]
   // The very first start creates a key, unless SLUICE_ADMIN_KEY holds one.
   const firstKey =
-    config.SLUICE_ADMIN_KEY === undefined && !(await store.any()) ? await createAdminKey(store) : undefined
+    config.SLUICE_ADMIN_KEY === undefined && !(await store.hasAny()) ? await createAdminKey(store) : undefined
   // Printed at once: a start that fails later, on a port in use, must not leave a key that was never shown.
   if (firstKey) process.stdout.write(`Admin key, shown this once: ${firstKey.key}\n`)
 

@@ -9,13 +9,13 @@ import {
   type RunningWriter,
   runWriter,
 } from '../../tests/support/writer.ts'
-import { insertLock, insertLocks } from './insert-lock.ts'
+import { insertLockCount,insertQueryId } from './insert-lock.ts'
 
 test('copies of an event share a lock while the partitions grow from one multiple of four to another', () => {
-  const multiple = fc.integer({ min: 1, max: 64 }).map((n) => n * insertLocks)
+  const multiple = fc.integer({ min: 1, max: 64 }).map((n) => n * insertLockCount)
   fc.assert(
     fc.property(fc.nat(), multiple, multiple, (hash, before, after) => {
-      expect(insertLock('log', hash % before)).toBe(insertLock('log', hash % after))
+      expect(insertQueryId('log', hash % before)).toBe(insertQueryId('log', hash % after))
     }),
   )
 })
@@ -26,7 +26,7 @@ describe('copies of an event in two partitions, as gateways with 4 and with 8 pa
   const ids = Array.from({ length: 100 }, (_, n) => `e${String(n).padStart(3, '0')}`)
 
   beforeEach(async () => {
-    stores = await createProxiedStores(2 * insertLocks)
+    stores = await createProxiedStores(2 * insertLockCount)
   })
 
   afterEach(async () => {
@@ -39,7 +39,7 @@ describe('copies of an event in two partitions, as gateways with 4 and with 8 pa
   }
   const publishCopies = async (): Promise<void> => {
     const rows = ids.map((id) => event(id))
-    await stores.publish(blockOfRows(1, rows), blockOfRows(1 + insertLocks, rows))
+    await stores.publish(blockOfRows(1, rows), blockOfRows(1 + insertLockCount, rows))
   }
 
   test('are inserted one after the other by one writer, and stored once', async () => {
@@ -66,10 +66,10 @@ describe('copies of an event in two partitions, as gateways with 4 and with 8 pa
     for (let n = 0; n < 3; n++) start()
     const shares = () => writers.map(({ consumer }) => consumer.lag().map(({ partition }) => partition))
     await waitUntil(
-      () => shares().flat().length === 2 * insertLocks && shares().every((share) => share.length > 0),
+      () => shares().flat().length === 2 * insertLockCount && shares().every((share) => share.length > 0),
       'each writer has its share',
     )
-    expect(shares().some((share) => share.includes(1) && share.includes(1 + insertLocks))).toBe(false)
+    expect(shares().some((share) => share.includes(1) && share.includes(1 + insertLockCount))).toBe(false)
     // The inserts begin together, and each ends a second after its look-back.
     let arrived = 0
     const both = Promise.withResolvers<undefined>()

@@ -1,6 +1,6 @@
 import { concurrencyLimit } from '@sluice/runtime/concurrency-limit'
 import { withDeadline } from '@sluice/runtime/deadline'
-import { insertLocks } from './insert-lock.ts'
+import { insertLockCount } from './insert-lock.ts'
 
 /** A request that takes longer is stalled rather than working; others must not wait for it. */
 const slotMsMax = 2_000
@@ -21,10 +21,10 @@ export interface InsertSlot {
 export function insertSlots(count: number): (partition: number) => Promise<InsertSlot> {
   const shared = slotsOf(count)
   // ClickHouse would refuse a second insert with the same lock, and each retry would send all rows again.
-  const ofLocks = Array.from({ length: insertLocks }, () => slotsOf(1))
+  const ofLocks = Array.from({ length: insertLockCount }, () => slotsOf(1))
 
   return async (partition) => {
-    const ofLock = await ofLocks[partition % insertLocks]?.()
+    const ofLock = await ofLocks[partition % insertLockCount]?.()
     const slot = await shared()
     return {
       run: (work) => (ofLock ? ofLock.run(() => slot.run(work)) : slot.run(work)),

@@ -13,7 +13,7 @@ import type { Logger } from '@sluice/runtime/logger'
 import { retry } from '@sluice/runtime/retry'
 import { sleep } from '@sluice/runtime/supervisor'
 import { classifyBlocks } from './classify-blocks.ts'
-import { insertLock } from './insert-lock.ts'
+import { insertQueryId } from './insert-lock.ts'
 
 /** ClickHouse takes well under a second for a full batch; an insert that takes this long is stalled. */
 const timeoutMs = 60_000
@@ -74,7 +74,7 @@ export async function storeBatch(
   { inserter, withSlot, logId, logger, onRetry, statements }: StoreDeps,
 ): Promise<Stored> {
   const { partition } = batch
-  const queryId = insertLock(logId, partition)
+  const queryId = insertQueryId(logId, partition)
   let shouldReplaceRunning = isFirstOfClaim
   let inserted = 0
 

@@ -57,7 +57,7 @@ export const mutations: readonly Mutation[] = [
     edits: [
       {
         file: 'services/writer/insert-lock.ts',
-        from: '${partition % insertLocks}',
+        from: '${partition % insertLockCount}',
         to: '${partition}',
       },
     ],
@@ -68,8 +68,8 @@ export const mutations: readonly Mutation[] = [
     edits: [
       {
         file: 'services/writer/store-batch.ts',
-        from: 'const queryId = insertLock(logId, partition)',
-        to: "const queryId = `${insertLock(logId, partition)}${statements ? '-old' : ''}`",
+        from: 'const queryId = insertQueryId(logId, partition)',
+        to: "const queryId = `${insertQueryId(logId, partition)}${statements ? '-old' : ''}`",
       },
     ],
     detectedBy: { faults: 'meet-across-lanes=6', shows: 'twice' },

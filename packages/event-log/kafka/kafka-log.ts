@@ -9,7 +9,7 @@ import { createKafkaConsumer } from './consumer.ts'
 import { forwardKafkaLogs } from './forward-logs.ts'
 import type { KafkaGroupTimes } from './group-times.ts'
 import { copyPositions, fetchOffsets, kafkaGroup, startOffset } from './offsets.ts'
-import { createKafkaPublisher } from './producer.ts'
+import { createKafkaPublisher } from './publisher.ts'
 import type { KafkaAddress } from './url.ts'
 
 /** A request without a response for this long fails, and its connection is destroyed. */
@@ -32,7 +32,7 @@ const resumingTypes = [
   'LEADER_NOT_AVAILABLE',
   'NOT_LEADER_FOR_PARTITION',
 ]
-/** And of brokers that have just started, or have just made the topic of the groups' positions. */
+/** The same, and errors of brokers that have just started or have just created `__consumer_offsets`. */
 const startingTypes = [
   ...resumingTypes,
   'KafkaJSConnectionError',

@@ -16,13 +16,13 @@ const defaultRetryMs = 1_000
  */
 export function bootstrapAdminKey(
   key: string | undefined,
-  keys: Pick<KeyStore, 'any' | 'create' | 'findByHash'>,
+  keys: Pick<KeyStore, 'hasAny' | 'create' | 'findByHash'>,
   { logger, clock }: { logger: Logger; clock: Pick<Clock, 'now'> },
   retryMs = defaultRetryMs,
 ): Component {
   async function storeKey(): Promise<void> {
     if (key === undefined) {
-      if (!(await keys.any())) {
+      if (!(await keys.hasAny())) {
         logger.warn('there is no API key yet: run "npm run admin-key", or set SLUICE_ADMIN_KEY and start again')
       }
       return

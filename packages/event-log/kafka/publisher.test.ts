@@ -7,7 +7,7 @@ import { waitUntil } from '@sluice/runtime/wait-until'
 import { block, silent } from '../conformance/collect.ts'
 import { createKafkaClient } from './client.ts'
 import { forwardKafkaLogs } from './forward-logs.ts'
-import { createKafkaPublisher, type KafkaPublisher } from './producer.ts'
+import { createKafkaPublisher, type KafkaPublisher } from './publisher.ts'
 
 const mebibyte = 1024 * 1024
 let brokers: string[]
