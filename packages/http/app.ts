@@ -3,7 +3,7 @@ import express, { type NextFunction, type Request, type Response } from 'express
 import { invalidFormat, notFound } from '@sluice/runtime/errors'
 import type { ClientReader } from './client-address.ts'
 import { type Dispatch, requestIdOf } from './dispatch.ts'
-import { type CorsRule, corsRuleOf,preflightHeaders } from './headers.ts'
+import { type CorsRule, corsRuleOf, preflightHeaders } from './headers.ts'
 import { MethodNotAllowedError } from './method-not-allowed.ts'
 import type { Client, Route } from './route.ts'
 

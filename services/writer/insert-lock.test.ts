@@ -9,7 +9,7 @@ import {
   type RunningWriter,
   runWriter,
 } from '../../tests/support/writer.ts'
-import { insertLockCount,insertQueryId } from './insert-lock.ts'
+import { insertLockCount, insertQueryId } from './insert-lock.ts'
 
 test('copies of an event share a lock while the partitions grow from one multiple of four to another', () => {
   const multiple = fc.integer({ min: 1, max: 64 }).map((n) => n * insertLockCount)
