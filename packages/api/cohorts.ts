@@ -9,7 +9,7 @@ import {
   type UpdateCohortBody,
 } from '@sluice/contracts/cohorts'
 import { environments } from '@sluice/contracts/scopes'
-import { nameText, text } from '@sluice/runtime/validate'
+import { nameText, text } from '@sluice/runtime/schemas'
 import { completeUntil } from './complete-until.ts'
 import { criteriaSchema } from './conditions.ts'
 import { listOf, pageParameters } from './paging.ts'

@@ -15,7 +15,7 @@ import {
   userPrefix,
 } from '@sluice/contracts/conditions'
 import { propertyLimits } from '@sluice/contracts/event-limits'
-import { exceeds } from '@sluice/runtime/validate'
+import { hasMoreCodePoints } from '@sluice/runtime/schemas'
 import { patternProblem } from './pattern.ts'
 
 const encoder = new TextEncoder()
@@ -268,7 +268,7 @@ class Reader {
       throw new InvalidCondition(path, 'must be a text or a number')
     }
     const text = String(value)
-    if (exceeds(text, max)) throw new InvalidCondition(path, `exceeds maximum length of ${max}`)
+    if (hasMoreCodePoints(text, max)) throw new InvalidCondition(path, `exceeds maximum length of ${max}`)
     if (text.includes('\0')) throw new InvalidCondition(path, 'must not contain NUL characters')
     this.#bytes += encoder.encode(text).length
     if (this.#bytes > conditionLimits.textBytesMax) {

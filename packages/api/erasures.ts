@@ -8,7 +8,7 @@ import {
 } from '@sluice/contracts/erasures'
 import { eventLimits } from '@sluice/contracts/event-limits'
 import { importLimits } from '@sluice/contracts/imports'
-import { text, time } from '@sluice/runtime/validate'
+import { text, time } from '@sluice/runtime/schemas'
 import { timeOrNull } from './times.ts'
 
 const oneSelector = `must have exactly one of the fields ${erasureSelectors.join(', ')}`

@@ -16,7 +16,7 @@ import {
 } from '@sluice/contracts/exports'
 import { environments } from '@sluice/contracts/scopes'
 import { latestMs, metrics } from '@sluice/contracts/stats'
-import { enumText, nameText, nestedObject, text, time } from '@sluice/runtime/validate'
+import { enumText, nameText, nestedObject, text, time } from '@sluice/runtime/schemas'
 import { filterOrNull, filterSchema } from './conditions.ts'
 import { listOf, pageParameters } from './paging.ts'
 import { parameterMessages } from './parameters.ts'

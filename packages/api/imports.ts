@@ -9,7 +9,7 @@ import {
   importTypes,
   type ListImportsQuery,
 } from '@sluice/contracts/imports'
-import { enumText } from '@sluice/runtime/validate'
+import { enumText } from '@sluice/runtime/schemas'
 import type { MultipartBodyRule } from './operation.ts'
 import { listOf, pageParameters } from './paging.ts'
 import { parameterMessages } from './parameters.ts'

@@ -11,7 +11,7 @@ import {
 } from '@sluice/contracts/keys'
 import { defaultScopes, environments, scopes } from '@sluice/contracts/scopes'
 import { isOrigin } from '@sluice/runtime/origin'
-import { duration, enumText, nameText, time } from '@sluice/runtime/validate'
+import { duration, enumText, nameText, time } from '@sluice/runtime/schemas'
 import { rateLimits } from './rate-limits.ts'
 import { siteId } from './sites.ts'
 import { timeOrNull } from './times.ts'

@@ -2,7 +2,7 @@ import joi from 'joi'
 import { environments } from '@sluice/contracts/scopes'
 import { canonicalTimeZone } from '@sluice/contracts/sites'
 import { latestMs, periods } from '@sluice/contracts/stats'
-import { refusingSeconds } from '@sluice/runtime/validate'
+import { rejectSeconds } from '@sluice/runtime/schemas'
 
 /** The environment whose events are read. */
 export const environmentParameter = oneOf([...environments, 'all']).description(
@@ -15,7 +15,7 @@ export const timezoneParameter = parameter((value, helpers) =>
 ).meta({ examples: ['Europe/Berlin'] })
 
 /** A date as Unix milliseconds. */
-export const date = refusingSeconds(integer(0, latestMs, 'Unix milliseconds'))
+export const date = rejectSeconds(integer(0, latestMs, 'Unix milliseconds'))
 
 /** The range of a read; by default the last 24 hours. */
 export const rangeParameters = {

@@ -1,6 +1,6 @@
 import joi from 'joi'
 import { limitMax, type RateLimits } from '@sluice/contracts/rate-limits'
-import { nestedObject } from '@sluice/runtime/validate'
+import { nestedObject } from '@sluice/runtime/schemas'
 
 const perMinute = joi
   .number()

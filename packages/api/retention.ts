@@ -12,7 +12,7 @@ import {
   type RetentionQuery,
   type RetentionRow,
 } from '@sluice/contracts/retention'
-import { text } from '@sluice/runtime/validate'
+import { text } from '@sluice/runtime/schemas'
 import { completeUntil } from './complete-until.ts'
 import { date, environmentParameter, integer, oneOf, parameterMessages, timezoneParameter } from './parameters.ts'
 import { siteId } from './sites.ts'

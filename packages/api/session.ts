@@ -1,7 +1,7 @@
 import joi from 'joi'
 import { environments, scopes } from '@sluice/contracts/scopes'
 import type { CreateSessionBody, NewSessionResource, SessionResource } from '@sluice/contracts/session'
-import { enumText, text } from '@sluice/runtime/validate'
+import { enumText, text } from '@sluice/runtime/schemas'
 import { timeOrNull } from './times.ts'
 
 /** A placeholder for keys in examples. */

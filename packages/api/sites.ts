@@ -8,7 +8,7 @@ import {
   type SiteResource,
   type UpdateSiteBody,
 } from '@sluice/contracts/sites'
-import { nameText, text } from '@sluice/runtime/validate'
+import { nameText, text } from '@sluice/runtime/schemas'
 
 export const siteId = text(eventLimits.siteIdLengthMax).example('my-site')
 

@@ -1,6 +1,6 @@
 import joi from 'joi'
 import { batchQueriesMax, type StatsBatchResult } from '@sluice/contracts/stats-batch'
-import { boundedArray } from '@sluice/runtime/validate'
+import { boundedArray } from '@sluice/runtime/schemas'
 import { filterOrText } from './conditions.ts'
 import { statsQuery, statsResult } from './stats.ts'
 

@@ -12,7 +12,7 @@ import {
   type TimeUnit,
   timeUnits,
 } from '@sluice/contracts/stats'
-import { enumText, exceeds, text } from '@sluice/runtime/validate'
+import { enumText, hasMoreCodePoints, text } from '@sluice/runtime/schemas'
 import { completeUntil } from './complete-until.ts'
 import { filterParameter } from './conditions.ts'
 import {
@@ -35,7 +35,7 @@ export const groupBy = parameter((value, helpers) => {
   if ([...timeUnits, ...groupFields].includes(value as TimeUnit)) return value
   if (!value.startsWith(propertyPrefix)) return helpers.error('parameter.group_by')
   const name = value.slice(propertyPrefix.length)
-  if (name === '' || exceeds(name, propertyNameMax)) return helpers.error('parameter.property')
+  if (name === '' || hasMoreCodePoints(name, propertyNameMax)) return helpers.error('parameter.property')
   return name.includes('\0') ? helpers.error('string.nul') : value.toWellFormed()
 })
   .meta({ pattern: `^(${[...timeUnits, ...groupFields].join('|')}|properties\\..{1,${propertyNameMax}})$` })

@@ -18,7 +18,7 @@ import {
   webhookLimits,
   type WebhookResource,
 } from '@sluice/contracts/webhooks'
-import { duration, enumText, text, time } from '@sluice/runtime/validate'
+import { duration, enumText, text, time } from '@sluice/runtime/schemas'
 import { listOf, pageParameters } from './paging.ts'
 import { parameterMessages } from './parameters.ts'
 import { repeatedSiteId, siteId } from './sites.ts'

@@ -2,7 +2,7 @@ import { textLengthsMax } from '@sluice/contracts/event-columns'
 import { deviceTypes, eventLimits } from '@sluice/contracts/event-limits'
 import type { Environment } from '@sluice/contracts/scopes'
 import { invalidFormat } from '@sluice/runtime/errors'
-import { exceeds } from '@sluice/runtime/validate'
+import { hasMoreCodePoints } from '@sluice/runtime/schemas'
 import { EncodedProperties, eventLevel, type JsonObject, propertiesLevel } from './encode-properties.ts'
 import { eventTooLarge } from './event-errors.ts'
 import { newEventId } from './event-id.ts'
@@ -164,7 +164,7 @@ export function isAbsent(field: unknown): field is null | undefined | '' {
 function textEncoder(name: string, lengthMax: number): FieldEncoder {
   const start = `,"${name}":"`
   return (field) => {
-    if (typeof field !== 'string' || (field.length > lengthMax && exceeds(field, lengthMax))) return undefined
+    if (typeof field !== 'string' || (field.length > lengthMax && hasMoreCodePoints(field, lengthMax))) return undefined
     const text = jsonText(field)
     return text === undefined ? undefined : `${start}${text}"`
   }

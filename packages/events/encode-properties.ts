@@ -1,7 +1,7 @@
 import type { PropertyType } from '@sluice/contracts/event-columns'
 import { propertyLimits } from '@sluice/contracts/event-limits'
 import { invalidField } from '@sluice/runtime/errors'
-import { exceeds } from '@sluice/runtime/validate'
+import { hasMoreCodePoints } from '@sluice/runtime/schemas'
 import { jsonText } from './json-text.ts'
 
 const { keysMax, keyLengthMax, stringLengthMax, depthMax } = propertyLimits
@@ -62,7 +62,7 @@ export class EncodedProperties {
       this.omittedLength += name.length + 8
       return
     }
-    if (place.prefix.length + name.length > keyLengthMax && exceeds(place.prefix + name, keyLengthMax)) {
+    if (place.prefix.length + name.length > keyLengthMax && hasMoreCodePoints(place.prefix + name, keyLengthMax)) {
       throw invalidField(labelOf(name, place), `has a name longer than ${keyLengthMax}`)
     }
     const jsonName = place.jsonPrefix + (specialInName.test(name) ? this.encodeSpecialName(name, place) : name)
@@ -201,7 +201,7 @@ export class EncodedProperties {
 }
 
 function encodeText(value: string, name: string, place: Place): string {
-  if (value.length > stringLengthMax && exceeds(value, stringLengthMax)) {
+  if (value.length > stringLengthMax && hasMoreCodePoints(value, stringLengthMax)) {
     throw invalidField(labelOf(name, place), `exceeds maximum length of ${stringLengthMax}`)
   }
   return jsonText(value) ?? refuseNul(name, place)

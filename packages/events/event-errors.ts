@@ -1,7 +1,7 @@
 import { textLengthsMax } from '@sluice/contracts/event-columns'
 import { eventLimits } from '@sluice/contracts/event-limits'
 import { AppError } from '@sluice/runtime/errors'
-import { exceeds } from '@sluice/runtime/validate'
+import { hasMoreCodePoints } from '@sluice/runtime/schemas'
 
 /** The error of an event over 32 KiB in a batch; a single event of that size is a 413 of the body. */
 export function eventTooLarge(): AppError {
@@ -12,5 +12,7 @@ export function eventTooLarge(): AppError {
 export function eventIdOf(value: unknown): string | undefined {
   if (typeof value !== 'object' || value === null || !('event_id' in value)) return undefined
   const id = value.event_id
-  return typeof id === 'string' && id !== '' && !exceeds(id, textLengthsMax.event_id) ? id.toWellFormed() : undefined
+  return typeof id === 'string' && id !== '' && !hasMoreCodePoints(id, textLengthsMax.event_id)
+    ? id.toWellFormed()
+    : undefined
 }

@@ -3,7 +3,8 @@ import joi from 'joi'
 import { type EventInput, textLengthsMax } from '@sluice/contracts/event-columns'
 import { deviceTypes, eventLimits, propertyLimits } from '@sluice/contracts/event-limits'
 import { timestampErrors } from '@sluice/contracts/timestamp-errors'
-import { text, validate } from '@sluice/runtime/validate'
+import { text } from '@sluice/runtime/schemas'
+import { validate } from '@sluice/runtime/validate'
 
 const timestamp = joi
   .number()

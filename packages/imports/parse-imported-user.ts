@@ -1,7 +1,7 @@
 import { userFileColumns } from '@sluice/contracts/import-columns'
 import { type ImportError, importLimits } from '@sluice/contracts/imports'
 import { invalidField, missingField } from '@sluice/runtime/errors'
-import { exceeds } from '@sluice/runtime/validate'
+import { hasMoreCodePoints } from '@sluice/runtime/schemas'
 import { attempt, type RecordParser } from './parse-record.ts'
 import type { SegmentRecord } from './segment-frames.ts'
 
@@ -27,7 +27,7 @@ export function parseImportedUser(
 function textOf(name: string, value: unknown): string {
   if (value === undefined || value === null) return ''
   if (typeof value !== 'string') throw invalidField(name, 'must be a string')
-  if (exceeds(value, importLimits.userFieldLengthMax)) {
+  if (hasMoreCodePoints(value, importLimits.userFieldLengthMax)) {
     throw invalidField(name, `exceeds maximum length of ${importLimits.userFieldLengthMax}`)
   }
   if (value.includes('\0')) throw invalidField(name, 'must not contain NUL characters')

@@ -4,7 +4,7 @@ import { propertyLimits } from '@sluice/contracts/event-limits'
 import type { JsonObject } from '@sluice/events/encode-properties'
 import { knownFields } from '@sluice/events/event-schema'
 import { AppError, invalidField, invalidFormat, missingField } from '@sluice/runtime/errors'
-import { exceeds } from '@sluice/runtime/validate'
+import { hasMoreCodePoints } from '@sluice/runtime/schemas'
 import { parseTimestamp } from './parse-timestamp.ts'
 import { PropertyNames } from './property-names.ts'
 
@@ -92,7 +92,7 @@ export function mapMessage(value: unknown, siteId: string, routeType?: MessageTy
   event.timestamp = timestampOf(value, rest, names)
   const messageId = idOf(value, 'messageId')
   if (messageId !== undefined) {
-    const isLong = exceeds(messageId, textLengthsMax.event_id)
+    const isLong = hasMoreCodePoints(messageId, textLengthsMax.event_id)
     event.event_id = isLong ? hash('sha256', messageId.toWellFormed()) : messageId
     if (isLong) rest.set('messageId', messageId)
   }
@@ -287,7 +287,7 @@ function keepRest(
   }
 }
 
-const isTooLong = (name: string): boolean => exceeds(name, propertyLimits.keyLengthMax)
+const isTooLong = (name: string): boolean => hasMoreCodePoints(name, propertyLimits.keyLengthMax)
 
 /** Removes a string from a map; undefined if it is empty, or if the value is no string, which then stays in the map. */
 function takeText(from: Map<string, unknown>, name: string): string | undefined {

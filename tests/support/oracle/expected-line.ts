@@ -2,7 +2,8 @@ import type { EventInput, PropertyType } from '@sluice/contracts/event-columns'
 import { propertyLimits } from '@sluice/contracts/event-limits'
 import { eventSchema } from '@sluice/events/event-schema'
 import { invalidField, invalidFormat } from '@sluice/runtime/errors'
-import { exceeds, validate } from '@sluice/runtime/validate'
+import { hasMoreCodePoints } from '@sluice/runtime/schemas'
+import { validate } from '@sluice/runtime/validate'
 
 /** Ids of events without one, so that lines can be compared. */
 export const newId = '<new id>'
@@ -76,7 +77,7 @@ function flatten(flat: Properties, entries: readonly [string, unknown][], at: Pl
     const label = at.label + name.slice(0, propertyLimits.keyLengthMax).toWellFormed()
     if (key === '') throw invalidField(label.slice(0, -1) || 'event', 'must not have an empty name')
     if (value === null) continue
-    if (exceeds(name, propertyLimits.keyLengthMax)) {
+    if (hasMoreCodePoints(name, propertyLimits.keyLengthMax)) {
       throw invalidField(label, `has a name longer than ${propertyLimits.keyLengthMax}`)
     }
     if (name.includes('\0')) {
@@ -99,7 +100,7 @@ function flatten(flat: Properties, entries: readonly [string, unknown][], at: Pl
 
 function toText(value: unknown, label: string, depth: number): [text: string, type: PropertyType | undefined] {
   if (typeof value === 'string') {
-    if (exceeds(value, propertyLimits.stringLengthMax)) {
+    if (hasMoreCodePoints(value, propertyLimits.stringLengthMax)) {
       throw invalidField(label, `exceeds maximum length of ${propertyLimits.stringLengthMax}`)
     }
     return [cleanText(value, label), undefined]
