@@ -140,8 +140,8 @@ export const mutations: readonly Mutation[] = [
     edits: [
       {
         file: 'packages/postgres/imports.ts',
-        from: "await transaction\n            .updateTable('import_segments')",
-        to: "await db\n            .updateTable('import_segments')",
+        from: "await transaction\n          .updateTable('import_segments')",
+        to: "await postgres.db\n          .updateTable('import_segments')",
       },
     ],
     detectedBy: { testFile: 'packages/postgres/imports.test.ts' },
