@@ -14,8 +14,8 @@ export interface AlertRule {
   notificationType: NotificationType
   /** The caller's name for the target. */
   channel: string | null
-  /** A box of the URL, for `email` of the JSON list of addresses, and the fingerprint of that text. */
-  targetBox: Buffer
+  /** Sealed target: the URL, or for `email` the JSON list of addresses; `targetFingerprint` is its keyed hash. */
+  sealedTarget: Buffer
   targetFingerprint: Buffer
   /** Raised by each change of a user. */
   revision: number
@@ -64,7 +64,7 @@ export function toRule(row: RuleRow): AlertRule {
     },
     notificationType: row.channel,
     channel: row.channel_name,
-    targetBox: row.target_box,
+    sealedTarget: row.target_box,
     targetFingerprint: row.target_fingerprint,
     revision: row.revision,
     state: {

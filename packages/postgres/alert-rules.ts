@@ -24,10 +24,10 @@ import { siteCondition, type SiteIds } from './visible-sites.ts'
 /** Where a rule's notifications go. The caller seals (packages/runtime/secret-box.ts). */
 export interface AlertTarget {
   type: NotificationType
-  targetBox: Buffer
+  sealedTarget: Buffer
   targetFingerprint: Buffer
   /** Null where nothing is signed; absent: it stays. */
-  secretBox?: Buffer | null
+  sealedSecret?: Buffer | null
 }
 
 /** A rule that is to be stored. */
@@ -211,9 +211,9 @@ async function insertRule(db: Db, rule: NewAlertRule, at: number): Promise<Alert
       siteId,
       owner: 'alert_rule',
       channel: target.type,
-      targetBox: target.targetBox,
+      sealedTarget: target.sealedTarget,
       targetFingerprint: target.targetFingerprint,
-      secretBox: target.secretBox ?? null,
+      sealedSecret: target.sealedSecret ?? null,
       events: ['alert'],
       active: true,
       summaryInterval: null,
@@ -261,8 +261,8 @@ async function updateRule(
     .executeTakeFirst()
   if (numUpdatedRows === 0n) return false
   if (target) {
-    const { type, ...boxes } = target
-    await updateEndpoint(db, ruleId, { channel: type, ...boxes, active: true }, at)
+    const { type, ...sealed } = target
+    await updateEndpoint(db, ruleId, { channel: type, ...sealed, active: true }, at)
   }
   return true
 }

@@ -12,13 +12,13 @@ export interface TakenDelivery extends LeaseKey {
   siteId: string
   kind: DeliveryKind
   channel: Channel
-  targetBox: Buffer
+  sealedTarget: Buffer
   /** Names the target: it changes when a user moves the endpoint. */
   targetFingerprint: Buffer
   /** The secret that signs; null: nothing is signed. */
-  secretBox: Buffer | null
+  sealedSecret: Buffer | null
   /** The secret before a rotation that is under way. */
-  previousSecretBox: Buffer | null
+  previousSealedSecret: Buffer | null
   body: Buffer
   /** Fingerprints of the recipients of an e-mail that need no further attempt. */
   settledRecipients: readonly Buffer[]
@@ -346,10 +346,10 @@ function toTaken(row: TakenRow): TakenDelivery {
     siteId: row.site_id,
     kind: row.kind,
     channel: row.channel,
-    targetBox: row.target_box,
+    sealedTarget: row.target_box,
     targetFingerprint: row.target_fingerprint,
-    secretBox: row.secret_box,
-    previousSecretBox: row.previous_secret_box,
+    sealedSecret: row.secret_box,
+    previousSealedSecret: row.previous_secret_box,
     body: row.body,
     settledRecipients: row.settled_recipients,
     dueAt: row.due_at?.getTime() ?? 0,

@@ -4,20 +4,20 @@ import type { Channel, DeliveryKind, SummaryInterval } from '@sluice/contracts/w
 import type { SecretBox } from '@sluice/runtime/secret-box'
 import type { Db, Tables } from './tables.ts'
 
-/** Where deliveries go. Boxes are sealed and opened by the caller (packages/runtime/secret-box.ts). */
+/** Where deliveries go. The caller seals and opens (packages/runtime/secret-box.ts). */
 export interface Endpoint {
   /** The id of the webhook, or of the alert rule, that owns it. */
   endpointId: string
   siteId: string
   owner: 'webhook' | 'alert_rule'
   channel: Channel
-  /** A box of the URL, for `email` of the JSON list of addresses, and the fingerprint of that text. */
-  targetBox: Buffer
+  /** Sealed target: the URL, or for `email` the JSON list of addresses; `targetFingerprint` is its keyed hash. */
+  sealedTarget: Buffer
   targetFingerprint: Buffer
   /** Null where nothing is signed. */
-  secretBox: Buffer | null
+  sealedSecret: Buffer | null
   /** The secret before the last rotation; deliveries are signed with it as well until `previousSecretUntil`. */
-  previousSecretBox: Buffer | null
+  previousSealedSecret: Buffer | null
   previousSecretUntil: Date | null
   events: readonly DeliveryKind[]
   active: boolean
@@ -40,9 +40,9 @@ export type NewEndpoint = Pick<
   | 'siteId'
   | 'owner'
   | 'channel'
-  | 'targetBox'
+  | 'sealedTarget'
   | 'targetFingerprint'
-  | 'secretBox'
+  | 'sealedSecret'
   | 'events'
   | 'active'
   | 'summaryInterval'
@@ -55,10 +55,10 @@ export type EndpointChanges = Partial<
   Pick<
     Endpoint,
     | 'channel'
-    | 'targetBox'
+    | 'sealedTarget'
     | 'targetFingerprint'
-    | 'secretBox'
-    | 'previousSecretBox'
+    | 'sealedSecret'
+    | 'previousSealedSecret'
     | 'previousSecretUntil'
     | 'events'
     | 'active'
@@ -75,9 +75,9 @@ export async function insertEndpoint(db: Db, endpoint: NewEndpoint, at: number):
       site_id: endpoint.siteId,
       owner: endpoint.owner,
       channel: endpoint.channel,
-      target_box: endpoint.targetBox,
+      target_box: endpoint.sealedTarget,
       target_fingerprint: endpoint.targetFingerprint,
-      secret_box: endpoint.secretBox,
+      secret_box: endpoint.sealedSecret,
       events: [...endpoint.events],
       active: endpoint.active,
       summary_interval: endpoint.summaryInterval,
@@ -166,14 +166,14 @@ async function failDeliveries(db: Db, condition: RawBuilder<unknown>): Promise<v
 }
 
 function columnsOf(changes: EndpointChanges) {
-  const { channel, targetBox, targetFingerprint, secretBox, previousSecretBox, previousSecretUntil } = changes
+  const { channel, sealedTarget, targetFingerprint, sealedSecret, previousSealedSecret, previousSecretUntil } = changes
   const { events, active, summaryInterval } = changes
   return {
     ...(channel === undefined ? {} : { channel }),
-    ...(targetBox === undefined ? {} : { target_box: targetBox }),
+    ...(sealedTarget === undefined ? {} : { target_box: sealedTarget }),
     ...(targetFingerprint === undefined ? {} : { target_fingerprint: targetFingerprint }),
-    ...(secretBox === undefined ? {} : { secret_box: secretBox }),
-    ...(previousSecretBox === undefined ? {} : { previous_secret_box: previousSecretBox }),
+    ...(sealedSecret === undefined ? {} : { secret_box: sealedSecret }),
+    ...(previousSealedSecret === undefined ? {} : { previous_secret_box: previousSealedSecret }),
     ...(previousSecretUntil === undefined ? {} : { previous_secret_until: previousSecretUntil }),
     ...(events === undefined ? {} : { events: [...events] }),
     ...(active === undefined ? {} : { active }),
@@ -188,10 +188,10 @@ export function toEndpoint(row: Selectable<Tables['endpoints']>): Endpoint {
     siteId: row.site_id,
     owner: row.owner,
     channel: row.channel,
-    targetBox: row.target_box,
+    sealedTarget: row.target_box,
     targetFingerprint: row.target_fingerprint,
-    secretBox: row.secret_box,
-    previousSecretBox: row.previous_secret_box,
+    sealedSecret: row.secret_box,
+    previousSealedSecret: row.previous_secret_box,
     previousSecretUntil: row.previous_secret_until,
     events: row.events,
     active: row.active,
@@ -208,12 +208,12 @@ export function toEndpoint(row: Selectable<Tables['endpoints']>): Endpoint {
   }
 }
 
-/** The columns of a target: its box, and a fingerprint that is the same for URLs that mean the same. */
+/** Seals a target; its fingerprint is the same for URLs that mean the same. */
 export function sealTarget(
   secrets: Pick<SecretBox, 'seal' | 'fingerprint'>,
   channel: Channel,
   target: string,
-): Pick<Endpoint, 'targetBox' | 'targetFingerprint'> {
+): Pick<Endpoint, 'sealedTarget' | 'targetFingerprint'> {
   const normal = channel === 'email' ? target : new URL(target).href
-  return { targetBox: secrets.seal(target), targetFingerprint: secrets.fingerprint(normal) }
+  return { sealedTarget: secrets.seal(target), targetFingerprint: secrets.fingerprint(normal) }
 }

@@ -116,7 +116,8 @@ export interface EndpointsTable {
   owner: 'webhook' | 'alert_rule'
   channel: Channel
   /**
-   * A box (packages/runtime/secret-box.ts) of the URL, or of the JSON list of e-mail addresses; and its fingerprint.
+   * Sealed target (packages/runtime/secret-box.ts): the URL, or for `email` the JSON list of addresses; and its keyed
+   * hash.
    */
   target_box: Buffer
   target_fingerprint: Buffer

@@ -31,18 +31,18 @@ const url = 'http://127.0.0.1:9/hook'
 const add = (parts: Parameters<typeof addWebhook>[1] = {}) =>
   addWebhook(postgres, {
     ...sealTarget(before, parts.channel ?? 'webhook', parts.url ?? url),
-    secretBox: before.seal('secret'),
+    sealedSecret: before.seal('secret'),
     ...parts,
   })
 
 const endpoint = (endpointId: string) =>
   postgres.db.selectFrom('endpoints').selectAll().where('endpoint_id', '=', endpointId).executeTakeFirstOrThrow()
 
-const keepPrevious = (endpointId: string, previousSecretBox: Buffer, previousSecretUntil: number) =>
+const keepPrevious = (endpointId: string, previousSealedSecret: Buffer, previousSecretUntil: number) =>
   updateEndpoint(
     postgres.db,
     endpointId,
-    { previousSecretBox, previousSecretUntil: new Date(previousSecretUntil) },
+    { previousSealedSecret, previousSecretUntil: new Date(previousSecretUntil) },
     Date.now(),
   )
 
@@ -53,7 +53,7 @@ test('targets, secrets and those before a rotation are sealed anew, and nothing 
     owner: 'alert_rule',
     channel: 'email',
     url: '["a@b.example"]',
-    secretBox: null,
+    sealedSecret: null,
     siteId: 'blog',
   })
   const was = await endpoint(webhook)
@@ -113,7 +113,7 @@ test('at every moment the endpoints of a site with one URL have one fingerprint'
 
 test('what neither key opens stays and is counted, except a secret whose time is over', async () => {
   const lost = openSecretBox(randomBytes(32).toString('hex'))
-  const unreadable = await add({ secretBox: lost.seal('x') })
+  const unreadable = await add({ sealedSecret: lost.seal('x') })
   const over = await add({ siteId: 'blog' })
   await keepPrevious(over, lost.seal('x'), Date.now() - 1_000)
   expect(await resealEndpoints(postgres, both)).toBe(2)

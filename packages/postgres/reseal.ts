@@ -47,12 +47,12 @@ async function resealSite(
     const secret = openPrevious(secret_box)
     const previousSecret = openPrevious(previous_secret_box)
     if (target === undefined && secret === undefined && previousSecret === undefined) continue
-    const sealedTarget = target === undefined ? undefined : sealTarget(secrets, channel, target)
+    const resealedTarget = target === undefined ? undefined : sealTarget(secrets, channel, target)
     await db
       .updateTable('endpoints')
       .set({
-        target_box: sealedTarget?.targetBox,
-        target_fingerprint: sealedTarget?.targetFingerprint,
+        target_box: resealedTarget?.sealedTarget,
+        target_fingerprint: resealedTarget?.targetFingerprint,
         secret_box: secret === undefined ? undefined : secrets.seal(secret),
         previous_secret_box: previousSecret === undefined ? undefined : secrets.seal(previousSecret),
       })

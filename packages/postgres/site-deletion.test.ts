@@ -40,7 +40,7 @@ function createWebhook(siteId: string): Promise<unknown> {
     owner: 'webhook',
     channel: 'webhook',
     ...sealTarget(testSecrets, 'webhook', 'http://127.0.0.1:9/'),
-    secretBox: null,
+    sealedSecret: null,
     events: ['alert'],
     active: true,
     summaryInterval: null,

@@ -98,7 +98,7 @@ describe.each([
     const route = rotateWebhookSecretRoute({ ...deps, webhooks: { ...webhooks, update } })
     const { secret } = await send<NewWebhookResource>(route, { overlap: '1h' }, { webhook_id: made.webhook_id })
     expect((await storedSecrets()).at(-1)).toBe(secret)
-    const { previousSecretBox } = (await webhooks.find(made.webhook_id, null)) ?? {}
-    expect(previousSecretBox && testSecrets.open(previousSecretBox)).toBe(made.secret)
+    const { previousSealedSecret } = (await webhooks.find(made.webhook_id, null)) ?? {}
+    expect(previousSealedSecret && testSecrets.open(previousSealedSecret)).toBe(made.secret)
   })
 })

@@ -46,7 +46,7 @@ export async function addRule(postgres: Postgres, parts: RuleParts = {}): Promis
         },
       },
       channel,
-      target: { type, ...sealTarget(testSecrets, type, target), secretBox: null },
+      target: { type, ...sealTarget(testSecrets, type, target), sealedSecret: null },
     },
     at,
   )

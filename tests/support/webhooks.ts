@@ -25,7 +25,7 @@ export async function addWebhook(
       owner: 'webhook',
       channel: 'webhook',
       ...sealTarget(testSecrets, parts.channel ?? 'webhook', url),
-      secretBox: testSecrets.seal(secret),
+      sealedSecret: testSecrets.seal(secret),
       events: ['alert', 'import.completed', 'export.completed'],
       active: true,
       summaryInterval: '1d',

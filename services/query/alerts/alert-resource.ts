@@ -28,10 +28,10 @@ export function toAlertResource(rule: AlertRule, secrets: Pick<SecretBox, 'tryOp
  * The stored configuration without its secret, and without a target that was stored with another SLUICE_SECRETS_KEY.
  */
 export function configOf(
-  { notificationType, channel, targetBox }: Pick<AlertRule, 'notificationType' | 'channel' | 'targetBox'>,
+  { notificationType, channel, sealedTarget }: Pick<AlertRule, 'notificationType' | 'channel' | 'sealedTarget'>,
   secrets: Pick<SecretBox, 'tryOpen'>,
 ): NotificationConfig {
-  const target = secrets.tryOpen(targetBox)
+  const target = secrets.tryOpen(sealedTarget)
   const isEmail = notificationType === 'email'
   return {
     ...(target !== undefined && (isEmail ? { to: JSON.parse(target) as string[] } : { url: target })),

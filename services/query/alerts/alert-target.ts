@@ -12,7 +12,7 @@ export function sealAlertTarget(
   return {
     type,
     ...sealTarget(secrets, type, type === 'email' ? JSON.stringify(to) : url),
-    ...(type === 'webhook' ? {} : { secretBox: null }),
-    ...(secret === undefined ? {} : { secretBox: secrets.seal(secret) }),
+    ...(type === 'webhook' ? {} : { sealedSecret: null }),
+    ...(secret === undefined ? {} : { sealedSecret: secrets.seal(secret) }),
   }
 }

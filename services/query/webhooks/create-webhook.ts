@@ -36,7 +36,7 @@ export function createWebhookRoute({
       owner: 'webhook',
       channel: 'webhook',
       ...sealTarget(secrets, 'webhook', url),
-      secretBox: secrets.seal(secret ?? made.secret ?? ''),
+      sealedSecret: secrets.seal(secret ?? made.secret ?? ''),
       events,
       active,
       summaryInterval,

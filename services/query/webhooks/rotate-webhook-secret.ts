@@ -22,9 +22,9 @@ export function rotateWebhookSecretRoute({ webhooks, secrets, clock }: WebhookDe
       webhooks.update(
         webhookId,
         credential.siteIds,
-        ({ secretBox, previousSecretUntil }) => {
+        ({ sealedSecret, previousSecretUntil }) => {
           // The first attempt is stored.
-          if (secretBox && secrets.tryOpen(secretBox) === secret) return {}
+          if (sealedSecret && secrets.tryOpen(sealedSecret) === secret) return {}
           const rotatedUntil = previousSecretUntil?.getTime() ?? 0
           if (overlap > 0 && rotatedUntil > now) {
             const until = new Date(rotatedUntil).toISOString()
@@ -33,8 +33,8 @@ export function rotateWebhookSecretRoute({ webhooks, secrets, clock }: WebhookDe
             )
           }
           return {
-            secretBox: secrets.seal(secret),
-            previousSecretBox: overlap > 0 ? secretBox : null,
+            sealedSecret: secrets.seal(secret),
+            previousSealedSecret: overlap > 0 ? sealedSecret : null,
             previousSecretUntil: overlap > 0 ? new Date(now + overlap) : null,
           }
         },

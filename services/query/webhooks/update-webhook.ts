@@ -38,7 +38,7 @@ function toChanges(sent: Omit<UpdateWebhookBody, 'site_id'>, secrets: SecretBox)
     // The secret is replaced at once; a rotation that is under way ends with it.
     ...(secret === undefined
       ? {}
-      : { secretBox: secrets.seal(secret), previousSecretBox: null, previousSecretUntil: null }),
+      : { sealedSecret: secrets.seal(secret), previousSealedSecret: null, previousSecretUntil: null }),
     ...(events === undefined ? {} : { events }),
     ...(active === undefined ? {} : { active }),
     ...(summaryInterval === undefined ? {} : { summaryInterval }),

@@ -17,7 +17,7 @@ export function toWebhookResource(
   return {
     webhook_id: endpoint.endpointId,
     site_id: endpoint.siteId,
-    url: secrets.tryOpen(endpoint.targetBox) ?? '',
+    url: secrets.tryOpen(endpoint.sealedTarget) ?? '',
     events: endpoint.events,
     active: endpoint.active,
     summary_interval: endpoint.summaryInterval ?? '1d',

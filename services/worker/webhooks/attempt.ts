@@ -18,7 +18,7 @@ export async function attempt(
   now: number,
   signal: AbortSignal,
 ): Promise<AttemptResult> {
-  const target = secrets.open(delivery.targetBox)
+  const target = secrets.open(delivery.sealedTarget)
   if (delivery.channel === 'email') {
     const message = mailOf(delivery, recipientsOf(secrets, delivery, target))
     return message.to.length === 0 ? nothingLeft : outbound.mail(message, signal)
@@ -54,16 +54,16 @@ function mailOf({ id, body }: TakenDelivery, to: readonly string[]): Parameters<
 
 function signatureHeaders(
   secrets: AttemptDeps['secrets'],
-  { id, channel, body, secretBox, previousSecretBox }: TakenDelivery,
+  { id, channel, body, sealedSecret, previousSealedSecret }: TakenDelivery,
   timestamp: string,
 ): Record<string, string> {
   if (channel !== 'webhook') return {}
   // A secret from before SLUICE_SECRETS_KEY was replaced can't sign any more, and its owner has set a new one.
-  const previousSecret = previousSecretBox && secrets.tryOpen(previousSecretBox)
+  const previousSecret = previousSealedSecret && secrets.tryOpen(previousSealedSecret)
   return {
     'x-svc-delivery': id,
     'x-svc-timestamp': timestamp,
-    ...(secretBox && { 'x-svc-signature': sign(secrets.open(secretBox), timestamp, body) }),
+    ...(sealedSecret && { 'x-svc-signature': sign(secrets.open(sealedSecret), timestamp, body) }),
     ...(previousSecret && { 'x-svc-signature-previous': sign(previousSecret, timestamp, body) }),
   }
 }

@@ -91,7 +91,7 @@ test('a delivery under way outlives the change of the key: both keys, stored ane
   const before = openSecretBox(oldKey)
   const webhookId = await addWebhook(postgres, {
     ...sealTarget(before, 'webhook', base),
-    secretBox: before.seal('top'),
+    sealedSecret: before.seal('top'),
   })
   const until = async (what: string, condition: () => boolean | Promise<boolean>) => {
     await waitUntil(async () => {

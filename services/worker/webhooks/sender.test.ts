@@ -234,7 +234,7 @@ test('in a rotation both secrets sign, after it the new one alone', async () => 
   await updateEndpoint(
     postgres.db,
     webhookId,
-    { previousSecretBox: testSecrets.seal('old'), previousSecretUntil },
+    { previousSealedSecret: testSecrets.seal('old'), previousSecretUntil },
     noon,
   )
   await attempted(await addDelivery(postgres, webhookId, noon))
@@ -394,7 +394,7 @@ test('the secret before a rotation does not sign if it was stored with another k
   const webhookId = await addWebhook(postgres, { url: base, secret: 'new' })
   const box = testSecrets.seal('old')
   box[2] = (box[2] ?? 0) ^ 1
-  const rotation = { previousSecretBox: box, previousSecretUntil: new Date(noon + 3_600_000) }
+  const rotation = { previousSealedSecret: box, previousSecretUntil: new Date(noon + 3_600_000) }
   await updateEndpoint(postgres.db, webhookId, rotation, noon)
   expect((await attempted(await addDelivery(postgres, webhookId, noon))).status).toBe('succeeded')
   const [sent] = received as [Received]
