@@ -45,11 +45,11 @@ describeWithRedis('secrets', () => {
       return ((await response.json()) as { data: { webhook_id: string; secret?: string } }).data
     }
     const body = { site_id: 'a', url: `http://127.0.0.1:9/${path}`, events: ['alert'] }
-    const { secret: made = '' } = await post(webhooks, body)
+    const { secret: generated = '' } = await post(webhooks, body)
     const { webhook_id: id } = await post(webhooks, { ...body, secret })
     const { secret: rotated = '' } = await post(`${webhooks}/${id}/rotate-secret`, { overlap: '1h' })
-    expect([made, rotated].every((each) => each.length === 32)).toBe(true)
-    const hidden = [secret, made, rotated]
+    expect([generated, rotated].every((each) => each.length === 32)).toBe(true)
+    const hidden = [secret, generated, rotated]
     await send(`/api/v1/webhooks/${id}/test`, { method: 'POST', headers })
     await send(`/api/v1/webhooks/${id}/deliveries`, { headers })
     for (const each of hidden) {

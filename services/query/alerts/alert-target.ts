@@ -3,7 +3,7 @@ import type { AlertTarget } from '@sluice/postgres/alert-rules'
 import { sealTarget } from '@sluice/postgres/endpoints'
 import type { SecretBox } from '@sluice/runtime/secret-box'
 
-/** Seals the target of a fitting configuration; without a secret, the stored one stays. */
+/** Seals the target of a valid configuration; without a secret, the stored one stays. */
 export function sealAlertTarget(
   secrets: Pick<SecretBox, 'seal' | 'fingerprint'>,
   type: NotificationType,

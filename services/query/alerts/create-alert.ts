@@ -11,7 +11,7 @@ import { newSecret } from '../webhooks/new-secret.ts'
 import type { AlertDeps } from './alert-deps.ts'
 import { toAlertResource } from './alert-resource.ts'
 import { sealAlertTarget } from './alert-target.ts'
-import { requireFittingCondition, requireFittingConfig } from './require-fitting-fields.ts'
+import { requireValidCondition, requireValidConfig } from './require-valid-fields.ts'
 
 /**
  * POST /api/v1/alerts: makes a rule, with a secret that only this response shows if it posts to a webhook and the body
@@ -29,11 +29,11 @@ export function createAlertRoute({
   return handle(operations.createAlert, async ({ body, credential, signal, log }) => {
     const { site_id: siteId, notification_type: type, notification_config: config } = body
     log({ site_id: siteId, metric: body.condition.metric })
-    requireFittingCondition(body.condition)
-    requireFittingConfig(type, config, { canSendEmail })
+    requireValidCondition(body.condition)
+    requireValidConfig(type, config, { canSendEmail })
     if (config.url !== undefined) await checkTarget(config.url, 'notification_config.url')
     await requireWritableSite(sites, { credential, signal }, siteId)
-    const made = type === 'webhook' && config.secret === undefined ? { secret: newSecret() } : {}
+    const generated = type === 'webhook' && config.secret === undefined ? { secret: newSecret() } : {}
     const newRule = {
       ruleId: newId('alr'),
       siteId,
@@ -41,13 +41,13 @@ export function createAlertRoute({
       keyId: credential.keyId,
       settings: toSettings(body),
       channel: config.channel ?? null,
-      target: sealAlertTarget(secrets, type, { ...config, ...made }),
+      target: sealAlertTarget(secrets, type, { ...config, ...generated }),
     }
     const rule = await repeatUntilKnown(() => alertRules.create(newRule, clock.now()))
     if (!rule) throw conflict(`Site has ${alertLimits.rulesPerSiteMax} alert rules, and may not have more`)
     log({ rule_id: rule.ruleId })
     const resource = toAlertResource(rule, secrets)
-    return { ...resource, notification_config: { ...resource.notification_config, ...made } }
+    return { ...resource, notification_config: { ...resource.notification_config, ...generated } }
   })
 }
 

@@ -9,7 +9,7 @@ import type { Route } from '@sluice/http/route'
 import { triggerOf } from '@sluice/postgres/alert-judgements'
 import type { ReadCompleteUntil } from '../complete-until.ts'
 import { type AnalysisReader, type FieldText, handleAnalysis, runAnalysis } from '../run-analysis.ts'
-import { requireFittingCondition } from './require-fitting-fields.ts'
+import { requireValidCondition } from './require-valid-fields.ts'
 
 const minuteMs = 60_000
 const previewMs = alertLimits.previewDays * 24 * 60 * minuteMs
@@ -35,7 +35,7 @@ export function previewAlertRoute({
   return handleAnalysis(operations.previewAlert, eventReader, async ({ body, credential, receivedAt, log }, signal) => {
     const { site_id: siteId, condition, environment = credential.environment } = body
     log({ site_id: siteId, metric: condition.metric })
-    requireFittingCondition(condition)
+    requireValidCondition(condition)
     const site = await requireReadableSite(sites, { credential, signal }, siteId)
 
     const trigger = triggerOf({ ...alertDefaults, ...body })

@@ -11,7 +11,7 @@ import { newSecret } from '../webhooks/new-secret.ts'
 import type { AlertDeps } from './alert-deps.ts'
 import { configOf, toAlertResource } from './alert-resource.ts'
 import { sealAlertTarget } from './alert-target.ts'
-import { requireFittingCondition, requireFittingConfig } from './require-fitting-fields.ts'
+import { requireValidCondition, requireValidConfig } from './require-valid-fields.ts'
 import { requireVisibleAlertRule } from './require-visible-alert-rule.ts'
 
 /**
@@ -26,8 +26,8 @@ export function updateAlertRoute(deps: AlertDeps): Route {
     const found = await requireVisibleAlertRule(alertRules, ruleId, credential)
     requireOwnSite(body.site_id, found.siteId)
     const settings = changedSettings(found.settings, body)
-    requireFittingCondition(settings.condition)
-    const { target, channel, made } = await changedTarget(found, body, deps)
+    requireValidCondition(settings.condition)
+    const { target, channel, generated } = await changedTarget(found, body, deps)
     const isSame = target === undefined && channel === found.channel && isDeepStrictEqual(settings, found.settings)
     if (isSame) return toAlertResource(found, secrets)
     const changes = {
@@ -41,7 +41,7 @@ export function updateAlertRoute(deps: AlertDeps): Route {
     if (!rule) throw notFound('Alert rule')
     if (rule === 'changed') throw conflict('Alert rule was changed at the same time: send the request again')
     const resource = toAlertResource(rule, secrets)
-    return { ...resource, notification_config: { ...resource.notification_config, ...made } }
+    return { ...resource, notification_config: { ...resource.notification_config, ...generated } }
   })
 }
 
@@ -74,7 +74,7 @@ interface ChangedTarget {
   target?: AlertTarget
   channel: string | null
   /** A secret that was generated. */
-  made: Pick<NotificationConfig, 'secret'>
+  generated: Pick<NotificationConfig, 'secret'>
 }
 
 /** A configuration for another type of notifications takes the place of the stored one; otherwise it completes it. */
@@ -85,14 +85,14 @@ async function changedTarget(
 ): Promise<ChangedTarget> {
   const type = sentType ?? found.notificationType
   const isOtherType = type !== found.notificationType
-  if (sent === undefined && !isOtherType && enabled !== true) return { channel: found.channel, made: {} }
+  if (sent === undefined && !isOtherType && enabled !== true) return { channel: found.channel, generated: {} }
   const { channel, ...config } = { ...(isOtherType ? {} : configOf(found, secrets)), ...sent }
-  requireFittingConfig(type, config, { canSendEmail })
+  requireValidConfig(type, config, { canSendEmail })
   if (sent?.url !== undefined) await checkTarget(sent.url, 'notification_config.url')
-  const made = type === 'webhook' && isOtherType && config.secret === undefined ? { secret: newSecret() } : {}
+  const generated = type === 'webhook' && isOtherType && config.secret === undefined ? { secret: newSecret() } : {}
   return {
-    target: sealAlertTarget(secrets, type, { ...config, ...made }),
+    target: sealAlertTarget(secrets, type, { ...config, ...generated }),
     channel: channel === '' ? null : (channel ?? null),
-    made,
+    generated,
   }
 }

@@ -12,7 +12,7 @@ import { insufficientScope, notFound, siteNotAllowed } from '@sluice/runtime/err
 import { newId } from '@sluice/runtime/ids'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { scopeOfType } from './permitted-types.ts'
-import { requireFittingFields } from './require-fitting-fields.ts'
+import { requireCompatibleFields } from './require-compatible-fields.ts'
 
 export interface CreateExportDeps {
   sites: Pick<SiteLookup, 'findOrRegister'>
@@ -31,7 +31,7 @@ export function createExportRoute({ sites, cohorts, exports, clock }: CreateExpo
     const { site_id: siteId, type, name = type, scheduled, cohort_id: cohortId } = body
     log({ site_id: siteId, type })
     const now = clock.now()
-    requireFittingFields(body, now)
+    requireCompatibleFields(body, now)
     const scope = scopeOfType(type)
     if (!grants(credential.scopes, scope)) throw insufficientScope(scope)
     if (!allowsSite(credential.siteIds, siteId)) throw siteNotAllowed()

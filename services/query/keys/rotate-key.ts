@@ -16,7 +16,7 @@ export function rotateKeyRoute({ keys }: { keys: Pick<KeyStore, 'rotate' | 'find
   return handle(
     operations.rotateKey,
     async ({ params: { key_id: keyId }, body: { overlap }, credential, receivedAt, log }) => {
-      let made: ReturnType<typeof newKey> | undefined
+      let generated: ReturnType<typeof newKey> | undefined
       const rotate = () =>
         keys.rotate(keyId, credential.siteIds, (old) => {
           requireUsable(old, receivedAt)
@@ -24,20 +24,20 @@ export function rotateKeyRoute({ keys }: { keys: Pick<KeyStore, 'rotate' | 'find
           if (old.rotatedTo !== null) throw conflict(`Key was rotated: rotate its replacement, ${old.rotatedTo}`)
           requireGrantable(credential, old)
           requireExpiry(credential, old.expiresAt?.getTime() ?? null)
-          made = newKey(old.environment)
-          return { replacement: made.stored, oldExpiresAt: new Date(receivedAt + overlap) }
+          generated = newKey(old.environment)
+          return { replacement: generated.stored, oldExpiresAt: new Date(receivedAt + overlap) }
         })
       // A rotation that is stored refuses the second one.
       const again = () =>
         rotate().catch(async (error: unknown) => {
-          const stored = made && (await keys.findByHash(made.stored.hash))
+          const stored = generated && (await keys.findByHash(generated.stored.hash))
           if (!stored) throw error
           return stored
         })
       const record = await repeatUntilKnown(rotate, again)
-      if (!record || !made) throw notFound('Key')
+      if (!record || !generated) throw notFound('Key')
       log({ rotated_key_id: keyId, created_key_id: record.keyId })
-      return { ...toKeyResource(record), key: made.key }
+      return { ...toKeyResource(record), key: generated.key }
     },
   )
 }

@@ -28,7 +28,7 @@ export function createWebhookRoute({
     log({ site_id: siteId })
     await checkTarget(url, 'url')
     await requireWritableSite(sites, { credential, signal }, siteId)
-    const made = secret === undefined ? { secret: newSecret() } : {}
+    const generated = secret === undefined ? { secret: newSecret() } : {}
     const now = clock.now()
     const endpoint: NewEndpoint = {
       endpointId: newId('wh'),
@@ -36,7 +36,7 @@ export function createWebhookRoute({
       owner: 'webhook',
       channel: 'webhook',
       ...sealTarget(secrets, 'webhook', url),
-      sealedSecret: secrets.seal(secret ?? made.secret ?? ''),
+      sealedSecret: secrets.seal(secret ?? generated.secret ?? ''),
       events,
       active,
       summaryInterval,
@@ -46,6 +46,6 @@ export function createWebhookRoute({
     const record = await repeatUntilKnown(() => webhooks.create(endpoint, now, webhookLimits.webhooksPerSiteMax))
     if (!record) throw conflict(`Site has ${webhookLimits.webhooksPerSiteMax} webhooks, and may not have more`)
     log({ webhook_id: record.endpointId })
-    return { ...toWebhookResource(record, secrets, now), ...made }
+    return { ...toWebhookResource(record, secrets, now), ...generated }
   })
 }

@@ -5,7 +5,7 @@ import { invalidField, missingField } from '@sluice/runtime/errors'
  * Throws 400 for fields that do not go with each other: with the type, the format or a schedule
  * (docs/http-interface.md#create-export). `now` is in Unix ms.
  */
-export function requireFittingFields(body: CreateExportBody, now: number): void {
+export function requireCompatibleFields(body: CreateExportBody, now: number): void {
   const { type, format, scheduled, start_date: start, end_date: end } = body
   if (type === 'stats') {
     if (body.metric === undefined) throw missingField('metric')

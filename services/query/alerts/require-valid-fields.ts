@@ -3,7 +3,7 @@ import type { AlertCondition, NotificationConfig, NotificationType } from '@slui
 import { invalidField, missingField } from '@sluice/runtime/errors'
 
 /** Throws 400 for fields of a condition that do not go with each other (docs/http-interface.md#alert-condition). */
-export function requireFittingCondition({ metric, operator, threshold, event_type: type }: AlertCondition): void {
+export function requireValidCondition({ metric, operator, threshold, event_type: type }: AlertCondition): void {
   if (metric === 'event_count_by_type' && type === undefined) throw missingField('condition.event_type')
   if (comparesWindows(operator) && threshold < 0) {
     throw invalidField('condition.threshold', `must be at least 0 with ${operator}`)
@@ -17,7 +17,7 @@ export function requireFittingCondition({ metric, operator, threshold, event_typ
  * Throws 400 for a configuration that does not go with the type of notifications, or an e-mail that this server can't
  * send (docs/http-interface.md#alert-notifications).
  */
-export function requireFittingConfig(
+export function requireValidConfig(
   type: NotificationType,
   config: NotificationConfig,
   { canSendEmail }: { canSendEmail: boolean },
