@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { LeaseTable } from '@sluice/leases/lease-table'
-import { type Chore, choreLeases } from './chores.ts'
 import type { Postgres } from './open.ts'
+import { type RecurringJob, recurringJobLeases } from './recurring-jobs.ts'
 
 /** An event of the canary that a gateway has acknowledged. Times are Unix ms. */
 export interface CanaryEvent {
@@ -24,7 +24,7 @@ export type CanaryState = 'found' | 'lost' | 'doubled'
 /** The events of the canary that are watched. Every method throws AppError 503 while Postgres can't be reached. */
 export interface CanaryStore {
   /** The canary as a job, which one worker at a time runs. */
-  leases: LeaseTable<Chore>
+  leases: LeaseTable<RecurringJob>
   /** Adds an event to the watched ones. Adding it again changes nothing. */
   add(event: CanaryEvent): Promise<void>
   /** The watched events of the site. */
@@ -46,7 +46,7 @@ const columns = { found: 'found_at', lost: 'lost_at', doubled: 'doubled_at' } as
 /** The canary's events in this Postgres. */
 export function canaryStore(postgres: Postgres): CanaryStore {
   return {
-    leases: choreLeases(postgres, { table: 'canary_runs', retryMs }),
+    leases: recurringJobLeases(postgres, { table: 'canary_runs', retryMs }),
     add: ({ siteId, eventId, timestamp, acknowledgedAt }) =>
       postgres.run(async (db) => {
         await sql`

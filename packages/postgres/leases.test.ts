@@ -3,10 +3,10 @@ import { newId } from '@sluice/runtime/ids'
 import { addExport } from '../../tests/support/export-jobs.ts'
 import { addImport } from '../../tests/support/import-jobs.ts'
 import { openTestPostgres } from '../../tests/support/test-postgres.ts'
-import { choreLeases } from './chores.ts'
 import { erasureStore } from './erasures.ts'
 import { exportStore } from './exports.ts'
 import { importStore } from './imports.ts'
+import { recurringJobLeases } from './recurring-jobs.ts'
 
 describeLeaseTable('imports', async () => {
   const postgres = await openTestPostgres()
@@ -80,18 +80,18 @@ describeLeaseTable('erasures', async () => {
   }
 })
 
-const choreTables = [
+const recurringJobTables = [
   ['chores', 3_600_000],
   ['canary_runs', 60_000],
 ] as const
-for (const [table, retryMs] of choreTables)
+for (const [table, retryMs] of recurringJobTables)
   describeLeaseTable(table, async () => {
     const postgres = await openTestPostgres()
     const rowOf = (name: string) => postgres.db.selectFrom(table).where('name', '=', name)
     return {
-      table: choreLeases(postgres, { table, retryMs }),
+      table: recurringJobLeases(postgres, { table, retryMs }),
       add: async (dueAt) => {
-        const name = newId('chore')
+        const name = newId('job')
         await postgres.db
           .insertInto(table)
           .values({ name, status: 'queued', due_at: new Date(dueAt) })

@@ -28,8 +28,8 @@ export interface Tables {
   api_keys: ApiKeysTable
   attempts: AttemptsTable
   canary_events: CanaryEventsTable
-  canary_runs: ChoresTable
-  chores: ChoresTable
+  canary_runs: RecurringJobsTable
+  chores: RecurringJobsTable
   cohorts: CohortsTable
   deliveries: DeliveriesTable
   endpoints: EndpointsTable
@@ -138,7 +138,7 @@ interface ErasuresTable extends LeaseColumns {
   failed_at: Defaulted<Date | null>
 }
 
-interface ChoresTable extends LeaseColumns {
+interface RecurringJobsTable extends LeaseColumns {
   name: string
   status: Defaulted<string>
 }

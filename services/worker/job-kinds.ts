@@ -10,7 +10,7 @@ import { imports } from './imports/imports.ts'
 import type { JobKind } from './job-kind.ts'
 import { retention } from './retention/retention.ts'
 import { summaries } from './summaries/summaries.ts'
-import { deliveries, deliveryFigures, oldDeliveries } from './webhooks/deliveries.ts'
+import { deliveries, deliveryGauges, oldDeliveries } from './webhooks/deliveries.ts'
 import { secretsResealing } from './webhooks/secrets-resealing.ts'
 
 export interface JobOptions {
@@ -33,7 +33,7 @@ export function jobKinds({ deleteEveryMs, canary }: JobOptions): readonly JobKin
     alerts,
     summaries,
     deliveries,
-    deliveryFigures,
+    deliveryGauges,
     oldDeliveries,
     secretsResealing,
     ...(canary === undefined ? [] : [canaryKind(canary)]),

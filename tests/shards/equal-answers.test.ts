@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Criteria, Filter } from '@sluice/contracts/conditions'
 import { type Comparison, groupFields, type Grouping, type Metric, metrics } from '@sluice/contracts/stats'
 import { measureAlertSeries } from '@sluice/event-store/alerts/alert-series'
-import { measureTogether } from '@sluice/event-store/alerts/measure-together'
+import { measureBatch } from '@sluice/event-store/alerts/measure-batch'
 import { analysisStatement } from '@sluice/event-store/cohorts/analysis-statement'
 import { measureCohort } from '@sluice/event-store/cohorts/measure-cohort'
 import { eventTimeRanges } from '@sluice/event-store/event-time-ranges'
@@ -216,7 +216,7 @@ test(
       spec: { ...spec, metric },
       options,
     }))
-    await expectEqual((runner) => measureTogether(groups, now, runner))
+    await expectEqual((runner) => measureBatch(groups, now, runner))
   },
   longMs,
 )

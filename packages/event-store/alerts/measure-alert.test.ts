@@ -14,7 +14,7 @@ import { queryReader, type QueryRunner } from '../query-runner.ts'
 import { measureAlertSeries } from './alert-series.ts'
 import type { AlertSpec } from './alert-spec.ts'
 import { measureAlert } from './measure-alert.ts'
-import { measureTogether } from './measure-together.ts'
+import { measureBatch } from './measure-batch.ts'
 
 const minuteMs = 60_000
 
@@ -123,7 +123,7 @@ test('specs that are measured together have the values that each has by itself',
   for (const end of [noon, noon + 10 * minuteMs, noon + 25 * hour, noon + 49 * hour + 21 * minuteMs]) {
     const alone = []
     for (const { spec, options } of asked) alone.push(await measureAlert(spec, end, options, runner))
-    expect(await measureTogether(asked, end, runner)).toStrictEqual(alone)
+    expect(await measureBatch(asked, end, runner)).toStrictEqual(alone)
   }
 })
 

@@ -114,10 +114,10 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
       const groups = [...usual, ...last]
       const triedInVain: RuleGroup[] = []
       let [tried, answered, unansweredInRow] = [0, 0, 0]
-      const together = await measureRuleGroups(usual, minute, runner, metrics)
+      const batched = await measureRuleGroups(usual, minute, runner, metrics)
       for (const group of groups) {
         if (unansweredInRow === unansweredMax) break
-        const measured = together.get(group) ?? (await measureRuleGroup(group, minute, runner, metrics))
+        const measured = batched.get(group) ?? (await measureRuleGroup(group, minute, runner, metrics))
         lease.signal.throwIfAborted()
         tried += 1
         if (measured === 'unanswered') {

@@ -1,6 +1,6 @@
 import { environments } from '@sluice/contracts/scopes'
 import { measureAlert } from '@sluice/event-store/alerts/measure-alert'
-import { isMeasuredTogether, measureTogether } from '@sluice/event-store/alerts/measure-together'
+import { canBeBatched, measureBatch } from '@sluice/event-store/alerts/measure-batch'
 import { refusedPatternPath, refusedPatternReason } from '@sluice/event-store/conditions'
 import { ClickHouseError, isServerOutOfMemory, QueryTooLargeError } from '@sluice/event-store/errors'
 import type { QueryRunner } from '@sluice/event-store/query-runner'
@@ -24,17 +24,17 @@ export async function measureRuleGroups(
 ): Promise<Map<RuleGroup, Pick<Judgement, 'measured'>>> {
   const measured = new Map<RuleGroup, Pick<Judgement, 'measured'>>()
   for (const environment of environments) {
-    const together = groups
-      .filter(({ spec }) => spec.environment === environment && isMeasuredTogether(spec))
+    const batch = groups
+      .filter(({ spec }) => spec.environment === environment && canBeBatched(spec))
       .slice(0, groupsPerStatementMax)
-    if (together.length < 2) continue
+    if (batch.length < 2) continue
     try {
-      const values = await measureTogether(together, minute, runner)
+      const values = await measureBatch(batch, minute, runner)
       values.forEach((value, index) => {
-        const group = together[index]
+        const group = batch[index]
         if (group) measured.set(group, { measured: value })
       })
-      metrics.evaluations.inc({ result: 'measured' }, together.length)
+      metrics.evaluations.inc({ result: 'measured' }, batch.length)
     } catch {
       // Measured again one by one, where the failure is handled.
     }

@@ -1,6 +1,6 @@
 import { runLeases } from '@sluice/leases/run-leases'
-import { choreLeases } from '@sluice/postgres/chores'
 import { erasureStore } from '@sluice/postgres/erasures'
+import { recurringJobLeases } from '@sluice/postgres/recurring-jobs'
 import { siteStore } from '@sluice/postgres/sites'
 import type { JobKind } from '../job-kind.ts'
 import { retentionUnit } from './retention-unit.ts'
@@ -9,7 +9,7 @@ import { retentionUnit } from './retention-unit.ts'
 export const retention: JobKind = ({ postgres, eraser }, context) =>
   runLeases({
     kind: 'retention',
-    table: choreLeases(postgres),
+    table: recurringJobLeases(postgres),
     work: retentionUnit({ sites: siteStore(postgres), erasures: erasureStore(postgres), eraser, clock: context.clock }),
     concurrency: 1,
     ...context,

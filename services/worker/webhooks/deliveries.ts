@@ -25,7 +25,7 @@ export const deliveries: JobKind = ({ postgres, outbound, secrets }, { clock, lo
   })
 
 /** Measures how long deliveries have been due, and how many receivers are switched off. */
-export const deliveryFigures: JobKind = ({ postgres }, { clock, registry, metrics }) => {
+export const deliveryGauges: JobKind = ({ postgres }, { clock, registry, metrics }) => {
   const queue = deliveryQueue(postgres)
   const disabled = disabledEndpoints(registry)
   let oldestDueAt: number | undefined

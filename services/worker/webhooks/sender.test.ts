@@ -18,7 +18,7 @@ import { openTestPostgres, type TestPostgres } from '../../../tests/support/test
 import { type VirtualClock, virtualClock } from '../../../tests/support/virtual-clock.ts'
 import { addDelivery, addWebhook, testSecrets } from '../../../tests/support/webhooks.ts'
 import type { WorkerEngines } from '../job-kind.ts'
-import { deliveryFigures, removeOldDeliveries } from './deliveries.ts'
+import { deliveryGauges, removeOldDeliveries } from './deliveries.ts'
 import { deliveryMetrics } from './metrics.ts'
 import { deliverySender } from './sender.ts'
 
@@ -493,7 +493,7 @@ test('what is disabled and what waits is measured, failing endpoints apart', asy
 test('while Postgres is away, deliveries are reported as due since then', async () => {
   const away = openPostgres('postgres://127.0.0.1:1/away')
   const registry = createMetrics()
-  const figures = deliveryFigures({ postgres: away } as WorkerEngines, {
+  const gauges = deliveryGauges({ postgres: away } as WorkerEngines, {
     clock,
     logger: log.logger,
     registry,
@@ -501,7 +501,7 @@ test('while Postgres is away, deliveries are reported as due since then', async 
     stopping: stopping.signal,
   })
   const ended = new AbortController()
-  const run = figures.run?.(ended.signal)
+  const run = gauges.run?.(ended.signal)
   await waitUntil(async () => {
     await clock.advance(1_000)
     const scraped = await registry.metrics()

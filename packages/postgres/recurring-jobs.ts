@@ -4,20 +4,20 @@ import { leaseTable, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
 
 /** Work that recurs, once for all workers; its name is the job. Each name is a row that a migration makes. */
-export interface Chore {
+export interface RecurringJob {
   name: string
 }
 
 const failedRetryMs = 3_600_000
 
 /**
- * The chores of a table as jobs. A chore that fails repeatedly is tried again after `retryMs`, an hour by default.
+ * The recurring jobs of a table. One that fails repeatedly is tried again after `retryMs`, an hour by default.
  * Workers take every row of the table.
  */
-export function choreLeases(
+export function recurringJobLeases(
   postgres: Postgres,
   { table = 'chores', retryMs = failedRetryMs }: { table?: 'chores' | 'canary_runs'; retryMs?: number } = {},
-): LeaseTable<Chore> {
+): LeaseTable<RecurringJob> {
   return {
     ...leaseTable(postgres, table, ({ name }) => ({ name })),
     fail: (lease, _error, now) =>

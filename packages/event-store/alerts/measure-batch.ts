@@ -9,7 +9,7 @@ import { type AlertSpec, countsEvents } from './alert-spec.ts'
 import type { MeasureOptions } from './measure-alert.ts'
 
 /** A spec with what its rules need to know. */
-export interface MeasuredTogether {
+export interface BatchedSpec {
   spec: AlertSpec
   options: MeasureOptions
 }
@@ -20,7 +20,7 @@ const windowMsMax = 3_600_000
 const filterCharactersMax = 10_000
 
 /** Whether a spec may be measured with others of its site: it is of events, over a short window. */
-export function isMeasuredTogether({ metric, windowMs, filter = [] }: AlertSpec): boolean {
+export function canBeBatched({ metric, windowMs, filter = [] }: AlertSpec): boolean {
   return !isSessionMetric(metric) && windowMs <= windowMsMax && JSON.stringify(filter).length <= filterCharactersMax
 }
 
@@ -28,8 +28,8 @@ export function isMeasuredTogether({ metric, windowMs, filter = [] }: AlertSpec)
  * Measures several specs of one site and environment by one statement, which reads the longest of their windows once:
  * each as `measureAlert` does, in their order. Throws as the runner does.
  */
-export async function measureTogether(
-  specs: readonly MeasuredTogether[],
+export async function measureBatch(
+  specs: readonly BatchedSpec[],
   end: number,
   runner: QueryRunner,
 ): Promise<Exclude<Measured, { outcome: 'failed' }>[]> {
@@ -44,7 +44,7 @@ export async function measureTogether(
   })
 }
 
-function combinedStatement(specs: readonly MeasuredTogether[], end: number): Statement {
+function combinedStatement(specs: readonly BatchedSpec[], end: number): Statement {
   const [first] = specs
   if (first === undefined) throw new TypeError('there is no spec')
   const { siteId, environment } = first.spec
@@ -67,7 +67,7 @@ interface SpecColumns {
   userFields: readonly UserField[]
 }
 
-function columnsOf({ spec, options }: MeasuredTogether, index: number): SpecColumns {
+function columnsOf({ spec, options }: BatchedSpec, index: number): SpecColumns {
   const { windowMs, eventType, filter = [] } = spec
   const condition = conditionSql(filter, { prefix: `filter${index}` })
   const matches = [
