@@ -242,7 +242,7 @@ export const alertResource = joi
 export const alertsResult = listOf('alerts', alertResource)
 
 const historyEntry = joi.object<AlertHistoryEntry>({
-  timestamp: time.description('End of the window that was judged, or the time of the test.'),
+  timestamp: time.description('End of the window that was evaluated, or the time of the test.'),
   from: state,
   to: state,
   value: joi.number().required(),

@@ -48,7 +48,7 @@ await runService({
         pages: [
           servicePage(
             'worker',
-            'It carries out imports, exports and erasures, delivers webhooks and judges alert rules.',
+            'It carries out imports, exports and erasures, delivers webhooks and evaluates alert rules.',
           ),
         ],
       },
