@@ -119,7 +119,7 @@ async function writeFiles(folder: string): Promise<string[]> {
 async function postFiles(files: readonly string[], url: string): Promise<void> {
   const address = parseClickHouseUrl(url)
   const target = externalTableUrl(address, {
-    ...insertNewEventsStatement(false, { id: await storeIdAt(url), place: undefined }),
+    ...insertNewEventsStatement(false, { id: await storeIdAt(url), position: undefined }),
     timeoutMs: 60_000,
   })
   const run = promisify(execFile)

@@ -7,11 +7,11 @@ import { onEach, storeServers, untilSuccessful } from './cluster.ts'
 import type { ErasedRows } from './erased-rows.ts'
 import { openEventEraserAt } from './event-eraser.ts'
 import { appliedClickHouseMigrations } from './migrate.ts'
-import { checkStorePlaces, readStoreId, recordServer } from './store-identity.ts'
+import { checkRecordedShards, readStoreId, recordServer } from './store-identity.ts'
 import { dropSettings } from './strict-settings.ts'
 
 /** Where ClickHouse itself writes its part of a backup: below a disk of its configuration, or on an S3 server. */
-export type BackupPlace = { kind: 'disk'; disk: string; name: string } | { kind: 's3'; url: string }
+export type BackupLocation = { kind: 'disk'; disk: string; name: string } | { kind: 's3'; url: string }
 
 /** For S3; without them ClickHouse uses those of its own configuration. */
 export interface BackupCredentials {
@@ -19,9 +19,9 @@ export interface BackupCredentials {
   secretAccessKey: string
 }
 
-/** The part of a backup that one server of ClickHouse has written. */
-export interface BackupPiece {
-  place: BackupPlace
+/** The backup of one shard, or of the only server, as ClickHouse has written it. The manifest holds these fields. */
+export interface ShardBackup {
+  place: BackupLocation
   bytes: number
 }
 
@@ -35,21 +35,21 @@ export interface StoreBackup {
   storeId(): Promise<string>
   /** Throws an Error, with what to do, when the migrations of the servers differ. */
   appliedMigrations(): Promise<AppliedMigrations>
-  /** Throws an Error, with what to do, when a backup of that many pieces does not fit the number of shards. */
-  requirePieces(pieces: number): Promise<void>
+  /** Throws an Error, with what to do, unless there are as many shards as a backup is of; one is a single server. */
+  requireShardCount(backedUp: number): Promise<void>
   /**
-   * Backs the database up to `place`, with several shards a piece of each below it, in their order; with the places of
-   * the pieces of a `base`, only what has changed since that backup, which stays necessary.
+   * Backs the database up to `location`, with several shards each below it, in their order; with the locations of the
+   * shards of a `base`, only what has changed since that backup, which stays necessary.
    */
-  backUp(place: BackupPlace, base?: readonly BackupPlace[]): Promise<readonly BackupPiece[]>
+  backUp(location: BackupLocation, base?: readonly BackupLocation[]): Promise<readonly ShardBackup[]>
   /** Whether the database is missing, or has no tables, on every server. */
   isEmpty(): Promise<boolean>
   /**
-   * Restores `database` of the pieces at `places` beside this one, under a name of its own, and reads all its parts to
-   * check them. Rejects, with nothing left of it on any server, when a part of the backup is missing or damaged, and
+   * Restores `database` of the shards at `locations` beside this one, under a name of its own, and reads all its parts
+   * to check them. Rejects, with nothing left of it on any server, when a part of the backup is missing or damaged, and
    * when it is of another store or shard.
    */
-  stage(places: readonly BackupPlace[], expected: { database: string; storeId: string }): Promise<void>
+  stage(locations: readonly BackupLocation[], expected: { database: string; storeId: string }): Promise<void>
   /** Deletes what the erasures select from the staged database, and stores their tombstones. */
   eraseStaged(erasures: readonly ErasedRows[]): Promise<void>
   /** Puts the staged database in the place of this one, which must be empty. */
@@ -88,13 +88,13 @@ export function openStoreBackup(url: string, credentials?: BackupCredentials): S
     return (await onEach(await servers(), (server) => server.isEmpty())).every(Boolean)
   }
 
-  async function requirePieces(pieces: number): Promise<void> {
+  async function requireShardCount(backedUp: number): Promise<void> {
     const shards = (await addresses()).length
-    if (pieces === shards) return
+    if (backedUp === shards) return
     throw new Error(
-      `The backup is of ${pieces} ${pieces === 1 ? 'server' : 'shards'} of ClickHouse, and SLUICE_CLICKHOUSE_URL leads to ` +
+      `The backup is of ${backedUp} ${backedUp === 1 ? 'server' : 'shards'} of ClickHouse, and SLUICE_CLICKHOUSE_URL leads to ` +
         `${shards}. It is restored to as many as it is of: ` +
-        `${pieces === 1 ? 'name a single server' : `name a cluster of ${pieces} shards by "?cluster="`} there.`,
+        `${backedUp === 1 ? 'name a single server' : `name a cluster of ${backedUp} shards by "?cluster="`} there.`,
     )
   }
 
@@ -103,11 +103,11 @@ export function openStoreBackup(url: string, credentials?: BackupCredentials): S
     storeId: async () => {
       const [first] = await servers()
       if (cluster === undefined && first !== undefined) return first.storeId()
-      const [place, ...others] = await checkStorePlaces(await addresses())
-      if (place === undefined || others.includes(undefined)) {
+      const [firstShard, ...others] = await checkRecordedShards(await addresses())
+      if (firstShard === undefined || others.includes(undefined)) {
         throw new Error('A ClickHouse server of the cluster holds no shard of the store. Run "npm run migrate".')
       }
-      return place.id
+      return firstShard.id
     },
     appliedMigrations: async () => {
       const [first = [], ...others] = await onEach(await servers(), (server) => server.appliedMigrations())
@@ -116,28 +116,28 @@ export function openStoreBackup(url: string, credentials?: BackupCredentials): S
       }
       return first
     },
-    requirePieces,
-    backUp: async (place, base) => {
+    requireShardCount,
+    backUp: async (location, base) => {
       const all = await servers()
-      if (base !== undefined) await requirePieces(base.length)
+      if (base !== undefined) await requireShardCount(base.length)
       return onEach(all, async (server, shard) => {
-        const own = all.length === 1 ? place : placeOfShard(place, shard)
+        const own = all.length === 1 ? location : locationOfShard(location, shard)
         return { place: own, ...(await server.backUp(own, base?.[shard])) }
       })
     },
     isEmpty,
-    stage: async (places, expected) => {
-      await requirePieces(places.length)
+    stage: async (locations, expected) => {
+      await requireShardCount(locations.length)
       // A restore that was killed may have left it.
       await dropStaged()
       try {
-        const shards = places.length
-        const ownPlace = (shard: number): BackupPlace => {
-          const place = places[shard]
-          if (place === undefined) throw new TypeError(`there is no piece of shard ${shard}`)
-          return place
+        const shards = locations.length
+        const ownLocation = (shard: number): BackupLocation => {
+          const location = locations[shard]
+          if (location === undefined) throw new TypeError(`there is no piece of shard ${shard}`)
+          return location
         }
-        await allDo((server, shard) => server.stage(ownPlace(shard), { ...expected, shard, shards }))
+        await allDo((server, shard) => server.stage(ownLocation(shard), { ...expected, shard, shards }))
       } catch (error) {
         // A server that is away keeps what it has, and must not hide the reason.
         await dropStaged().catch(() => undefined)
@@ -157,11 +157,11 @@ export function openStoreBackup(url: string, credentials?: BackupCredentials): S
   }
 }
 
-/** The place of a shard's piece. */
-function placeOfShard(place: BackupPlace, shard: number): BackupPlace {
+/** Where the backup of a shard lies. */
+function locationOfShard(location: BackupLocation, shard: number): BackupLocation {
   const name = `shard-${shard + 1}`
-  if (place.kind === 'disk') return { ...place, name: `${place.name}/${name}` }
-  return { ...place, url: `${place.url.replace(/\/$/, '')}/${name}` }
+  if (location.kind === 'disk') return { ...location, name: `${location.name}/${name}` }
+  return { ...location, url: `${location.url.replace(/\/$/, '')}/${name}` }
 }
 
 type ServerBackup = ReturnType<typeof openServerBackup>
@@ -235,17 +235,17 @@ function openServerBackup(address: ClickHouseAddress, credentials: BackupCredent
     // Refused by a server that is not the only one of its store: a shard without the others is no backup.
     storeId: () => readStoreId(clickHouse),
     appliedMigrations: () => appliedClickHouseMigrations(clickHouse),
-    backUp: (place: BackupPlace, base: BackupPlace | undefined) =>
+    backUp: (location: BackupLocation, base: BackupLocation | undefined) =>
       runToEnd(
-        `BACKUP DATABASE ${database} TO ${placeSql(place, credentials)}` +
-          (base === undefined ? '' : ` SETTINGS base_backup = ${placeSql(base, credentials)}`),
+        `BACKUP DATABASE ${database} TO ${locationSql(location, credentials)}` +
+          (base === undefined ? '' : ` SETTINGS base_backup = ${locationSql(base, credentials)}`),
       ),
     isEmpty,
     stage: async (
-      place: BackupPlace,
+      location: BackupLocation,
       expected: { database: string; storeId: string; shard: number; shards: number },
     ): Promise<void> => {
-      await runToEnd(`RESTORE DATABASE ${expected.database} AS ${staging} FROM ${placeSql(place, credentials)}`)
+      await runToEnd(`RESTORE DATABASE ${expected.database} AS ${staging} FROM ${locationSql(location, credentials)}`)
       await checkStaged()
       const { storeId, shard, shards } = expected
       // Backups of one server may be older than the columns.
@@ -290,9 +290,9 @@ function openServerBackup(address: ClickHouseAddress, credentials: BackupCredent
   }
 }
 
-function placeSql(place: BackupPlace, credentials: BackupCredentials | undefined): string {
-  if (place.kind === 'disk') return `Disk(${quoted(place.disk)}, ${quoted(place.name)})`
-  const parts = [place.url, ...(credentials ? [credentials.accessKeyId, credentials.secretAccessKey] : [])]
+function locationSql(location: BackupLocation, credentials: BackupCredentials | undefined): string {
+  if (location.kind === 'disk') return `Disk(${quoted(location.disk)}, ${quoted(location.name)})`
+  const parts = [location.url, ...(credentials ? [credentials.accessKeyId, credentials.secretAccessKey] : [])]
   return `S3(${parts.map(quoted).join(', ')})`
 }
 

@@ -9,7 +9,7 @@ import {
 import { onEach, storeServers, untilSuccessful } from './cluster.ts'
 import { erasedEvents, type ErasedRows, erasedUsers, type RowCondition, tombstoneSql } from './erased-rows.ts'
 import { waitForStatements } from './running-statements.ts'
-import { checkStorePlaces } from './store-identity.ts'
+import { checkRecordedShards } from './store-identity.ts'
 
 /**
  * The event store for services that delete: everything but the order of the steps, which is services/worker/erasures'.
@@ -76,7 +76,7 @@ function openClusterEraser(address: ClickHouseAddress): EventEraser {
   const servers = untilSuccessful(async () => {
     const addresses = await storeServers(address)
     // An erasure on servers of another store would end without having erased anything.
-    await checkStorePlaces(addresses)
+    await checkRecordedShards(addresses)
     opened = addresses.map(openServerEraser)
     return opened
   })

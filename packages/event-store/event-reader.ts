@@ -3,7 +3,7 @@ import { readingAddress } from './cluster.ts'
 import { checkClickHouseSchema } from './migrate.ts'
 import { type QueryReader, queryReader, type QueryReaderOptions } from './query-runner.ts'
 import { statementMemory } from './statement-memory.ts'
-import { checkReadPlaces } from './store-identity.ts'
+import { checkReaderShards } from './store-identity.ts'
 
 /** The event store for services that read: its URL may name a user with read access only. */
 export interface EventReader extends QueryReader {
@@ -39,7 +39,7 @@ export function openEventReader(url: string, options: QueryReaderOptions = {}): 
     },
     checkSchema: async () => {
       await checkClickHouseSchema(client, { isSharded })
-      await checkReadPlaces(client)
+      await checkReaderShards(client)
     },
     close: () => client.close(),
   }

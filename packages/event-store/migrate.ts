@@ -11,12 +11,12 @@ import { type ClickHouse, type ClickHouseAddress, parseClickHouseUrl, withClickH
 import { createShardsTables, onEach, storeServers } from './cluster.ts'
 import { clickHouseCode, ClickHouseError } from './errors.ts'
 import {
-  checkStorePlaces,
-  insertStorePlace,
+  checkRecordedShards,
+  type RecordedShards,
   recordServer,
+  recordShard,
   requireNoLostShard,
-  type StorePlace,
-  type StorePlaces,
+  type ShardIdentity,
 } from './store-identity.ts'
 
 /** The migrations of this build. */
@@ -80,14 +80,14 @@ async function schemaVersions(
 export async function migrateClickHouse(url: string, folder = migrationFolder): Promise<readonly string[]> {
   const address = parseClickHouseUrl(url)
   const servers = await storeServers(address)
-  const places = await checkStorePlaces(servers)
-  await requireNoLostShard(servers, places)
-  const id = places.find((place) => place !== undefined)?.id ?? randomUUID()
+  const recorded = await checkRecordedShards(servers)
+  await requireNoLostShard(servers, recorded)
+  const id = recorded.find((found) => found !== undefined)?.id ?? randomUUID()
   const applied = new Set<string>()
   for (const [shard, server] of servers.entries()) {
-    const place = { id, shard, shards: servers.length }
-    const isNew = address.cluster !== undefined && places[shard] === undefined
-    for (const name of await migrateServer(server, { folder, place, isNew })) applied.add(name)
+    const identity = { id, shard, shards: servers.length }
+    const isNew = address.cluster !== undefined && recorded[shard] === undefined
+    for (const name of await migrateServer(server, { folder, identity, isNew })) applied.add(name)
     await withClickHouse(server, recordServer)
   }
   if (address.cluster !== undefined) await createShardsTables(servers, address.cluster)
@@ -101,14 +101,14 @@ export async function migrateClickHouse(url: string, folder = migrationFolder): 
  */
 export async function createClosedStore(
   servers: readonly ClickHouseAddress[],
-  places: StorePlaces,
+  recorded: RecordedShards,
   id: string,
 ): Promise<void> {
   await onEach(servers, (server, shard) =>
     migrateServer(server, {
       folder: migrationFolder,
-      place: { id, shard, shards: servers.length },
-      isNew: places[shard] === undefined,
+      identity: { id, shard, shards: servers.length },
+      isNew: recorded[shard] === undefined,
       isClosed: true,
     }),
   )
@@ -120,19 +120,19 @@ async function createDatabase({ database, ...server }: ClickHouseAddress): Promi
   )
 }
 
-/** Brings a server up to date; one that `isNew` gets its place before. Returns the names of the applied migrations. */
+/** Brings a server up to date; one that `isNew` gets its shard before. Returns the names of the applied migrations. */
 async function migrateServer(
   server: ClickHouseAddress,
-  { folder, place, isNew, isClosed }: { folder: URL; place: StorePlace; isNew: boolean; isClosed?: boolean },
+  { folder, identity, isNew, isClosed }: { folder: URL; identity: ShardIdentity; isNew: boolean; isClosed?: boolean },
 ): Promise<readonly string[]> {
   await createDatabase(server)
   return withClickHouse(server, async (clickHouse) => {
     if (isNew) {
       await createStoreTable(clickHouse, folder)
-      await insertStorePlace(clickHouse, place, { isClosed })
+      await recordShard(clickHouse, identity, { isClosed })
     }
     const applied = await applyMigrations(clickHouse, folder)
-    if (place.shards > 1) await noteOldestBuildOfShards(clickHouse)
+    if (identity.shards > 1) await noteOldestBuildOfShards(clickHouse)
     return applied
   })
 }
@@ -241,7 +241,7 @@ export interface PlannedServer {
 export async function planClickHouse(url: string, folder = migrationFolder): Promise<readonly PlannedServer[]> {
   const address = parseClickHouseUrl(url)
   const servers = await storeServers(address)
-  await requireNoLostShard(servers, await checkStorePlaces(servers))
+  await requireNoLostShard(servers, await checkRecordedShards(servers))
   return Promise.all(
     servers.map(async (server) => ({
       server: address.cluster === undefined ? undefined : server.origin,

@@ -15,16 +15,16 @@ const ownShardText =
   'shard to another server, run "npm run migrate" and start the writers again.'
 
 /** Text of an insert that was refused by another server than its own, with what an operator does about it. */
-export function otherServerText(place: StoreTarget['place']): string {
-  return place === undefined ? oneServerText : ownShardText
+export function otherServerText(position: StoreTarget['position']): string {
+  return position === undefined ? oneServerText : ownShardText
 }
 
 /** The store that an insert is for. */
 export interface StoreTarget {
   /** UUID of the store. */
   id: string
-  /** The place of the server in a cluster; undefined for the only server of a store. */
-  place: Pick<StorePlace, 'shard' | 'shards'> | undefined
+  /** The position of the server in a cluster; undefined for the only server of a store. */
+  position: ShardPosition | undefined
 }
 
 /**
@@ -40,9 +40,9 @@ export const ownShardCondition =
   "({store:UUID}, serverUUID(), {shard:UInt16}, {shards:UInt16}), 'another server') = 0"
 
 /** Parameters of `ownServerCondition`, or of `ownShardCondition` for a server of a cluster. */
-export function storeParameters({ id, place }: StoreTarget): Readonly<Record<string, string>> {
-  if (place === undefined) return { param_store: id }
-  return { param_store: id, param_shard: String(place.shard), param_shards: String(place.shards) }
+export function storeParameters({ id, position }: StoreTarget): Readonly<Record<string, string>> {
+  if (position === undefined) return { param_store: id }
+  return { param_store: id, param_shard: String(position.shard), param_shards: String(position.shards) }
 }
 
 /**
@@ -54,19 +54,19 @@ const engineWanted = 'ReplacingMergeTree'
 /** The `server` of a store that takes no inserts yet, because `npm run reshard` fills it: no server has this UUID. */
 const closedServer = "toUUID('ffffffff-ffff-ffff-ffff-ffffffffffff')"
 
-/** The place of the server of a store that has no others. */
-const onlyServer = { shard: 0, shards: 1 }
+/** The position of the server of a store that has no others. */
+const onlyServer: ShardPosition = { shard: 0, shards: 1 }
 
 /**
  * The store's UUID, which `migrate` gave it. Throws AppError, with what to do, when the server is not the one that
- * `migrate` prepared, or has another place than `place`, or when `events` is a table of a cluster; ClickHouseError
- * while ClickHouse can't answer.
+ * `migrate` prepared, or has another position than `position`, or when `events` is a table of a cluster;
+ * ClickHouseError while ClickHouse can't answer.
  */
 export async function readStoreId(
   clickHouse: Pick<ClickHouse, 'query' | 'address'>,
-  place: Pick<StorePlace, 'shard' | 'shards'> = onlyServer,
+  position: ShardPosition = onlyServer,
 ): Promise<string> {
-  const { rows } = await clickHouse.query<NotedPlace & { is_own: number; engine: string }>(
+  const { rows } = await clickHouse.query<RecordedShard & { is_own: number; engine: string }>(
     `SELECT toString(id) AS id, shard, shards, server = serverUUID() AS is_own, server = ${closedServer} AS is_closed,
        (SELECT any(engine) FROM system.tables WHERE database = currentDatabase() AND name = 'events') AS engine
      FROM store FINAL`,
@@ -75,8 +75,8 @@ export async function readStoreId(
   if (rows.length !== 1 || store === undefined) {
     throw internalError(`The ClickHouse table store has ${rows.length} rows instead of one. Run "npm run migrate".`)
   }
-  if (store.shard !== place.shard || store.shards !== place.shards) {
-    throw internalError(misplacedText(clickHouse.address.origin, store, place))
+  if (store.shard !== position.shard || store.shards !== position.shards) {
+    throw internalError(misplacedText(clickHouse.address.origin, store, position))
   }
   if (store.is_closed === 1) {
     throw internalError(
@@ -103,41 +103,46 @@ export async function recordServer(clickHouse: Pick<ClickHouse, 'command'>): Pro
   )
 }
 
-/** The part of a store that a server holds, and the identity of the store. */
-export interface StorePlace {
-  id: string
+/** Which shard of how many a server holds. */
+export interface ShardPosition {
   /** From 0. */
   shard: number
   shards: number
 }
 
-/** A place with whether its store takes no inserts yet. */
-export interface NotedPlace extends StorePlace {
+/** The shard that a server holds, and of which store it is. */
+export interface ShardIdentity extends ShardPosition {
+  /** UUID of the store. */
+  id: string
+}
+
+/** A shard as its server has recorded it, with whether the store takes no inserts yet. */
+export interface RecordedShard extends ShardIdentity {
   /** 0 or 1. */
   is_closed: number
 }
 
-/** The place that each server has noted; undefined on a server without a store. */
-export type StorePlaces = readonly (NotedPlace | undefined)[]
+/** The shard that each server has recorded; undefined on a server without a store. */
+export type RecordedShards = readonly (RecordedShard | undefined)[]
 
 /**
- * Reads the places of a store's servers, which are in the order of their shards. Throws AppError, with what to do, when
- * one of them has noted another place, or another store than the others, or had a store that was moved; ClickHouseError
- * while they can't answer.
+ * Reads the shards that a store's servers have recorded; `servers` are in the order of their shards. Throws AppError,
+ * with what to do, when one of them has recorded another position, or another store than the others, or had a store that
+ * was moved; ClickHouseError while they can't answer.
  */
-export async function checkStorePlaces(servers: readonly ClickHouseAddress[]): Promise<StorePlaces> {
-  const places = await Promise.all(servers.map(readStorePlace))
+export async function checkRecordedShards(servers: readonly ClickHouseAddress[]): Promise<RecordedShards> {
+  const recorded = await Promise.all(servers.map(readRecordedShard))
   const shards = servers.length
-  for (const [shard, place] of places.entries()) {
-    if (place !== undefined && (place.shard !== shard || place.shards !== shards)) {
-      throw internalError(misplacedText(servers[shard]?.origin ?? '', place, { shard, shards }))
+  for (const [shard, found] of recorded.entries()) {
+    if (found !== undefined && (found.shard !== shard || found.shards !== shards)) {
+      throw internalError(misplacedText(servers[shard]?.origin ?? '', found, { shard, shards }))
     }
   }
   requireOneStore(
-    places.flatMap((place) => (place === undefined ? [] : [place.id])),
+    recorded.flatMap((found) => (found === undefined ? [] : [found.id])),
     servers.map(({ origin }) => origin).join(', '),
   )
-  return places
+  return recorded
 }
 
 function requireOneStore(ids: readonly string[], servers: string): void {
@@ -154,16 +159,16 @@ function requireOneStore(ids: readonly string[], servers: string): void {
  * the server that holds all of it. Throws AppError, with what to do, when they are not; ClickHouseError while it is
  * unknown.
  */
-export async function checkReadPlaces({ address: { origin, cluster }, query }: ClickHouse): Promise<void> {
-  const { rows } = await query<StorePlace & { asked: number }>(
+export async function checkReaderShards({ address: { origin, cluster }, query }: ClickHouse): Promise<void> {
+  const { rows } = await query<ShardIdentity & { asked: number }>(
     `SELECT toString(id) AS id, shard, shards, ${cluster === undefined ? '1' : 'shardNum()'} AS asked FROM store FINAL`,
   )
   const shards = cluster === undefined ? 1 : rows.length
-  for (const { asked, ...place } of rows) {
+  for (const { asked, ...found } of rows) {
     const shard = asked - 1
-    if (place.shards === shards && place.shard === shard) continue
+    if (found.shards === shards && found.shard === shard) continue
     throw internalError(
-      misplacedText(cluster === undefined ? origin : `${asked} of ${cluster}`, place, { shard, shards }),
+      misplacedText(cluster === undefined ? origin : `${asked} of ${cluster}`, found, { shard, shards }),
     )
   }
   if (cluster !== undefined)
@@ -177,8 +182,11 @@ export async function checkReadPlaces({ address: { origin, cluster }, query }: C
  * Throws AppError, with what to do, when a server has no store while another one has events: it has lost its shard, and
  * a new one would make answers complete without it. Without events a first migration was interrupted.
  */
-export async function requireNoLostShard(servers: readonly ClickHouseAddress[], places: StorePlaces): Promise<void> {
-  const lost = servers.filter((_, shard) => places[shard] === undefined)
+export async function requireNoLostShard(
+  servers: readonly ClickHouseAddress[],
+  recorded: RecordedShards,
+): Promise<void> {
+  const lost = servers.filter((_, shard) => recorded[shard] === undefined)
   if (lost.length === 0 || lost.length === servers.length) return
   const filled = await Promise.all(servers.map(hasStoredEvents))
   if (!filled.includes(true)) return
@@ -190,11 +198,11 @@ export async function requireNoLostShard(servers: readonly ClickHouseAddress[], 
 
 /**
  * Whether the servers have no store: none of them has the identity of one, nor events from before stores had an
- * identity. Throws as `checkStorePlaces` does.
+ * identity. Throws as `checkRecordedShards` does.
  */
 export async function hasNoStore(servers: readonly ClickHouseAddress[]): Promise<boolean> {
-  const places = await checkStorePlaces(servers)
-  if (places.some((place) => place !== undefined)) return false
+  const recorded = await checkRecordedShards(servers)
+  if (recorded.some((found) => found !== undefined)) return false
   return !(await Promise.all(servers.map(hasStoredEvents))).includes(true)
 }
 
@@ -208,8 +216,11 @@ async function hasStoredEvents({ database, ...server }: ClickHouseAddress): Prom
   })
 }
 
-/** The place that a server has noted; undefined without a store. Throws as `checkStorePlaces` does. */
-export async function readStorePlace({ database, ...server }: ClickHouseAddress): Promise<NotedPlace | undefined> {
+/** The shard that a server has recorded; undefined without a store. Throws as `checkRecordedShards` does. */
+export async function readRecordedShard({
+  database,
+  ...server
+}: ClickHouseAddress): Promise<RecordedShard | undefined> {
   // The database may not exist yet.
   return withClickHouse({ ...server, database: 'default' }, async (clickHouse) => {
     const { rows: columns } = await clickHouse.query<{ name: string }>(
@@ -220,9 +231,9 @@ export async function readStorePlace({ database, ...server }: ClickHouseAddress)
       await requireNotRetired(clickHouse, database)
       return undefined
     }
-    const place = columns.some(({ name }) => name === 'shards') ? 'shard, shards' : '0 AS shard, 1 AS shards'
-    const { rows } = await clickHouse.query<NotedPlace>(
-      `SELECT toString(id) AS id, ${place}, server = ${closedServer} AS is_closed FROM ${database}.store FINAL`,
+    const position = columns.some(({ name }) => name === 'shards') ? 'shard, shards' : '0 AS shard, 1 AS shards'
+    const { rows } = await clickHouse.query<RecordedShard>(
+      `SELECT toString(id) AS id, ${position}, server = ${closedServer} AS is_closed FROM ${database}.store FINAL`,
     )
     return rows[0]
   })
@@ -243,30 +254,30 @@ async function requireNotRetired(clickHouse: ClickHouse, database: string): Prom
   )
 }
 
-function misplacedText(origin: string, noted: StorePlace, { shard, shards }: Omit<StorePlace, 'id'>): string {
+function misplacedText(origin: string, recorded: ShardIdentity, { shard, shards }: ShardPosition): string {
   const isChanged =
-    `The ClickHouse server ${origin} holds shard ${noted.shard + 1} of ${noted.shards} of its store, and ` +
+    `The ClickHouse server ${origin} holds shard ${recorded.shard + 1} of ${recorded.shards} of its store, and ` +
     `SLUICE_CLICKHOUSE_URL makes it shard ${shard + 1} of ${shards}. `
-  if (noted.shards === shards) {
+  if (recorded.shards === shards) {
     return `${isChanged}Give the servers the order in remote_servers that they had when the store was made.`
   }
   const wanted =
-    noted.shards > 1
-      ? `name the cluster of its ${noted.shards} shards by "?cluster=" in SLUICE_CLICKHOUSE_URL`
+    recorded.shards > 1
+      ? `name the cluster of its ${recorded.shards} shards by "?cluster=" in SLUICE_CLICKHOUSE_URL`
       : 'take "?cluster=" out of SLUICE_CLICKHOUSE_URL, or name a cluster of new servers'
   return `${isChanged}Only "npm run reshard" changes the number of shards of a store: ${wanted}.`
 }
 
-/** Notes the place of a server that has no store yet. One that `isClosed` takes no inserts before `recordServer`. */
-export async function insertStorePlace(
+/** Records the shard of a server that has no store yet. One that `isClosed` takes no inserts before `recordServer`. */
+export async function recordShard(
   clickHouse: Pick<ClickHouse, 'command'>,
-  place: StorePlace,
+  identity: ShardIdentity,
   { isClosed = false } = {},
 ): Promise<void> {
   await clickHouse.command(
     `INSERT INTO store (id, server, shard, shards)
      SELECT {id:UUID}, ${isClosed ? closedServer : 'serverUUID()'}, {shard:UInt16}, {shards:UInt16}`,
-    { params: { ...place } },
+    { params: { ...identity } },
   )
 }
 

@@ -3,7 +3,7 @@ import { cp, mkdtemp, rename, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals'
-import { type BackupPiece, openStoreBackup, type StoreBackup } from '@sluice/event-store/backup'
+import { openStoreBackup, type ShardBackup, type StoreBackup } from '@sluice/event-store/backup'
 import { openClickHouse } from '@sluice/event-store/client'
 import { hashValue } from '@sluice/event-store/erased-rows'
 import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
@@ -20,7 +20,7 @@ let backup: StoreBackup
 /** A database of the same servers, which is empty, as `backup` is restored to it. */
 let target: string
 let restored: StoreBackup
-let pieces: readonly BackupPiece[]
+let shardBackups: readonly ShardBackup[]
 let storeId: string
 
 beforeAll(async () => {
@@ -32,7 +32,7 @@ beforeAll(async () => {
   await store.insert(['ann', 'bob', 'cid', 'dan', 'eve', 'fay', 'gus', 'hal'].map((user) => lineOf(user)))
   backup = openStoreBackup(store.url)
   storeId = await backup.storeId()
-  pieces = await backup.backUp({ kind: 'disk', disk: 'backups', name: 'bak_1' })
+  shardBackups = await backup.backUp({ kind: 'disk', disk: 'backups', name: 'bak_1' })
 })
 
 afterAll(async () => {
@@ -94,17 +94,17 @@ async function databases(): Promise<string[]> {
   return found.flat()
 }
 
-const places = () => pieces.map(({ place }) => place)
+const locations = () => shardBackups.map(({ place }) => place)
 
 test('a backup has a piece of each shard, which a restore brings back to its place', async () => {
-  expect(pieces).toMatchObject([
+  expect(shardBackups).toMatchObject([
     { place: { name: 'bak_1/shard-1' }, bytes: expect.any(Number) },
     { place: { name: 'bak_1/shard-2' }, bytes: expect.any(Number) },
   ])
   const before = await usersOnEach(database)
   expect(before.every((users) => users !== '')).toBe(true)
   expect(await restored.isEmpty()).toBe(true)
-  await restored.stage(places(), { database, storeId })
+  await restored.stage(locations(), { database, storeId })
   expect(await restored.isEmpty()).toBe(true)
   await restored.publishStaged()
   expect(await usersOnEach(target)).toStrictEqual(before)
@@ -132,7 +132,7 @@ test('erasures are repeated on every shard', async () => {
       requestedAt: Date.now(),
     })),
   )
-  await restored.stage(places(), { database, storeId })
+  await restored.stage(locations(), { database, storeId })
   await restored.eraseStaged(erasures)
   await restored.publishStaged()
   const left = (await usersOnEach(target)).join('')
@@ -141,7 +141,7 @@ test('erasures are repeated on every shard', async () => {
 })
 
 test('an incremental backup of the shards needs that of before', async () => {
-  const next = await backup.backUp({ kind: 'disk', disk: 'backups', name: 'bak_2' }, places())
+  const next = await backup.backUp({ kind: 'disk', disk: 'backups', name: 'bak_2' }, locations())
   await restored.stage(
     next.map(({ place }) => place),
     { database, storeId },
@@ -154,7 +154,7 @@ test('a missing piece is found before anything is changed, on every server', asy
   const piece = join(folder, '2', 'bak_1', 'shard-2')
   await rename(piece, `${piece}-away`)
   try {
-    await expect(restored.stage(places(), { database, storeId })).rejects.toThrow(/shard-2.* not (found|exist)/s)
+    await expect(restored.stage(locations(), { database, storeId })).rejects.toThrow(/shard-2.* not (found|exist)/s)
   } finally {
     await rename(`${piece}-away`, piece)
   }
@@ -166,7 +166,7 @@ test('the piece of another shard is refused', async () => {
   await rename(own, `${own}-away`)
   try {
     await cp(other, own, { recursive: true })
-    await expect(restored.stage(places(), { database, storeId })).rejects.toThrow('another shard at that place')
+    await expect(restored.stage(locations(), { database, storeId })).rejects.toThrow('another shard at that place')
   } finally {
     await rm(own, { recursive: true, force: true })
     await rename(`${own}-away`, own)
@@ -175,11 +175,11 @@ test('the piece of another shard is refused', async () => {
 })
 
 test('another number of shards is refused with the sentence on what to do', async () => {
-  await expect(restored.stage(places().slice(0, 1), { database, storeId })).rejects.toThrow(
+  await expect(restored.stage(locations().slice(0, 1), { database, storeId })).rejects.toThrow(
     'The backup is of 1 server of ClickHouse, and SLUICE_CLICKHOUSE_URL leads to 2. It is restored to as many as it is of: name a single server there.',
   )
   const single = openStoreBackup(cluster.servers[0]?.url(target) ?? '')
-  await expect(single.stage(places(), { database, storeId })).rejects.toThrow(
+  await expect(single.stage(locations(), { database, storeId })).rejects.toThrow(
     'The backup is of 2 shards of ClickHouse, and SLUICE_CLICKHOUSE_URL leads to 1. It is restored to as many as it is of: name a cluster of 2 shards by "?cluster=" there.',
   )
   await single.close()

@@ -146,12 +146,12 @@ interface ServerInsertOptions extends Omit<InsertOptions, 'partition'> {
   store: string
 }
 
-/** `place` is given for a server of a cluster. */
-function openServerInserter(address: ClickHouseAddress, place?: StoreTarget['place']) {
+/** `position` is given for a server of a cluster. */
+function openServerInserter(address: ClickHouseAddress, position?: StoreTarget['position']) {
   const client = externalTableClient(address)
   const clickHouse = openClickHouseAt(address)
   /** One request for all first inserts: two requests could be answered by two servers. */
-  const storeId = untilSuccessful(() => readStoreId(clickHouse, place))
+  const storeId = untilSuccessful(() => readStoreId(clickHouse, position))
   /**
    * `performance.now()` until which inserts compare their rows with the tombstones at once, as one applied a moment
    * ago.
@@ -160,7 +160,7 @@ function openServerInserter(address: ClickHouseAddress, place?: StoreTarget['pla
 
   async function requireStore(id: string): Promise<StoreTarget> {
     if ((await storeId()) !== id) throw wrongStore(address)
-    return { id, place }
+    return { id, position }
   }
 
   async function post(query: ExternalTableQuery): Promise<ExternalTableResult> {
@@ -168,7 +168,7 @@ function openServerInserter(address: ClickHouseAddress, place?: StoreTarget['pla
       return await client.post(query)
     } catch (error) {
       if (!(error instanceof ClickHouseError) || error.serverCode !== clickHouseCode.throwIf) throw error
-      throw new ClickHouseError(error.serverCode, otherServerText(place), { cause: error, needsOperator: true })
+      throw new ClickHouseError(error.serverCode, otherServerText(position), { cause: error, needsOperator: true })
     }
   }
 

@@ -138,7 +138,7 @@ export function insertNewEventsStatement(
   store: StoreTarget,
   { comparesTombstones = false } = {},
 ): ExternalTableStatement {
-  const { unerased, erasing } = store.place === undefined ? onServer : onShard
+  const { unerased, erasing } = store.position === undefined ? onServer : onShard
   const { dated, mixed } = comparesTombstones ? erasing : unerased
   return {
     sql: hasUndated ? mixed : dated,

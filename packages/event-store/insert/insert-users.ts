@@ -42,7 +42,7 @@ export function insertUsersStatement(store: StoreTarget): Pick<ExternalTableQuer
 INSERT INTO users (${columns}, imported_at, version)
 WITH ${tombstonesSql('imported_at')} AS tombstones
 SELECT ${columns}, fromUnixTimestamp64Milli(b.imported_at, 'UTC') AS imported_at, version FROM b
-WHERE ${store.place === undefined ? ownServerCondition : ownShardCondition} AND ${isKept}`,
+WHERE ${store.position === undefined ? ownServerCondition : ownShardCondition} AND ${isKept}`,
     structure: [...texts.map((name) => `${name} String`), 'imported_at Int64', 'version UInt64'].join(', '),
     parameters: {
       ...storeParameters(store),

@@ -3,7 +3,7 @@ import { type ClickHouse, type ClickHouseAddress, withClickHouse } from '../clie
 import { onEach, retiredDatabase } from '../cluster.ts'
 import { ClickHouseError } from '../errors.ts'
 import { checkClickHouseSchema } from '../migrate.ts'
-import { checkStorePlaces, type NotedPlace, readStorePlace, type StorePlaces } from '../store-identity.ts'
+import { checkRecordedShards, readRecordedShard, type RecordedShard, type RecordedShards } from '../store-identity.ts'
 import type { ReshardServer, ReshardServers } from './servers.ts'
 
 /** What a server will receive, by estimate: half of what the server holds that it receives from. */
@@ -20,8 +20,8 @@ export interface CheckedStore {
   id: string
   /** The store's database on each old server: the one of SLUICE_CLICKHOUSE_URL, or its name after `retire`. */
   sources: readonly string[]
-  /** The places that the servers of the cluster have noted in the new database. */
-  places: StorePlaces
+  /** The shards that the servers of the cluster have recorded in the new database. */
+  recorded: RecordedShards
   planned: readonly PlannedShard[]
 }
 
@@ -38,11 +38,11 @@ export async function checkReshard(servers: ReshardServers, spaceFactor: number)
   const id = await requireStore(servers, sources)
   await requireSchema(servers, sources)
   await requireNoOtherStore(servers)
-  const places = await requireOwnTarget(servers, id)
+  const recorded = await requireOwnTarget(servers, id)
   const planned = await planShards(servers, sources)
   // Once services can use no database, an estimate keeps nobody from the end.
   if (sources.every((source) => source === servers.database)) requireSpace(planned, spaceFactor)
-  return { id, sources, places, planned }
+  return { id, sources, recorded, planned }
 }
 
 /** What `cancel` has to undo. */
@@ -65,9 +65,9 @@ export async function findStarted(servers: ReshardServers): Promise<StartedResha
   const all = [...servers.old, ...servers.joining]
   const found = await onEach(all, async (server) => {
     try {
-      const place = await readStorePlace(server.address)
-      await requireOwnPlace(server, place, id)
-      return place === undefined ? 'none' : 'copy'
+      const recorded = await readRecordedShard(server.address)
+      await requireOwnShard(server, recorded, id)
+      return recorded === undefined ? 'none' : 'copy'
     } catch (error) {
       if (isRetryable(error)) return 'away'
       throw error
@@ -148,7 +148,7 @@ async function findSource(
 /** Returns the store's UUID. */
 async function requireStore({ old }: ReshardServers, sources: readonly string[]): Promise<string> {
   const addresses = old.map(({ address }, shard) => ({ ...address, database: sources[shard] ?? '' }))
-  const ids = (await checkStorePlaces(addresses)).map((place) => place?.id)
+  const ids = (await checkRecordedShards(addresses)).map((recorded) => recorded?.id)
   const [id] = ids
   if (id === undefined || ids.includes(undefined)) {
     throw internalError('A ClickHouse server of the store holds no shard of it. Run "npm run migrate".')
@@ -176,17 +176,17 @@ async function requireNoOtherStore({ database, joining, target }: ReshardServers
 }
 
 /** The new database has no tables, or a reshard of this store has made it and has not ended. */
-async function requireOwnTarget({ old, joining }: ReshardServers, id: string): Promise<StorePlaces> {
+async function requireOwnTarget({ old, joining }: ReshardServers, id: string): Promise<RecordedShards> {
   const all = [...old, ...joining]
-  const places = await checkStorePlaces(all.map(({ address }) => address)).catch((error: unknown) => {
+  const recorded = await checkRecordedShards(all.map(({ address }) => address)).catch((error: unknown) => {
     throw error instanceof ClickHouseError ? error : notOwn(all[0])
   })
-  for (const [shard, server] of all.entries()) await requireOwnPlace(server, places[shard], id)
-  return places
+  for (const [shard, server] of all.entries()) await requireOwnShard(server, recorded[shard], id)
+  return recorded
 }
 
-async function requireOwnPlace(server: ReshardServer, place: NotedPlace | undefined, id: string): Promise<void> {
-  const isOwn = place === undefined ? await isFree(server) : place.id === id && place.is_closed === 1
+async function requireOwnShard(server: ReshardServer, recorded: RecordedShard | undefined, id: string): Promise<void> {
+  const isOwn = recorded === undefined ? await isFree(server) : recorded.id === id && recorded.is_closed === 1
   if (!isOwn) throw notOwn(server)
 }
 
@@ -214,10 +214,10 @@ async function planShards(
 ): Promise<PlannedShard[]> {
   const planned: PlannedShard[] = []
   for (const servers of [old, joining]) {
-    for (const [place, server] of servers.entries()) {
-      const source = old[place]
+    for (const [shard, server] of servers.entries()) {
+      const source = old[shard]
       if (source === undefined) continue
-      const { events, bytes } = await sizeOf(source, sources[place] ?? '')
+      const { events, bytes } = await sizeOf(source, sources[shard] ?? '')
       const copied = await sizeOf(server, target.database)
       planned.push({
         server: originOf(server),

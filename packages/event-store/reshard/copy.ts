@@ -14,7 +14,7 @@ export interface Source {
   target: ReshardTarget
 }
 
-/** A server that receives a half, with its place in the cluster from 0. */
+/** A server that receives a half, with the number of its shard in the cluster, from 0. */
 export interface Receiver {
   server: ReshardServer
   shard: number

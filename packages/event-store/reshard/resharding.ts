@@ -3,7 +3,7 @@ import { onEach, retiredDatabase } from '../cluster.ts'
 import { createClosedStore } from '../migrate.ts'
 import { defaultTimes, waitForMutationsOf } from '../mutations.ts'
 import { waitForStatements } from '../running-statements.ts'
-import { checkStorePlaces } from '../store-identity.ts'
+import { checkRecordedShards } from '../store-identity.ts'
 import {
   type CheckedStore,
   checkReshard,
@@ -24,7 +24,7 @@ export interface Resharding {
   shards: number
   /** SLUICE_CLICKHOUSE_URL after the doubling. */
   url: string
-  /** Whether the new database has the places of the store whose old database was renamed. */
+  /** Whether the new database has the shards of the store whose old database was renamed. */
   isDone(): Promise<boolean>
   /** Checks the servers and their databases; changes nothing. The other steps need it. */
   check(): Promise<readonly PlannedShard[]>
@@ -75,25 +75,25 @@ export async function openResharding(
     shards,
     url: servers.url,
     isDone: async () => {
-      const before = await checkStorePlaces(old.map(({ address }) => ({ ...address, database: retired })))
-      const after = await checkStorePlaces(all.map(({ address }) => address))
-      const [id] = before.map((place) => place?.id)
-      return id !== undefined && [...before, ...after].every((place) => place?.id === id)
+      const before = await checkRecordedShards(old.map(({ address }) => ({ ...address, database: retired })))
+      const after = await checkRecordedShards(all.map(({ address }) => address))
+      const [id] = before.map((recorded) => recorded?.id)
+      return id !== undefined && [...before, ...after].every((recorded) => recorded?.id === id)
     },
     check: async () => {
       checked = await checkReshard(servers, spaceFactor)
       return checked.planned
     },
     prepare: async () => {
-      const { places, id } = store()
+      const { recorded, id } = store()
       await createClosedStore(
         all.map(({ address }) => address),
-        places,
+        recorded,
         id,
       )
     },
     requirePrepared: () => {
-      if (!store().places.includes(undefined)) return
+      if (!store().recorded.includes(undefined)) return
       throw internalError(
         `The database ${target.database} holds no copy of the events. Run the command without --finish first, or name the database ` +
           'that it has filled.',

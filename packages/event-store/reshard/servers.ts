@@ -30,7 +30,7 @@ export interface ReshardServers {
   before: readonly ClickHouseAddress[]
   /** The same as the cluster names them, in the order of their shards. */
   old: readonly ReshardServer[]
-  /** Those that join them. Each gets half of the events of the server in its place in `old`. */
+  /** Those that join them. Each gets half of the events of the server at the same index of `old`. */
   joining: readonly ReshardServer[]
   close(): Promise<void>
 }

@@ -45,13 +45,13 @@ export interface ValueRow {
   estimated?: number
 }
 
-/** Where a group or a type stands: it is skipped by the offset, listed by name, or one of those beyond the limit. */
-export type Place = 'skipped' | 'named' | 'other'
+/** The range that the rank of a group or a type is in: skipped by the offset, listed by name, or beyond the limit. */
+export type RankRange = 'skipped' | 'named' | 'other'
 
 /** A row of `groupsStatement`. */
 export interface GroupRow extends ValueRow {
-  /** The groups that have no name share one row for each place and have an empty `key`. */
-  place: Place
+  /** The groups that have no name share one row for each range and have an empty `key`. */
+  place: RankRange
   key: string
 }
 
@@ -66,8 +66,8 @@ export interface SampledGroupRow {
 export interface TypeRow extends ValueRow {
   /** Start of the bucket (Unix ms), value of the group, or `''` without grouping. */
   part: number | string
-  /** The types that have no name share one row for each place and have an empty `type`. */
-  place: Place
+  /** The types that have no name share one row for each range and have an empty `type`. */
+  place: RankRange
   type: string
 }
 
@@ -176,15 +176,15 @@ export function groupsStatement(plan: StatsPlan): Statement {
   const metric = metricSql(plan, rows)
   const order = `${metric.fromState} DESC, group`
   const { leading } = plan
-  // Place of a leading group in the list, from 1; 0 for all others.
+  // Rank of a leading group in the list, from 1; 0 for all others.
   const number = `transform(toString(${rows.group}), {leading:Array(String)}, arrayEnumerate({leading:Array(String)}), 0)`
-  const [grouped, group, place] =
+  const [grouped, group, rankRange] =
     leading === undefined
-      ? [rows.group, 'toString(grouped)', placeOf(`row_number() OVER (ORDER BY ${order})`)]
+      ? [rows.group, 'toString(grouped)', rankRangeOf(`row_number() OVER (ORDER BY ${order})`)]
       : [
           number,
           '{leading:Array(String)}[grouped]',
-          `if(grouped = 0, 'other', ${placeOf(`row_number() OVER (ORDER BY grouped = 0, ${order})`)})`,
+          `if(grouped = 0, 'other', ${rankRangeOf(`row_number() OVER (ORDER BY grouped = 0, ${order})`)})`,
         ]
   const estimated = metric.estimatedFromStates === undefined ? '' : `, ${metric.estimatedFromStates} AS estimated`
   return {
@@ -192,7 +192,7 @@ export function groupsStatement(plan: StatsPlan): Statement {
 SELECT place, if(place = 'named', group, '') AS key, ${metric.fromStates} AS value${estimated}
 FROM
 (
-    SELECT ${group} AS group, part, ${place} AS place
+    SELECT ${group} AS group, part, ${rankRange} AS place
     FROM
     (
         SELECT ${grouped} AS grouped, ${metric.state} AS part
@@ -201,7 +201,7 @@ FROM
     )
 )
 GROUP BY place, key WITH TOTALS
-ORDER BY ${inPlace}, value DESC, key`,
+ORDER BY ${namedFirst}, value DESC, key`,
     params: { ...rows.params, ...(leading && { leading: [...leading] }), limit: plan.limit, offset: plan.offset },
   }
 }
@@ -227,13 +227,13 @@ LIMIT {groups_max:UInt32}`,
   }
 }
 
-/** SQL of the place of a group or a type by the SQL of its rank, from 1. */
-function placeOf(rank: string): string {
+/** SQL of the `RankRange` of a group or a type by the SQL of its rank, from 1. */
+function rankRangeOf(rank: string): string {
   return `multiIf(${rank} <= {offset:UInt32}, 'skipped', ${rank} <= {offset:UInt32} + {limit:UInt32}, 'named', 'other')`
 }
 
-/** SQL of the order in which the rows of a statement come by their places: by name first. */
-const inPlace = `place != 'named'`
+/** SQL of the order of rows by their `RankRange`: those with names first. */
+const namedFirst = `place != 'named'`
 
 /**
  * Selects the number of events by type in every group of the plan: the `limit` most frequent types after the first
@@ -252,7 +252,7 @@ export function typesStatement(plan: StatsPlan): Statement {
 SELECT part, place, if(place = 'named', event, '') AS type, sum(events) AS value
 FROM
 (
-    SELECT part, event, events, ${placeOf('dense_rank() OVER (ORDER BY of_type DESC, event)')} AS place
+    SELECT part, event, events, ${rankRangeOf('dense_rank() OVER (ORDER BY of_type DESC, event)')} AS place
     FROM
     (
         SELECT part, event, events, sum(events) OVER (PARTITION BY event) AS of_type
@@ -265,7 +265,7 @@ FROM
     )
 )
 GROUP BY part, place, type WITH TOTALS
-ORDER BY ${isTimeUnit(groupBy) ? 'part, ' : ''}${inPlace}, value DESC, type, part`,
+ORDER BY ${isTimeUnit(groupBy) ? 'part, ' : ''}${namedFirst}, value DESC, type, part`,
     params: { ...rows.params, ...groupSql.params, limit, offset },
   }
 }

@@ -17,13 +17,13 @@ import {
   fingerprintOf,
   type Manifest,
   manifestFormat,
-  piecePlaces,
   readManifest,
   requireKeyOf,
   type SecretsKeys,
+  shardLocations,
   writeManifest,
 } from './manifest.ts'
-import { placeOf } from './target.ts'
+import { backupLocationOf } from './target.ts'
 
 export interface BackupEngines {
   postgres: Postgres
@@ -78,9 +78,9 @@ export async function backUp(engines: BackupEngines, options: BackupOptions): Pr
   // Printed before the backup begins, because it is also the name of ClickHouse's part on its disk if the backup fails.
   say(`Backup ${backupId}`)
   say('ClickHouse…')
-  const place = placeOf(target.url, { disk: options.disk, backupId })
-  const pieces = await clickHouse.backUp(place, base && piecePlaces(base.manifest))
-  const isSharded = pieces.length > 1
+  const location = backupLocationOf(target.url, { disk: options.disk, backupId })
+  const shardBackups = await clickHouse.backUp(location, base && shardLocations(base.manifest))
+  const isSharded = shardBackups.length > 1
   say('Postgres…')
   const dump = await writeDump(engines, target.store)
   say('Files…')
@@ -99,9 +99,9 @@ export async function backUp(engines: BackupEngines, options: BackupOptions): Pr
     clickHouse: {
       storeId,
       database: clickHouse.database,
-      place,
-      bytes: pieces.reduce((sum, piece) => sum + piece.bytes, 0),
-      ...(isSharded && { pieces }),
+      place: location,
+      bytes: shardBackups.reduce((sum, shard) => sum + shard.bytes, 0),
+      ...(isSharded && { pieces: shardBackups }),
       base: base ? { backupId: base.manifest.backupId, target: base.url } : null,
     },
     postgres: dump,
@@ -131,10 +131,10 @@ export async function renewPostgres(
   const schema = await appliedPostgresMigrations(engines.postgres)
   // A reshard keeps the store's id, and a dump with another number of shards would make the backup useless.
   const shards = (await shardStore(engines.postgres).read()) ?? 1
-  const pieces = piecePlaces(manifest).length
-  if (shards !== pieces) {
+  const backedUp = shardLocations(manifest).length
+  if (shards !== backedUp) {
     throw new Error(
-      `The backup in ${target.url} is from before a reshard: the number of ClickHouse's shards was ${pieces}, and is ${shards}. ` +
+      `The backup in ${target.url} is from before a reshard: the number of ClickHouse's shards was ${backedUp}, and is ${shards}. ` +
         'Make a whole backup, at an address of its own.',
     )
   }

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { text } from 'node:stream/consumers'
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import { openIfThere, type Piece } from '@sluice/blobs/pieces'
-import type { BackupPiece, BackupPlace } from '@sluice/event-store/backup'
+import type { BackupLocation, ShardBackup } from '@sluice/event-store/backup'
 import type { AppliedMigrations } from '@sluice/runtime/schema-versions'
 import { openSecretBox } from '@sluice/runtime/secret-box'
 
@@ -32,11 +32,11 @@ export interface Manifest {
   clickHouse: {
     storeId: string
     database: string
-    /** With several shards what contains the places of their pieces. */
-    place: BackupPlace
+    /** With several shards what contains their locations. */
+    place: BackupLocation
     bytes: number
-    /** With several shards the piece of each, in their order. */
-    pieces?: readonly BackupPiece[]
+    /** With several shards the backup of each, in their order. */
+    pieces?: readonly ShardBackup[]
     /** The backup that this one, an incremental one, needs. */
     base: { backupId: string; target: string } | null
   }
@@ -46,9 +46,9 @@ export interface Manifest {
   blobs: Piece
 }
 
-/** The places of ClickHouse's pieces, in the order of the shards. */
-export function piecePlaces({ clickHouse: { place, pieces } }: Manifest): readonly BackupPlace[] {
-  return pieces === undefined ? [place] : pieces.map((piece) => piece.place)
+/** Where ClickHouse has written its shards, in their order. */
+export function shardLocations({ clickHouse: { place, pieces } }: Manifest): readonly BackupLocation[] {
+  return pieces === undefined ? [place] : pieces.map((shard) => shard.place)
 }
 
 /** Says whether two keys are the same without telling them. */

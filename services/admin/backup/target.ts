@@ -3,7 +3,7 @@ import type { BlobStore } from '@sluice/blobs/blob-store'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import type { S3Credentials } from '@sluice/blobs/s3/client'
 import { httpUrlOf, parseS3Url } from '@sluice/blobs/s3/url'
-import type { BackupPlace } from '@sluice/event-store/backup'
+import type { BackupLocation } from '@sluice/event-store/backup'
 import { folderOf } from '@sluice/runtime/file-url'
 
 export interface TargetOptions {
@@ -30,7 +30,7 @@ export async function openTarget(
     )
   }
   try {
-    requireApart(placeText(url), placeText(blobsUrl))
+    requireApart(locationText(url), locationText(blobsUrl))
     if (mustExist && url.startsWith('file:') && !existsSync(folderOf(url))) {
       throw new Error(`there is no folder ${folderOf(url)}: correct the address.`)
     }
@@ -41,20 +41,20 @@ export async function openTarget(
   }
 }
 
-function requireApart(place: string, ofBlobs: string): void {
-  if (place.startsWith(ofBlobs) || ofBlobs.startsWith(place)) {
+function requireApart(ofBackup: string, ofBlobs: string): void {
+  if (ofBackup.startsWith(ofBlobs) || ofBlobs.startsWith(ofBackup)) {
     throw new Error('SLUICE_BLOBS_URL and the backup lie within each other: name another folder or prefix.')
   }
 }
 
-function placeText(url: string): string {
+function locationText(url: string): string {
   if (url.startsWith('file:')) return `${folderOf(url)}/`
   const { endpoint, bucket, prefix } = parseS3Url(url)
   return `${endpoint ?? ''} ${bucket}/${prefix}`
 }
 
 /** Where ClickHouse writes its part: beside the others on S3, else on a disk of its own configuration. */
-export function placeOf(url: string, options: { disk: string; backupId: string }): BackupPlace {
+export function backupLocationOf(url: string, options: { disk: string; backupId: string }): BackupLocation {
   return url.startsWith('s3:')
     ? { kind: 's3', url: httpUrlOf(parseS3Url(url), 'clickhouse') }
     : { kind: 'disk', disk: options.disk, name: options.backupId }

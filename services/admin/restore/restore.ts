@@ -19,10 +19,10 @@ import type { BackupEngines, OpenTarget } from '../backup/backup.ts'
 import {
   type LanePositions,
   type Manifest,
-  piecePlaces,
   readManifest,
   requireKeyOf,
   type SecretsKeys,
+  shardLocations,
 } from '../backup/manifest.ts'
 import { migrate, newLogPartitions } from '../migrate/migrate.ts'
 
@@ -63,17 +63,17 @@ export async function restore(engines: RestoreEngines, options: RestoreOptions):
   const { source, clickHouseOnly, say } = options
   const manifest = await readManifest(source.store, source.url)
   const { storeId, database } = manifest.clickHouse
-  const places = piecePlaces(manifest)
+  const locations = shardLocations(manifest)
   rejectNewerPostgresSchema(manifest.schemas.postgres)
   await rejectNewerClickHouseSchema(manifest.schemas.clickHouse)
   requireKeyOf(manifest, options)
-  await clickHouse.requirePieces(places.length)
+  await clickHouse.requireShardCount(locations.length)
   await requireEmpty(engines, clickHouseOnly)
   // After a reshard, Postgres has the new number of shards: a store from before it would be refused once it is
   // restored.
-  if (clickHouseOnly) await shardStore(postgres).requireSame(places.length)
+  if (clickHouseOnly) await shardStore(postgres).requireSame(locations.length)
   // New topics have as many partitions as those of the backup had, at least.
-  const partitions = Math.max(newLogPartitions(places.length), manifest.lanes.live.next.length)
+  const partitions = Math.max(newLogPartitions(locations.length), manifest.lanes.live.next.length)
   if (options.acceptLoss) await ensureTopics(engines.logUrl, { partitions })
   const lanes = await planLanes(engines.logUrl, manifest)
   const losses = lanes.flatMap((lane) => lane.losses)
@@ -96,7 +96,7 @@ export async function restore(engines: RestoreEngines, options: RestoreOptions):
     ? 'Run the command again.'
     : 'Empty Postgres and the store of files, and run the command again.'
   say('ClickHouse…')
-  await clickHouse.stage(places, { database, storeId })
+  await clickHouse.stage(locations, { database, storeId })
   const written: string[] = []
   let reconciled: Reconciled & LostExportFiles
   try {

@@ -175,7 +175,7 @@ describe('nothing of it comes back', () => {
     const client = externalTableClient(rig.clickHouse.address)
     const { sql, ...statement } = insertNewEventsStatement(
       false,
-      { id: await rig.inserter.storeId(), place: undefined },
+      { id: await rig.inserter.storeId(), position: undefined },
       { comparesTombstones: true },
     )
     const queryId = randomUUID()
