@@ -9,7 +9,7 @@ import { createMetrics } from '@sluice/runtime/metrics'
 import { retry } from '@sluice/runtime/retry'
 import { exactClock } from '../tests/support/clock.ts'
 import { startKafka } from '../tests/support/engines/kafka.ts'
-import { rounded } from './report.ts'
+import { median, rounded } from './report.ts'
 import { benchRow, thousandSites } from './writer-rows.ts'
 
 type EncodedEvent = Parameters<Publisher['publish']>[0][number]
@@ -102,9 +102,4 @@ async function publishFor(publisher: Publisher, batches: readonly EncodedEvent[]
   const started = performance.now()
   const published = await run(secondsEach)
   return (published * 1000) / (performance.now() - started)
-}
-
-function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b)
-  return sorted[Math.floor(sorted.length / 2)] ?? 0
 }

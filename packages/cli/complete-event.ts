@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { isAbsent } from '@sluice/contracts/absent-field'
 
 /** The fields that an event lacks: with an id and a timestamp of its own, a repeated request stores nothing twice. */
 export function missingFields(
@@ -10,11 +11,6 @@ export function missingFields(
     ...(isAbsent(event.timestamp) && { timestamp: Date.now() }),
     ...(isAbsent(event.site_id) && siteId !== undefined && { site_id: siteId }),
   }
-}
-
-/** Whether Sluice takes the value of a field for none. */
-export function isAbsent(value: unknown): boolean {
-  return value === undefined || value === null || value === ''
 }
 
 /**

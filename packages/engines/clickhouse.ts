@@ -7,7 +7,7 @@ import { forkChild } from './child-process.ts'
 import { type ClickHouseUser, renderConfig, renderUsers } from './clickhouse-config.ts'
 import { loadOrCreateCredentials } from './credentials.ts'
 import { startInLockedFolder } from './data-folder.ts'
-import { endOrphan, findFreePort, isFreePort } from './processes.ts'
+import { endOrphan, findFreePort, isFreePort, readPid } from './processes.ts'
 import { type EngineProcess, type RestartedEngine, restartOnExit } from './restart-on-exit.ts'
 
 /** A ClickHouse server of this process. */
@@ -162,14 +162,6 @@ async function run(url: string, sql: string, timeoutMs: number): Promise<string>
   const text = await response.text()
   if (!response.ok) throw new Error(text)
   return text
-}
-
-function readPid(file: string): number {
-  try {
-    return Number.parseInt(readFileSync(file, 'utf8'), 10)
-  } catch {
-    return Number.NaN
-  }
 }
 
 function assertPlatform(): void {

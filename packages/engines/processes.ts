@@ -34,6 +34,15 @@ export async function isFreePort(port: number): Promise<boolean> {
   return free
 }
 
+/** The process id that a file holds; NaN when the file can't be read or holds none. */
+export function readPid(file: string): number {
+  try {
+    return Number.parseInt(readFileSync(file, 'utf8'), 10)
+  } catch {
+    return Number.NaN
+  }
+}
+
 /** True while there is a process `pid` (of any user). A zombie does not count. */
 export function isAlive(pid: number): boolean {
   try {

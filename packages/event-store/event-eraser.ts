@@ -1,4 +1,5 @@
 import { unavailable } from '@sluice/runtime/errors'
+import { sum } from '@sluice/runtime/sum'
 import {
   type ClickHouse,
   type ClickHouseAddress,
@@ -109,10 +110,6 @@ function openClusterEraser(address: ClickHouseAddress): EventEraser {
       for (const server of opened.splice(0)) await server.close()
     },
   }
-}
-
-function sum(numbers: readonly number[]): number {
-  return numbers.reduce((total, number) => total + number, 0)
 }
 
 const scanSecondsMax = 3_600

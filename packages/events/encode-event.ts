@@ -1,9 +1,11 @@
+import { isAbsent } from '@sluice/contracts/absent-field'
 import { textLengthsMax } from '@sluice/contracts/event-columns'
 import { deviceTypes, eventLimits } from '@sluice/contracts/event-limits'
 import type { Environment } from '@sluice/contracts/scopes'
 import { invalidFormat } from '@sluice/runtime/errors'
+import type { JsonObject } from '@sluice/runtime/json-object'
 import { hasMoreCodePoints } from '@sluice/runtime/schemas'
-import { EncodedProperties, eventLevel, type JsonObject, propertiesLevel } from './encode-properties.ts'
+import { EncodedProperties, eventLevel, propertiesLevel } from './encode-properties.ts'
 import { eventTooLarge } from './event-errors.ts'
 import { newEventId } from './event-id.ts'
 import { validateKnownFields } from './event-schema.ts'
@@ -154,11 +156,6 @@ function encodeFields(
     timestamp: timestamp ?? receivedAt,
     bytesAtMost: bytesPerUnitMax * (line.length + properties.omittedLength + fields * fieldLengthMax),
   }
-}
-
-/** Whether a value is as good as no field (docs/http-interface.md#event-fields). */
-export function isAbsent(field: unknown): field is null | undefined | '' {
-  return field === null || field === '' || field === undefined
 }
 
 function textEncoder(name: string, lengthMax: number): FieldEncoder {

@@ -1,13 +1,11 @@
 import type { PropertyType } from '@sluice/contracts/event-columns'
 import { propertyLimits } from '@sluice/contracts/event-limits'
 import { invalidField } from '@sluice/runtime/errors'
+import type { JsonObject } from '@sluice/runtime/json-object'
 import { hasMoreCodePoints } from '@sluice/runtime/schemas'
 import { jsonText } from './json-text.ts'
 
 const { keysMax, keyLengthMax, stringLengthMax, depthMax } = propertyLimits
-
-/** A parsed JSON object. */
-export type JsonObject = Readonly<Record<string, unknown>>
 
 /** The object that a property stands in. */
 interface Place {

@@ -1,12 +1,7 @@
+import type { Readiness } from '@sluice/runtime/health'
 import { Gauge, type Metrics } from '@sluice/runtime/metrics'
 import { thisBuild } from '@sluice/runtime/schema-versions'
 import manifest from './package.json' with { type: 'json' }
-
-/** The state that `/readyz` reports, for the gauges. */
-export interface ReadinessReport {
-  missing: Readonly<Record<string, string>>
-  degraded: Readonly<Record<string, string>>
-}
 
 /**
  * Registers the metrics that every service has: its build, whether it is ready, and which engines answer. `read` is
@@ -14,7 +9,7 @@ export interface ReadinessReport {
  */
 export function addServiceMetrics(
   metrics: Metrics,
-  { engines, read }: { engines: readonly string[]; read: () => Promise<ReadinessReport> },
+  { engines, read }: { engines: readonly string[]; read: () => Promise<Readiness> },
 ): void {
   const registers = [metrics]
   new Gauge({

@@ -11,7 +11,7 @@ import { clientReader } from './client-address.ts'
 import { createDispatch } from './dispatch.ts'
 import type { Route } from './route.ts'
 import { type HttpServer, httpServer } from './server.ts'
-import { addServiceMetrics, type ReadinessReport } from './service-metrics.ts'
+import { addServiceMetrics } from './service-metrics.ts'
 import { type StopConfig, stopTimes } from './stop-times.ts'
 import { openTlsCertificate, type TlsConfig } from './tls.ts'
 import { createWorkQueue } from './work-queue.ts'
@@ -76,7 +76,7 @@ export function serve(
   )
   let isStopping = false
 
-  async function readReadiness(): Promise<ReadinessReport> {
+  async function readReadiness(): Promise<Readiness> {
     const result = await checkReadiness()
     const missing = { ...result.missing }
     const degraded = { ...result.degraded }

@@ -1,6 +1,7 @@
+import { isAbsent } from '@sluice/contracts/absent-field'
 import type { ImportError } from '@sluice/contracts/imports'
 import type { Environment } from '@sluice/contracts/scopes'
-import { encodeEvent, isAbsent, type ValidEvent } from '@sluice/events/encode-event'
+import { encodeEvent, type ValidEvent } from '@sluice/events/encode-event'
 import { AppError, invalidField, missingField, tooLarge } from '@sluice/runtime/errors'
 import { parseExactly } from '@sluice/runtime/parse-exactly'
 import { fileLimits } from './file-limits.ts'

@@ -1,4 +1,5 @@
 import { unavailable } from './errors.ts'
+import { sum } from './sum.ts'
 
 /**
  * Limits how many calls run at once, by key and altogether, and shares the slots fairly between the keys: a free slot
@@ -127,8 +128,4 @@ export function createFairQueue(limits: FairQueueLimits, onTimeout: () => void =
 
 function hasPrecedence(one: KeyQueue, other: KeyQueue): boolean {
   return one.running === other.running ? one.lastStartNumber < other.lastStartNumber : one.running < other.running
-}
-
-function sum(numbers: readonly number[]): number {
-  return numbers.reduce((total, n) => total + n, 0)
 }

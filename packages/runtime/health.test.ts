@@ -12,18 +12,17 @@ function failing(name: string, required: boolean, error: unknown): ReadyCheck {
 }
 
 test('a service is ready when all checks pass, and without checks', async () => {
-  expect(await readiness([well])).toStrictEqual({ ready: true, missing: {}, degraded: {} })
-  expect(await readiness([])).toStrictEqual({ ready: true, missing: {}, degraded: {} })
+  expect(await readiness([well])).toStrictEqual({ missing: {}, degraded: {} })
+  expect(await readiness([])).toStrictEqual({ missing: {}, degraded: {} })
 })
 
 test('a failed required check is named as missing, a failed optional one as degraded', async () => {
   const error = new Error('x')
   expect(await readiness([well, failing('postgres', true, error), failing('log', false, error)])).toStrictEqual({
-    ready: false,
     missing: { postgres: 'does not answer' },
     degraded: { log: 'does not answer' },
   })
-  expect(await readiness([well, failing('log', false, error)])).toMatchObject({ ready: true })
+  expect(await readiness([well, failing('log', false, error)])).toMatchObject({ missing: {} })
 })
 
 test('a dependency that is required until it has passed is degraded afterwards', async () => {
@@ -32,13 +31,13 @@ test('a dependency that is required until it has passed is degraded afterwards',
     name: 'log',
     check: () => (isAway ? Promise.reject(new NotReady('away')) : Promise.resolve()),
   })
-  const away = { ready: false, missing: { log: 'away' }, degraded: {} }
+  const away = { missing: { log: 'away' }, degraded: {} }
   expect(await readiness([check])).toStrictEqual(away)
   expect(await readiness([check])).toStrictEqual(away)
   isAway = false
-  expect(await readiness([check])).toStrictEqual({ ready: true, missing: {}, degraded: {} })
+  expect(await readiness([check])).toStrictEqual({ missing: {}, degraded: {} })
   isAway = true
-  expect(await readiness([check])).toStrictEqual({ ready: true, missing: {}, degraded: { log: 'away' } })
+  expect(await readiness([check])).toStrictEqual({ missing: {}, degraded: { log: 'away' } })
 })
 
 test('the reason of a failure is a code or plain words, never an address or a credential', async () => {
@@ -86,7 +85,6 @@ test('the reason is the name of the cause where an engine wraps its failure, and
     logged[name] = reason
   }
   expect(await readiness(checks, { onFailure })).toStrictEqual({
-    ready: false,
     missing: { postgres: 'ECONNREFUSED', log: 'UNKNOWN_TOPIC_OR_PARTITION', address: 'does not answer' },
     degraded: { redis: 'does not answer' },
   })
@@ -112,7 +110,6 @@ test('a check that does not settle in time fails without delaying the others, wh
   const answer = readiness([silent('a', true), silent('b', false), well], { timeoutMs: 100 })
   expect(asked).toStrictEqual(['a', 'b'])
   expect(await answer).toStrictEqual({
-    ready: false,
     missing: { a: 'no answer within 100 ms' },
     degraded: { b: 'no answer within 100 ms' },
   })

@@ -10,13 +10,12 @@ export interface ReadyCheck {
   check: () => Promise<void>
 }
 
-/** The state of a service for `/readyz`: its required dependencies that are missing, and the others. */
+/** The state of a service for `/readyz`: it is ready when nothing is missing. */
 export interface Readiness {
-  ready: boolean
   /** Required dependencies that are unavailable, with the reason. */
-  missing: Record<string, string>
+  missing: Readonly<Record<string, string>>
   /** Other dependencies that are unavailable, with the reason. */
-  degraded: Record<string, string>
+  degraded: Readonly<Record<string, string>>
 }
 
 /** The failure of a check whose message `/readyz` may show: it has no address and no credential. */
@@ -65,7 +64,7 @@ export async function readiness(
       }
     }),
   )
-  return { ready: Object.keys(missing).length === 0, missing, degraded }
+  return { missing, degraded }
 }
 
 /** Names of failures: `ECONNREFUSED`, `28P01` of Postgres, `AUTHENTICATION_FAILED` of ClickHouse. */

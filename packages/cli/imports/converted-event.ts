@@ -1,4 +1,4 @@
-import type { JsonObject } from '../json-object.ts'
+import type { JsonObject } from '@sluice/runtime/json-object'
 
 /** An event as a line of an import holds it; absent fields are undefined. */
 export interface ConvertedEvent {

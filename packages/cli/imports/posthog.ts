@@ -1,6 +1,6 @@
+import { isJsonObject } from '@sluice/runtime/json-object'
 import { parseExactly } from '@sluice/runtime/parse-exactly'
 import { Failure } from '../failure.ts'
-import { isJsonObject } from '../json-object.ts'
 import {
   type Conversion,
   type Converter,

@@ -3,8 +3,9 @@ import { createWriteStream } from 'node:fs'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
+import { isAbsent } from '@sluice/contracts/absent-field'
 import type { ImportError } from '@sluice/contracts/imports'
-import { isAbsent, withMembers } from '../complete-event.ts'
+import { withMembers } from '../complete-event.ts'
 import { Failure } from '../failure.ts'
 import {
   type Conversion,

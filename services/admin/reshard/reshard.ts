@@ -8,6 +8,7 @@ import { oneShardLeaseMs, shardStore } from '@sluice/postgres/shards'
 import { watermarkStore } from '@sluice/postgres/watermarks'
 import { internalError, internalMessage } from '@sluice/runtime/errors'
 import { migrate, silentLogger } from '../migrate/migrate.ts'
+import { timeText } from '../time-text.ts'
 
 export interface ReshardEngines {
   postgres: Postgres
@@ -206,8 +207,4 @@ async function copyAll(resharding: Resharding, say: (line: string) => void): Pro
 /** `1,234`. */
 function grouped(count: number): string {
   return count.toLocaleString('en-US')
-}
-
-function timeText(at: number): string {
-  return new Date(at).toISOString()
 }

@@ -4,6 +4,7 @@ import { loadCommandConfig } from '@sluice/runtime/load-command-config'
 import { readArguments } from '@sluice/runtime/read-arguments'
 import { secretsKeysOf, variables } from '../backup/config.ts'
 import { openEngines } from '../backup/open-engines.ts'
+import { timeText } from '../time-text.ts'
 import { reconciledLines } from './reconciled-lines.ts'
 import { finishRestore, restore, type Restored } from './restore.ts'
 
@@ -33,10 +34,6 @@ function report({ manifest, losses, ...found }: Restored, clickHouseOnly: boolea
     const at = timeText(manifest.postgres.at)
     say(`Postgres is as of ${at}: revoke again the keys, and request again the erasures, of after that.`)
   }
-}
-
-function timeText(at: number): string {
-  return new Date(at).toISOString()
 }
 
 try {

@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto'
 import { textLengthsMax } from '@sluice/contracts/event-columns'
 import { propertyLimits } from '@sluice/contracts/event-limits'
-import type { JsonObject } from '@sluice/events/encode-properties'
 import { knownFields } from '@sluice/events/event-schema'
 import { AppError, invalidField, invalidFormat, missingField } from '@sluice/runtime/errors'
+import { isJsonObject, type JsonObject } from '@sluice/runtime/json-object'
 import { hasMoreCodePoints } from '@sluice/runtime/schemas'
 import { parseTimestamp } from './parse-timestamp.ts'
 import { PropertyNames } from './property-names.ts'
@@ -73,7 +73,7 @@ const utmNames: readonly (readonly [member: string, property: string])[] = [
  * type, and for fields with wrong types that the validation of the event could not find after the mapping.
  */
 export function mapMessage(value: unknown, siteId: string, routeType?: MessageType): MappedMessage {
-  if (!isObject(value)) throw invalidFormat('a message must be a JSON object')
+  if (!isJsonObject(value)) throw invalidFormat('a message must be a JSON object')
   const type = typeOf(value, routeType)
   const payloadField = payloadFields[type]
   const names = new Map([
@@ -145,7 +145,7 @@ function timestampOf(message: JsonObject, rest: Map<string, unknown>, names: Map
 
 /** Whether an id of a message is an integer that JSON.parse has rounded: the message must be parsed with all digits. */
 export function hasRoundedId(message: unknown): boolean {
-  return isObject(message) && ['messageId', 'userId', 'anonymousId'].some((name) => isRounded(message[name]))
+  return isJsonObject(message) && ['messageId', 'userId', 'anonymousId'].some((name) => isRounded(message[name]))
 }
 
 function isRounded(value: unknown): boolean {
@@ -179,9 +179,9 @@ function takeSession(
     names.set('session_id', 'context.sessionId')
     return own
   }
-  const amplitude = isObject(integrations) ? integrations['Actions Amplitude'] : undefined
+  const amplitude = isJsonObject(integrations) ? integrations['Actions Amplitude'] : undefined
   names.set('session_id', 'integrations.Actions Amplitude.session_id')
-  return isObject(amplitude) ? sessionOf(amplitude.session_id) : undefined
+  return isJsonObject(amplitude) ? sessionOf(amplitude.session_id) : undefined
 }
 
 /** A session id. A negative number, e.g. Amplitude's -1, means that there is none. */
@@ -302,7 +302,7 @@ function takeText(from: Map<string, unknown>, name: string): string | undefined 
  */
 function takeMembers(from: Map<string, unknown>, name: string): Map<string, unknown> {
   const value = from.get(name)
-  if (!isObject(value)) return new Map()
+  if (!isJsonObject(value)) return new Map()
   from.delete(name)
   return new Map(Object.entries(value))
 }
@@ -315,12 +315,8 @@ function takeObject(from: Map<string, unknown>, name: string): JsonObject {
 
 function objectOf(value: unknown, name: string): JsonObject {
   if (value === undefined || value === null || value === '') return {}
-  if (!isObject(value)) throw invalidField(name, 'must be an object')
+  if (!isJsonObject(value)) throw invalidField(name, 'must be an object')
   return value
-}
-
-function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) && !JSON.isRawJSON(value)
 }
 
 /** The error with the message's name of the field; the same error when the name is the same. */

@@ -1,7 +1,7 @@
 import { eventLimits, propertyLimits } from '@sluice/contracts/event-limits'
-import type { JsonObject } from '@sluice/events/encode-properties'
 import { parseJson } from '@sluice/http/json-body'
 import { AppError, invalidField, invalidFormat, missingField, tooLarge } from '@sluice/runtime/errors'
+import type { JsonObject } from '@sluice/runtime/json-object'
 import { parseExactly } from '@sluice/runtime/parse-exactly'
 import { type BatchEvents, type BatchItem, requireOneList } from '../collect-batch/read-events.ts'
 import { parseItemExactly, splitList } from '../collect-batch/split-list.ts'

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { startInLockedFolder } from '@sluice/engines/data-folder'
-import { endOrphan } from '@sluice/engines/processes'
+import { endOrphan, readPid } from '@sluice/engines/processes'
 import { runWithWatchdog, type WatchedProgram } from '@sluice/engines/run-with-watchdog'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { findFreePort } from '../free-port.ts'
@@ -104,7 +104,7 @@ export function startKafka({
     })
     writeFileSync(propertiesFile(folder), properties)
     const clusterId = formatFolder(dataDir, files, nodeId, joins?.cluster.id ?? randomUuid())
-    await endOrphan(readPid(folder), propertiesFile(folder), 'SIGKILL')
+    await endOrphan(readPid(pidFile(folder)), propertiesFile(folder), 'SIGKILL')
 
     let broker = await startBroker({ folder, port, files, options, signal })
     const kill = async (): Promise<void> => {
@@ -243,12 +243,4 @@ function propertiesFile(folder: string): string {
 
 function pidFile(folder: string): string {
   return join(folder, 'kafka.pid')
-}
-
-function readPid(folder: string): number {
-  try {
-    return Number.parseInt(readFileSync(pidFile(folder), 'utf8'), 10)
-  } catch {
-    return Number.NaN
-  }
 }

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { startInLockedFolder } from '@sluice/engines/data-folder'
-import { endOrphan } from '@sluice/engines/processes'
+import { endOrphan, readPid } from '@sluice/engines/processes'
 import { runWithWatchdog, type WatchedProgram } from '@sluice/engines/run-with-watchdog'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { findFreePort } from '../free-port.ts'
@@ -67,7 +67,7 @@ export function startRedis({
   return startInLockedFolder(dir, 'Redis', async (folder, release) => {
     const port = askedPort ?? (await findFreePort())
     writeFileSync(configFile(folder), renderConfig(folder, port, settings))
-    await endOrphan(readPid(folder), configFile(folder), 'SIGKILL')
+    await endOrphan(readPid(pidFile(folder)), configFile(folder), 'SIGKILL')
 
     const args = [configFile(folder), ...(sentinel ? ['--sentinel'] : [])]
     let server = await startServer(folder, port, args)
@@ -156,12 +156,4 @@ function configFile(folder: string): string {
 
 function pidFile(folder: string): string {
   return join(folder, 'redis.pid')
-}
-
-function readPid(folder: string): number {
-  try {
-    return Number.parseInt(readFileSync(pidFile(folder), 'utf8'), 10)
-  } catch {
-    return Number.NaN
-  }
 }

@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startInLockedFolder } from '@sluice/engines/data-folder'
-import { endOrphan } from '@sluice/engines/processes'
+import { endOrphan, readPid } from '@sluice/engines/processes'
 import { runWithWatchdog, type WatchedProgram } from '@sluice/engines/run-with-watchdog'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { findFreePort } from '../free-port.ts'
@@ -61,7 +61,7 @@ export function startSeaweedfs({ dir, url: askedUrl, signal }: SeaweedfsOptions)
     mkdirSync(join(folder, 'data'), { recursive: true })
     writeFileSync(credentialsFile(folder), JSON.stringify({ identities: [{ name: 'test', credentials, actions }] }))
     const ports = await findPorts(Number(s3Port))
-    await endOrphan(readPid(folder), credentialsFile(folder), 'SIGKILL')
+    await endOrphan(readPid(pidFile(folder)), credentialsFile(folder), 'SIGKILL')
 
     const start = () => startServer({ folder, program, url, ports, signal })
     let server = await start()
@@ -167,12 +167,4 @@ function credentialsFile(folder: string): string {
 
 function pidFile(folder: string): string {
   return join(folder, 'seaweedfs.pid')
-}
-
-function readPid(folder: string): number {
-  try {
-    return Number.parseInt(readFileSync(pidFile(folder), 'utf8'), 10)
-  } catch {
-    return Number.NaN
-  }
 }

@@ -1,0 +1,4 @@
+/** Whether the value of an event's field is as good as no field (docs/http-interface.md#event-fields). */
+export function isAbsent(field: unknown): field is null | undefined | '' {
+  return field === null || field === '' || field === undefined
+}
