@@ -1,7 +1,7 @@
 import { eventLimits, propertyLimits } from '@sluice/contracts/event-limits'
 import { parseJson } from '@sluice/http/json-body'
 import { AppError, invalidField, invalidFormat, missingField, tooLarge } from '@sluice/runtime/errors'
-import type { JsonObject } from '@sluice/runtime/json-object'
+import { isJsonObject, type JsonObject } from '@sluice/runtime/json-object'
 import { parseExactly } from '@sluice/runtime/parse-exactly'
 import { type BatchEvents, type BatchItem, requireOneList } from '../collect-batch/read-events.ts'
 import { parseItemExactly, splitList } from '../collect-batch/split-list.ts'
@@ -33,7 +33,7 @@ interface BatchBody {
 }
 
 function bodyOf(body: unknown): BatchBody {
-  if (!isObject(body)) throw invalidFormat('body must be a JSON object with a list "batch"')
+  if (!isJsonObject(body)) throw invalidFormat('body must be a JSON object with a list "batch"')
   const { batch, context } = body
   if (batch === undefined || batch === null) throw missingField('batch')
   if (!Array.isArray(batch)) throw invalidField('batch', 'must be a list')
@@ -41,7 +41,7 @@ function bodyOf(body: unknown): BatchBody {
   if (batch.length > eventLimits.batchEventsMax) {
     throw invalidField('batch', `must hold at most ${eventLimits.batchEventsMax} messages`)
   }
-  if (context !== undefined && context !== null && !isObject(context)) {
+  if (context !== undefined && context !== null && !isJsonObject(context)) {
     throw invalidField('context', 'must be an object')
   }
   return { messages: batch, context: context ?? {} }
@@ -56,7 +56,7 @@ function* mapMessages(body: BatchBody, siteId: string, parseAgain: (index: numbe
       yield { value: event, parseAgain: () => mapMessage(parseAgain(index), siteId).event, isLine: false, explain }
     } catch (error) {
       if (!(error instanceof AppError)) throw error
-      yield { value: { event_id: isObject(message) ? message.messageId : undefined }, error }
+      yield { value: { event_id: isJsonObject(message) ? message.messageId : undefined }, error }
     }
   }
 }
@@ -82,12 +82,8 @@ function bytesOfContext(context: JsonObject): number {
 }
 
 function withContext(message: unknown, context: JsonObject): unknown {
-  if (!isObject(message) || Object.keys(context).length === 0) return message
+  if (!isJsonObject(message) || Object.keys(context).length === 0) return message
   const own = message.context ?? {}
   // A context that is no object is refused by the mapping.
-  return isObject(own) ? { ...message, context: { ...context, ...own } } : message
-}
-
-function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  return isJsonObject(own) ? { ...message, context: { ...context, ...own } } : message
 }

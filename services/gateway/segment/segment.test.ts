@@ -406,6 +406,18 @@ describe('what is refused', () => {
     expect([status, body.error]).toStrictEqual([400, error])
   })
 
+  test('is a message whose context is a number, also one of more digits than a double holds', async () => {
+    const { key } = await newSite()
+    const number = '12345678901234567890'
+    for (const messageId of ['"m"', number]) {
+      const message = JSON.stringify(track).replace('{', `{"messageId":${messageId},"context":${number},`)
+      const sent = `{"context":{"locale":"de"},"batch":[${message}]}`
+      const { status, body } = await post('/v1/batch', sent, { 'Content-Type': 'application/json', ...basic(key) })
+      expect(status).toBe(400)
+      expect(JSON.stringify(body)).toContain('Invalid field: context must be an object')
+    }
+  })
+
   test('is a batch that names its list twice, of which only the last one would be stored', async () => {
     const { siteId, key } = await newSite()
     const [first, last] = [[{ ...track, messageId: 'first' }], [{ ...track, messageId: 'last' }]]
