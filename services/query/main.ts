@@ -11,7 +11,9 @@ import { postgresTime } from '@sluice/postgres/time'
 import { openRedis } from '@sluice/redis/open'
 import { clockPoller } from '@sluice/runtime/clock-poller'
 import { schemaGuard } from '@sluice/runtime/schema-guard'
+import { openSecretBox } from '@sluice/runtime/secret-box'
 import { closeOnStop } from '@sluice/runtime/supervisor'
+import { queryAccess } from './access.ts'
 import { buildQuery } from './build.ts'
 import { variables } from './config.ts'
 
@@ -30,13 +32,14 @@ await runService({
     const redis = openRedis(config.SLUICE_REDIS_URL, { logger })
     const keys = keyCache(keyStore(postgres), context, { lookupTimeoutMs })
     addKeyRefreshAge(metrics, keys)
+    const secrets = openSecretBox(config.SLUICE_SECRETS_KEY, config.SLUICE_SECRETS_KEY_PREVIOUS)
     return {
       service: buildQuery(
         config,
         { eventReader, postgres, redis, blobs, keyCache: keys, targets: outboundOptionsOf(config) },
         context,
       ),
-      access: { keys, ...redis },
+      access: queryAccess(keys, redis, secrets),
       engines: [
         closeOnStop('blobs', blobs),
         closeOnStop('redis', redis),

@@ -16,6 +16,7 @@ import { createAdminKey } from '@sluice/postgres/admin-key'
 import { keyStore } from '@sluice/postgres/keys'
 import { openPostgres } from '@sluice/postgres/open'
 import { postgresTime } from '@sluice/postgres/time'
+import { queryAccess } from '@sluice/query/access'
 import { buildQuery } from '@sluice/query/build'
 import { openRedis } from '@sluice/redis/open'
 import { clockPoller } from '@sluice/runtime/clock-poller'
@@ -64,6 +65,7 @@ export async function buildStandalone(
   const redis = openRedis(engines.redis, { logger })
   const keys = keyCache(store, context)
   addKeyRefreshAge(context.metrics, keys)
+  const secrets = openSecretBox(secretsKey, config.SLUICE_SECRETS_KEY_PREVIOUS)
   const workerEngines = {
     log,
     backfill,
@@ -73,7 +75,7 @@ export async function buildStandalone(
     eventReader,
     postgres,
     blobs,
-    secrets: openSecretBox(secretsKey, config.SLUICE_SECRETS_KEY_PREVIOUS),
+    secrets,
     outbound,
   }
   const services = [
@@ -113,7 +115,7 @@ export async function buildStandalone(
         ).values(),
       ],
     },
-    access: { keys, ...redis },
+    access: queryAccess(keys, redis, secrets),
     engines: [
       ...engines.components,
       closeOnStop('blobs', blobs),

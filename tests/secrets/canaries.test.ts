@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
@@ -41,7 +42,12 @@ describeWithRedis('secrets', () => {
     const headers = bearer(sluice.admin)
     const webhooks = `${sluice.url}/api/v1/webhooks`
     const post = async (url: string, body: object) => {
-      const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify(body) })
+      const response = await fetch(url, {
+        method: 'POST',
+        // The response is stored for repeats.
+        headers: { ...headers, 'Idempotency-Key': randomUUID() },
+        body: JSON.stringify(body),
+      })
       return ((await response.json()) as { data: { webhook_id: string; secret?: string } }).data
     }
     const body = { site_id: 'a', url: `http://127.0.0.1:9/${path}`, events: ['alert'] }

@@ -14,6 +14,7 @@ import { openEventReader } from '@sluice/event-store/event-reader'
 import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
 import type { Route } from '@sluice/http/route'
 import { keyStore } from '@sluice/postgres/keys'
+import { queryAccess } from '@sluice/query/access'
 import { buildQuery } from '@sluice/query/build'
 import { openRedis } from '@sluice/redis/open'
 import { createMetrics } from '@sluice/runtime/metrics'
@@ -23,6 +24,7 @@ import { type TestClickHouse, testClickHouse } from './engines/test-engines.ts'
 import { testSecretsKey } from './secrets-key.ts'
 import { createTestKey, openTestPostgres, type TestPostgres } from './test-postgres.ts'
 import { type Envelope, request, startTestService, type TestService } from './test-service.ts'
+import { testSecrets } from './webhooks.ts'
 
 export interface RequestParts {
   method?: string
@@ -88,7 +90,7 @@ export async function startQuery({
   )
   const service = await startTestService(
     { ...built, components: [cache, ...built.components] },
-    { ...redis, keys: cache },
+    queryAccess(cache, redis, testSecrets),
     captured,
     { SLUICE_TRUSTED_PROXIES: trustedProxies },
   )

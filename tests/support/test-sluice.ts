@@ -22,6 +22,7 @@ import { importStore } from '@sluice/postgres/imports'
 import { keyStore } from '@sluice/postgres/keys'
 import { shardStore } from '@sluice/postgres/shards'
 import { siteStore } from '@sluice/postgres/sites'
+import { queryAccess } from '@sluice/query/access'
 import { buildQuery } from '@sluice/query/build'
 import { openRedis } from '@sluice/redis/open'
 import { newId } from '@sluice/runtime/ids'
@@ -37,6 +38,7 @@ import { addImport } from './import-jobs.ts'
 import { testSecretsKey } from './secrets-key.ts'
 import { createTestKey, openTestPostgres, type TestPostgres } from './test-postgres.ts'
 import { request, startTestService, type TestService } from './test-service.ts'
+import { testSecrets } from './webhooks.ts'
 import { addDelivery, addWebhook } from './webhooks.ts'
 
 /** Every operation behind one port, as in standalone, on the engines of the test run. There is no writer. */
@@ -114,7 +116,7 @@ export async function startTestSluice({ redisUrl = 'memory:' } = {}): Promise<Te
       routes: [...gateway.routes, ...query.routes],
       components: [cache, ...gateway.components, ...query.components],
     },
-    { ...redis, keys: cache },
+    queryAccess(cache, redis, testSecrets),
     captured,
   )
   return {

@@ -4,6 +4,7 @@ import { defaultLimits, limitWindowSeconds } from '@sluice/contracts/rate-limits
 import type { ErrorStatus } from '../error-status.ts'
 import { type BodyRule, mediaTypesOf, type MultipartBodyRule, type Operation } from '../operation.ts'
 import { exampleOf } from './example.ts'
+import { idempotencyKey } from './idempotency-key.ts'
 import { toJsonSchema } from './schema.ts'
 import type {
   Header,
@@ -209,7 +210,7 @@ function describeAccess(operation: Operation): string {
   return `${needs} ${counts} against the limit of \`${limit}\`: ${limitText} in ${limitWindowSeconds} seconds, unless the key has its own.`
 }
 
-function parametersOf({ path, query, idempotent }: Operation, schemas: Schemas): Parameter[] {
+function parametersOf({ path, query, idempotent, hasGeneratedSecret }: Operation, schemas: Schemas): Parameter[] {
   const parameters: Parameter[] = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => ({
     name,
     in: 'path',
@@ -229,15 +230,7 @@ function parametersOf({ path, query, idempotent }: Operation, schemas: Schemas):
       })
     }
   }
-  if (idempotent) {
-    parameters.push({
-      name: 'Idempotency-Key',
-      in: 'header',
-      description:
-        'Carries the request out once: a repeat with the same body gets the first answer for 24 hours, one with another body, or while the first is under way, 409.',
-      schema: { type: 'string', minLength: 1, maxLength: 255 },
-    })
-  }
+  if (idempotent) parameters.push(idempotencyKey({ hasGeneratedSecret: hasGeneratedSecret !== undefined }))
   return parameters
 }
 
