@@ -10,8 +10,8 @@ command -v openssl >/dev/null || { echo 'init.sh needs openssl: install it' >&2;
 mkdir -p secrets
 chmod 700 secrets
 
-# draw: 48 hexadecimal digits, which need no escaping in URLs and configuration files
-draw() {
+# random_password: 48 hexadecimal digits, which need no escaping in URLs and configuration files
+random_password() {
   od -An -N24 -tx1 /dev/urandom | tr -d ' \n'
 }
 
@@ -26,17 +26,17 @@ keep() {
   echo "secrets/$1 is written"
 }
 
-# A password is generated once; every file that holds it is made from the first.
-keep postgres-password "$(draw)"
+# A password is made once; every file that holds it is made from the first.
+keep postgres-password "$(random_password)"
 keep postgres-url "postgres://sluice:$(cat secrets/postgres-password)@postgres:5432/sluice"
 
-keep clickhouse-password "$(draw)"
+keep clickhouse-password "$(random_password)"
 keep clickhouse-url "http://sluice:$(cat secrets/clickhouse-password)@clickhouse:8123/sluice"
 # ClickHouse gets the hash alone.
 hash=$(tr -d '\n' <secrets/clickhouse-password | openssl dgst -sha256 -r | cut -d ' ' -f 1)
 keep clickhouse-user.xml "<clickhouse><users><sluice><password_sha256_hex>$hash</password_sha256_hex></sluice></users></clickhouse>"
 
-keep redis-password "$(draw)"
+keep redis-password "$(random_password)"
 keep redis-url "redis://:$(cat secrets/redis-password)@redis:6379"
 keep redis.conf "requirepass $(cat secrets/redis-password)"
 

@@ -5,7 +5,7 @@ import { filterOrText } from './conditions.ts'
 import { statsQuery, statsResult } from './stats.ts'
 
 const queries = boundedArray().min(1).max(batchQueriesMax).required().messages({
-  'array.base': 'must be a list of queries',
+  'array.base': 'must be a list',
   'array.min': 'must contain at least {{#limit}} query',
   'array.max': 'must contain at most {{#limit}} queries',
 })

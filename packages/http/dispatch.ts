@@ -154,8 +154,8 @@ export function createDispatch({
       const { fields, requestId } = observe({ path: '' }, request, response)
       const headers = { 'X-Request-Id': requestId, ...(corsRule && corsHeaders(corsRule, corsOrigins, request)) }
       const isSent = wantsPage(request) && sendErrorPage(response, headers, error)
+      logFailure(fields, error, !isSent && (response.headersSent || isServerError(error)))
       if (!isSent) sendError(response, headers, error, clock.now())
-      logFailure(fields, error, !isSent && isServerError(error))
     },
     route: async (route, params, request, response) => {
       const { requestId, fields } = observe(route, request, response)

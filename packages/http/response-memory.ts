@@ -5,8 +5,8 @@ import { serverLimits } from './server-limits.ts'
 type ResponseContext = Pick<RequestContext, 'admission' | 'credential'>
 
 /**
- * Reserves the memory of a response until it is written out or the client has disconnected. A small response counts with
- * its request. Throws the 503 if it does not fit.
+ * Reserves the memory of a response until it is written out or the client has disconnected. A small response counts
+ * with its request. Throws the 503 if it does not fit.
  */
 export function reserveResponse(context: ResponseContext, response: ServerResponse, text: string): void {
   const bytes = Buffer.byteLength(text)

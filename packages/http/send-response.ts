@@ -27,8 +27,8 @@ export function sendResponse(
 
 /**
  * Sends an error in its envelope: `{success: false, error, timestamp, data?}`. An error that is not an AppError becomes
- * a 500 without details. `common`: the headers that every response to the request has; `now`: Unix ms. A response that has
- * begun can't become an error any more: its connection is closed.
+ * a 500 without details. `common`: the headers that every response to the request has; `now`: Unix ms. A response that
+ * has begun can't become an error any more: its connection is closed.
  */
 export function sendError(response: ServerResponse, common: Headers, error: unknown, now: number): void {
   const known =

@@ -93,7 +93,7 @@ export function createFairQueue(limits: FairQueueLimits, onTimeout: () => void =
         reject(unavailable(reason))
       }
       const onAbort = (): void => {
-        rejectCall('the call was aborted before it began')
+        rejectCall('the client left before its call began')
       }
       const timer = setTimeout(() => {
         onTimeout()
@@ -109,7 +109,7 @@ export function createFairQueue(limits: FairQueueLimits, onTimeout: () => void =
       // A key that was idle precedes only the key that was started last: else it would overtake all others again and
       // again.
       const queue = queues.get(key) ?? { running: 0, lastStartNumber: lastStart - 0.5, queued: new Set<() => void>() }
-      if (signal.aborted) throw unavailable('the call was aborted before it began')
+      if (signal.aborted) throw unavailable('the client left before its call began')
       const isFree =
         running < limits.concurrencyMax && queue.running < limits.concurrencyPerKeyMax && queue.queued.size === 0
       if (queue.queued.size >= limits.queuedPerKeyMax) throw unavailable('too many calls of the key wait')

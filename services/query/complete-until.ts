@@ -17,7 +17,7 @@ export type ReadCompleteUntil = (readsFrom: number) => number
 
 /** The `complete_until` of answers, from the watermarks in Postgres. */
 export interface CompleteUntil extends Component {
-  /** Reads it as of the last successful poll. */
+  /** Returns `complete_until` as of the last successful poll. */
   now: ReadCompleteUntil
 }
 

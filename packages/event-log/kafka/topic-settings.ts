@@ -22,7 +22,9 @@ export interface TopicDescription {
   configEntries: IResourceConfigEntry[]
 }
 
-/** A topic's partitions, replicas and own settings, sorted by name. Rejects as kafkajs does, also for an unknown topic. */
+/**
+ * A topic's partitions, replicas and own settings, sorted by name. Rejects as kafkajs does, also for an unknown topic.
+ */
 export async function describeTopic(admin: Admin, name: string): Promise<TopicDescription> {
   const { topics } = await admin.fetchTopicMetadata({ topics: [name] })
   const partitions = topics.flatMap((topic) => topic.partitions)

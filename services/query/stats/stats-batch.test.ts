@@ -192,7 +192,7 @@ describe('a body without a list of queries', () => {
 
   test.each([
     [undefined, 'Missing required field: queries'],
-    [{}, 'Invalid field: queries must be a list of queries'],
+    [{}, 'Invalid field: queries must be a list'],
     [[], 'Invalid field: queries must contain at least 1 query'],
     [Array(batchQueriesMax + 1).fill({}), 'Invalid field: queries must contain at most 20 queries'],
   ])('with the value %j is refused with 400 and costs nothing', async (queries, message) => {
