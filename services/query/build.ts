@@ -1,4 +1,6 @@
+import type { Access } from '@sluice/access/access'
 import type { KeyCache } from '@sluice/access/key-cache'
+import { sealedIdempotency } from '@sluice/access/sealed-idempotency'
 import { openApiDocument } from '@sluice/api/openapi/document'
 import { operations } from '@sluice/api/operations'
 import type { BlobStore } from '@sluice/blobs/blob-store'
@@ -23,7 +25,7 @@ import { watermarkStore } from '@sluice/postgres/watermarks'
 import { webhookStore } from '@sluice/postgres/webhooks'
 import type { Redis } from '@sluice/redis/open'
 import { once } from '@sluice/runtime/once'
-import { openSecretBox } from '@sluice/runtime/secret-box'
+import { openSecretBox, type SecretBox } from '@sluice/runtime/secret-box'
 import { completeUntil } from './complete-until.ts'
 import { bootstrapAdminKey } from './keys/bootstrap-admin-key.ts'
 import { analysisTimes } from './metrics.ts'
@@ -107,4 +109,13 @@ export function buildQuery(
       { name: 'blobs', required: false, check: () => blobs.check() },
     ],
   }
+}
+
+/**
+ * What the checks before the handlers of this service need: the keys, and the stores of Redis. Redis holds no response
+ * in plain text, because responses may hold URLs of webhooks.
+ */
+export function queryAccess(keys: Access['keys'], redis: Omit<Access, 'keys'>, secrets: SecretBox): Access {
+  const { limiter, sessions, idempotency } = redis
+  return { keys, limiter, sessions, idempotency: sealedIdempotency(idempotency, secrets) }
 }

@@ -13,8 +13,7 @@ import { clockPoller } from '@sluice/runtime/clock-poller'
 import { schemaGuard } from '@sluice/runtime/schema-guard'
 import { openSecretBox } from '@sluice/runtime/secret-box'
 import { closeOnStop } from '@sluice/runtime/supervisor'
-import { queryAccess } from './access.ts'
-import { buildQuery } from './build.ts'
+import { buildQuery, queryAccess } from './build.ts'
 import { variables } from './config.ts'
 
 /** People wait for the answers, which may take longer than those to events. */
