@@ -22,7 +22,9 @@ export function sealedIdempotency(
       const result = await store.claim(id, keyed(fingerprint), owner)
       return result.state === 'answered' ? { ...result, answer: replaceData(result.answer, opened) } : result
     },
-    complete: (id, fingerprint, answer) => store.complete(id, keyed(fingerprint), replaceData(answer, sealed)),
+    complete: async (id, fingerprint, answer) => {
+      await store.complete(id, keyed(fingerprint), replaceData(answer, sealed))
+    },
     release: (id, owner) => store.release(id, owner),
   }
 }
