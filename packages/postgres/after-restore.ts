@@ -49,35 +49,35 @@ export async function reconcile(
   return postgres.transaction(async (transaction) => {
     await sql`DELETE FROM log_watermarks`.execute(transaction)
     const { rows: erasures } = await sql<Selectable<Tables['erasures']>>`
-        UPDATE erasures SET
-          status = 'queued', step = 'tombstone', completed_at = NULL, failed_at = NULL, due_at = now(),
-          lease_until = NULL, tries = 0, failures = 0
-        WHERE (completed_at IS NULL OR completed_at >= ${since}) AND (kind IN ('site', 'before') OR key_hash IS NOT NULL)
-        RETURNING *`.execute(transaction)
+      UPDATE erasures SET
+        status = 'queued', step = 'tombstone', completed_at = NULL, failed_at = NULL, due_at = now(),
+        lease_until = NULL, tries = 0, failures = 0
+      WHERE (completed_at IS NULL OR completed_at >= ${since}) AND (kind IN ('site', 'before') OR key_hash IS NOT NULL)
+      RETURNING *`.execute(transaction)
     const { rows: forgotten } = await sql<{ erasureId: string; siteId: string }>`
-        SELECT erasure_id AS "erasureId", site_id AS "siteId" FROM erasures
-        WHERE completed_at >= ${since} AND kind NOT IN ('site', 'before') AND key_hash IS NULL
-        ORDER BY requested_at`.execute(transaction)
+      SELECT erasure_id AS "erasureId", site_id AS "siteId" FROM erasures
+      WHERE completed_at >= ${since} AND kind NOT IN ('site', 'before') AND key_hash IS NULL
+      ORDER BY requested_at`.execute(transaction)
     const { rows: revokedKeys } = await sql<{ keyId: string; name: string; revokedAt: Date }>`
-        SELECT key_id AS "keyId", name, revoked_at AS "revokedAt" FROM api_keys
-        WHERE revoked_at >= ${since} ORDER BY revoked_at`.execute(transaction)
+      SELECT key_id AS "keyId", name, revoked_at AS "revokedAt" FROM api_keys
+      WHERE revoked_at >= ${since} ORDER BY revoked_at`.execute(transaction)
     await sql`
-        WITH begun AS (
-          UPDATE exports SET ${fromFirstRow} WHERE status IN ('queued', 'processing') RETURNING export_id
-        )
-        DELETE FROM export_parts WHERE export_id IN (SELECT export_id FROM begun)`.execute(transaction)
+      WITH begun AS (
+        UPDATE exports SET ${fromFirstRow} WHERE status IN ('queued', 'processing') RETURNING export_id
+      )
+      DELETE FROM export_parts WHERE export_id IN (SELECT export_id FROM begun)`.execute(transaction)
     const { rows: repeated } = await sql<{ import_id: string }>`
-        WITH repeated AS (
-          UPDATE imports SET processed_records = 0, failed_records = 0
-          WHERE ${isConcerned} AND status IN ('queued', 'processing') RETURNING import_id
-        ), segments AS (
-          UPDATE import_segments SET processed = 0, failed = 0, errors_object = NULL, positions = NULL
-          WHERE import_id IN (SELECT import_id FROM repeated)
-        )
-        SELECT import_id FROM repeated ORDER BY import_id`.execute(transaction)
+      WITH repeated AS (
+        UPDATE imports SET processed_records = 0, failed_records = 0
+        WHERE ${isConcerned} AND status IN ('queued', 'processing') RETURNING import_id
+      ), segments AS (
+        UPDATE import_segments SET processed = 0, failed = 0, errors_object = NULL, positions = NULL
+        WHERE import_id IN (SELECT import_id FROM repeated)
+      )
+      SELECT import_id FROM repeated ORDER BY import_id`.execute(transaction)
     const { rows: lost } = await sql<{ import_id: string }>`
-        SELECT import_id FROM imports WHERE ${isConcerned} AND status = 'completed' AND finished_at >= ${since}
-        ORDER BY import_id`.execute(transaction)
+      SELECT import_id FROM imports WHERE ${isConcerned} AND status = 'completed' AND finished_at >= ${since}
+      ORDER BY import_id`.execute(transaction)
     return {
       erasures: erasures.map(toErasureRecord),
       forgotten,

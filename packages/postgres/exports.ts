@@ -194,8 +194,8 @@ export function exportStore(postgres: Postgres): ExportStore {
     update: (exportId, siteIds, { name, scheduled }) =>
       postgres.transaction(async (transaction) => {
         const { numAffectedRows } = await sql`
-            UPDATE exports SET name = coalesce(${name ?? null}, name)
-            WHERE export_id = ${exportId} AND ${siteCondition(siteIds)}`.execute(transaction)
+          UPDATE exports SET name = coalesce(${name ?? null}, name)
+          WHERE export_id = ${exportId} AND ${siteCondition(siteIds)}`.execute(transaction)
         if (numAffectedRows === 0n) return undefined
         if (scheduled) await updateSchedule(transaction, exportId, scheduled)
         return findRecord(transaction, exportId)
@@ -236,9 +236,9 @@ export function exportStore(postgres: Postgres): ExportStore {
           'exports',
           lease,
           sql`
-              ${countRestart},
-              object = ${object}, upload_id = ${uploadId}, after_key = NULL, rows = 0, progress = 0,
-              cohort_criteria = coalesce(${criteria}::jsonb, cohort_criteria)`,
+            ${countRestart},
+            object = ${object}, upload_id = ${uploadId}, after_key = NULL, rows = 0, progress = 0,
+            cohort_criteria = coalesce(${criteria}::jsonb, cohort_criteria)`,
         )
         await transaction.deleteFrom('export_parts').where('export_id', '=', lease.id).execute()
       }),
@@ -254,7 +254,7 @@ export function exportStore(postgres: Postgres): ExportStore {
           transaction,
           lease,
           sql`status = 'completed', rows = ${rows}, bytes = ${bytes}, progress = 100, etag = ${etag},
-              expires_at = least(expires_at, ${new Date(expiresAt)}), upload_id = NULL, ${leaseProgress}`,
+            expires_at = least(expires_at, ${new Date(expiresAt)}), upload_id = NULL, ${leaseProgress}`,
           at,
         )
         await queueCompletion(transaction, lease.id, at)
@@ -292,32 +292,32 @@ export function exportStore(postgres: Postgres): ExportStore {
         const made = sql`site_id = ${siteId} AND created_at <= ${new Date(at)}`
         // Before those that are completed: this statement waits for one that is being completed, the next finds it.
         const { rows: restarted } = await sql<{ export_id: string; object: string | null; upload_id: string | null }>`
-            WITH running AS MATERIALIZED (
-              SELECT export_id, object, upload_id FROM exports WHERE ${made} AND status = 'processing' FOR UPDATE
-            )
-            UPDATE exports SET ${fromFirstRow}, ${countRestart}, ${leaseEnd}, due_at = greatest(
-              exports.due_at, ${new Date(at)}::timestamptz + CASE WHEN running.upload_id IS NULL THEN interval '0' ELSE ${restartedAfter}::interval END)
-            FROM running WHERE exports.export_id = running.export_id
-            RETURNING running.*`.execute(transaction)
+          WITH running AS MATERIALIZED (
+            SELECT export_id, object, upload_id FROM exports WHERE ${made} AND status = 'processing' FOR UPDATE
+          )
+          UPDATE exports SET ${fromFirstRow}, ${countRestart}, ${leaseEnd}, due_at = greatest(
+            exports.due_at, ${new Date(at)}::timestamptz + CASE WHEN running.upload_id IS NULL THEN interval '0' ELSE ${restartedAfter}::interval END)
+          FROM running WHERE exports.export_id = running.export_id
+          RETURNING running.*`.execute(transaction)
         const { rows: repeated } = await sql<{ object: string | null }>`
-            WITH run AS MATERIALIZED (
-              SELECT export_id, object FROM exports
-              WHERE ${made} AND status = 'completed' AND received_from IS NOT NULL AND expires_at > ${new Date(at + repeatedAfterMs)}
-              FOR UPDATE
-            )
-            UPDATE exports SET status = 'queued', bytes = 0, etag = NULL, finished_at = NULL,
-              ${fromFirstRow}, due_at = ${new Date(at + repeatedAfterMs)}, ${leaseEnd}
-            FROM run WHERE exports.export_id = run.export_id
-            RETURNING run.object`.execute(transaction)
+          WITH run AS MATERIALIZED (
+            SELECT export_id, object FROM exports
+            WHERE ${made} AND status = 'completed' AND received_from IS NOT NULL AND expires_at > ${new Date(at + repeatedAfterMs)}
+            FOR UPDATE
+          )
+          UPDATE exports SET status = 'queued', bytes = 0, etag = NULL, finished_at = NULL,
+            ${fromFirstRow}, due_at = ${new Date(at + repeatedAfterMs)}, ${leaseEnd}
+          FROM run WHERE exports.export_id = run.export_id
+          RETURNING run.object`.execute(transaction)
         await sql`
-            UPDATE exports SET status = 'expired', expires_at = ${new Date(at)}, error = ${withdrawnText}
-            WHERE ${made} AND status = 'completed'`.execute(transaction)
+          UPDATE exports SET status = 'expired', expires_at = ${new Date(at)}, error = ${withdrawnText}
+          WHERE ${made} AND status = 'completed'`.execute(transaction)
         // Files that calls of the last day returned are returned again: the caller may have failed before it removed
         // them. Exports that are made again have another file by then; the worker's clean-up removes the former one.
         const { rows: expired } = await sql<{ object: string | null }>`
-            SELECT object FROM exports
-            WHERE ${made} AND status = 'expired' AND error = ${withdrawnText} AND expires_at > ${new Date(at - dayMs)}
-            ORDER BY seq`.execute(transaction)
+          SELECT object FROM exports
+          WHERE ${made} AND status = 'expired' AND error = ${withdrawnText} AND expires_at > ${new Date(at - dayMs)}
+          ORDER BY seq`.execute(transaction)
         const ids = restarted.map(({ export_id }) => export_id)
         await sql`DELETE FROM export_parts WHERE export_id = ANY (${ids}::text[])`.execute(transaction)
         return filesOf([...expired, ...repeated, ...restarted])

@@ -165,9 +165,9 @@ export function importStore(postgres: Postgres): ImportStore {
     cancel: (importId, siteIds, at) =>
       postgres.transaction(async (transaction) => {
         const { numAffectedRows } = await sql`
-            UPDATE imports SET status = 'cancelled', finished_at = ${new Date(at)}, due_at = NULL, ${leaseEnd}
-            WHERE import_id = ${importId} AND ${siteCondition(siteIds)}
-              AND status IN ('queued', 'processing')`.execute(transaction)
+          UPDATE imports SET status = 'cancelled', finished_at = ${new Date(at)}, due_at = NULL, ${leaseEnd}
+          WHERE import_id = ${importId} AND ${siteCondition(siteIds)}
+            AND status IN ('queued', 'processing')`.execute(transaction)
         if (numAffectedRows === 1n) await requeueNext(transaction, importId, at)
         const row = await selectVisible(transaction, importId, siteIds).executeTakeFirst()
         return row && toRecord(row)
@@ -191,7 +191,7 @@ export function importStore(postgres: Postgres): ImportStore {
           .where('n', '=', n)
           .executeTakeFirst()
         const sums = sql`
-            (SELECT sum(processed), sum(failed) FROM import_segments WHERE import_id = ${lease.id})`
+          (SELECT sum(processed), sum(failed) FROM import_segments WHERE import_id = ${lease.id})`
         await updateHeld(transaction, 'imports', lease, sql`(processed_records, failed_records) = ${sums}, ${progress}`)
       }),
     complete: (lease, at) =>

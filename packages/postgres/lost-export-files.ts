@@ -27,14 +27,14 @@ export async function reconcileExports(
   const isLost = sql`status = 'completed' AND object <> ALL (${[...files]}::text[])`
   return postgres.transaction(async (transaction) => {
     const { rows: repeated } = await sql<{ export_id: string }>`
-        UPDATE exports SET
-          status = 'queued', object = NULL, upload_id = NULL, after_key = NULL, rows = 0, progress = 0, bytes = 0, etag = NULL,
-          finished_at = NULL, due_at = ${now}, ${leaseEnd}
-        WHERE ${isLost} AND received_from IS NOT NULL AND expires_at > ${now}
-        RETURNING export_id`.execute(transaction)
+      UPDATE exports SET
+        status = 'queued', object = NULL, upload_id = NULL, after_key = NULL, rows = 0, progress = 0, bytes = 0, etag = NULL,
+        finished_at = NULL, due_at = ${now}, ${leaseEnd}
+      WHERE ${isLost} AND received_from IS NOT NULL AND expires_at > ${now}
+      RETURNING export_id`.execute(transaction)
     const { rows: expired } = await sql<{ export_id: string }>`
-        UPDATE exports SET status = 'expired', expires_at = least(expires_at, ${now}), error = ${lostText}
-        WHERE ${isLost} RETURNING export_id`.execute(transaction)
+      UPDATE exports SET status = 'expired', expires_at = least(expires_at, ${now}), error = ${lostText}
+      WHERE ${isLost} RETURNING export_id`.execute(transaction)
     return { repeatedRuns: idsOf(repeated), expiredExports: idsOf(expired) }
   })
 }
