@@ -111,7 +111,7 @@ export function queryReader(
   })
   new Gauge({
     name: 'sluice_query_questions',
-    help: 'Questions to ClickHouse, running and waiting for their turn.',
+    help: 'Queries to ClickHouse, running and waiting for their turn.',
     labelNames: ['state'],
     registers,
     collect() {

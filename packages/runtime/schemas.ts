@@ -70,7 +70,7 @@ export function hasMoreCodePoints(value: string, max: number): boolean {
 const seconds = { minimum: 100_000_000, exclusiveMaximum: 31_536_000_000 }
 
 /**
- * Returns a schema of times in ms with the rule that it rejects dates in seconds, since a question about them would be
+ * Returns a schema of times in ms with the rule that it rejects dates in seconds, since a query about them would be
  * answered 0. Smaller numbers, such as 0, stand for the beginning of time.
  */
 export function rejectSeconds<S extends joi.AnySchema>(times: S): S {
