@@ -410,7 +410,8 @@ describe('what is refused', () => {
     const { key } = await newSite()
     const number = '12345678901234567890'
     for (const messageId of ['"m"', number]) {
-      const message = JSON.stringify(track).replace('{', `{"messageId":${messageId},"context":${number},`)
+      const others = JSON.stringify({ ...track, messageId: undefined })
+      const message = others.replace('{', `{"messageId":${messageId},"context":${number},`)
       const sent = `{"context":{"locale":"de"},"batch":[${message}]}`
       const { status, body } = await post('/v1/batch', sent, { 'Content-Type': 'application/json', ...basic(key) })
       expect(status).toBe(400)
