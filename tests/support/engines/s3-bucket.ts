@@ -1,5 +1,3 @@
-import { CreateBucketCommand, DeleteObjectCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3'
-
 /** The address of a bucket in the form of a URL, `http://<access key>:<secret>@host:port/<bucket>`. */
 export function readBucketUrl(url: string) {
   const { origin, username, password, pathname } = new URL(url)
@@ -12,6 +10,8 @@ export function readBucketUrl(url: string) {
  * worked: then the server takes blobs.
  */
 export async function createBucket(url: string): Promise<boolean> {
+  // Loaded here: most test files need the engines, and few of them S3.
+  const { CreateBucketCommand, DeleteObjectCommand, PutObjectCommand, S3Client } = await import('@aws-sdk/client-s3')
   const { endpoint, bucket: Bucket, credentials } = readBucketUrl(url)
   const client = new S3Client({ endpoint, credentials, region: 'us-east-1', forcePathStyle: true, maxAttempts: 1 })
   const Key = 'probe'
