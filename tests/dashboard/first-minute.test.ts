@@ -153,6 +153,25 @@ describeWithChromium('the first minute', () => {
     })
   })
 
+  it('leads from pages without an event to the one of another environment', async () => {
+    await rig.call('POST', '/api/v1/sites', { site_id: 'elsewhere' })
+    const { key } = await rig.createKey({ name: 'dev', environment: 'dev', scopes: ['events:write', 'stats:read'] })
+    await rig.send([{ site_id: 'elsewhere', event_type: 'tried', session_id: 'first', timestamp: Date.now() }], key)
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/sites/elsewhere/live`)
+    await page.getByText(/^The last event was .*, in another environment\.$/).waitFor()
+    await page.getByRole('button', { name: 'Show all environments' }).click()
+    await page.getByRole('main').getByText('tried').first().waitFor()
+    await page.goto(`${rig.url}/sites/elsewhere/events`)
+    await page.getByRole('button', { name: 'Show all time' }).click()
+    await page.getByRole('button', { name: 'Show all environments' }).click()
+    await page.getByRole('main').getByText('tried').first().waitFor()
+    await page.goto(`${rig.url}/sites/elsewhere/funnels?steps=tried%3Ebought&range=all`)
+    await page.getByRole('button', { name: 'Show all environments' }).click()
+    await page.getByText('did all 2 steps').waitFor()
+  })
+
   it.each(['curl', 'Node'] as const)('has a snippet for %s that works as it is', async (tab) => {
     const siteId = `snippet-${tab.toLowerCase()}`
     const { page } = await visitors.open()

@@ -123,6 +123,7 @@ export const messages = {
     unknown: 'Freshness unknown',
     oldRows: 'Events with old timestamps are still arriving, so numbers of this range may grow.',
   },
+  empty: { allTime: 'Show all time', allEnvironments: 'Show all environments' },
   filters: {
     clear: 'Clear the filters',
     remove: (text: string) => `Remove filter: ${text}`,

@@ -30,9 +30,8 @@ export const texts = {
   none: 'No event matches',
   noneWhy: (last: string | undefined) =>
     last === undefined
-      ? 'This site has not received an event in this environment yet.'
-      : `The range and the filters leave nothing. The last event of the site was ${last}.`,
-  showAll: 'Show all time',
+      ? 'This site has not received an event yet.'
+      : `The range, the environment and the filters leave nothing. The last event of the site was ${last}.`,
   toLive: 'Wait for one under Live',
   missing: 'This event is not stored',
   missingWhy: 'It was erased, it is older than the site keeps its events, or the link is not complete.',

@@ -9,6 +9,7 @@ import { formatDateSeconds, formatRelative, formatZoned } from '../../format/dat
 import { eventKeyOf, eventRows, fieldsOf, placeOf } from '../../format/events.ts'
 import { valueLabel } from '../../format/sentences.ts'
 import { messages } from '../../messages/en.ts'
+import { WiderView } from '../../parts/wider-view.tsx'
 import { usePageParameter, useQuestions, useView } from '../../state/hooks.ts'
 import { datesOf } from '../../state/range.ts'
 import { useSite } from '../../state/session.tsx'
@@ -180,14 +181,16 @@ function NoEvents() {
       <a class="button" href={hrefOf({}, 'live')}>
         {texts.toLive}
       </a>
-    ) : (
+    ) : filters.length > 0 ? (
       <Button
         onClick={() => {
-          setView(filters.length > 0 ? { filters: [] } : { range: 'all' })
+          setView({ filters: [] })
         }}
       >
-        {filters.length > 0 ? messages.filters.clear : texts.showAll}
+        {messages.filters.clear}
       </Button>
+    ) : (
+      <WiderView />
     )
   return <EmptyState title={texts.none} why={texts.noneWhy(last)} action={action} />
 }

@@ -49,7 +49,6 @@ export const texts = {
     'Users are told apart by the user_id of their events, and no event of the first step has one in this range. Visitors count by anonymous_id or session, too.',
   noneVisitors: 'No event of the first step lies in this range. Choose another range, or another first event.',
   countVisitors: 'Count visitors',
-  showAll: 'Show all time',
   noEvents: 'No event in the last 30 days',
   noEventsWhy: 'Steps are chosen from the events that this site sends.',
   toLive: 'Wait for one under Live',

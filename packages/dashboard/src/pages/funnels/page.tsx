@@ -8,6 +8,7 @@ import { messages } from '../../messages/en.ts'
 import { AddressProblems } from '../../parts/address-problems.tsx'
 import { UnusedFilters } from '../../parts/unused-filters.tsx'
 import { useMenuKey } from '../../parts/use-menu-key.ts'
+import { WiderView } from '../../parts/wider-view.tsx'
 import { useQuestions, useView } from '../../state/hooks.ts'
 import { datesOf } from '../../state/range.ts'
 import { Button } from '../../ui/button.tsx'
@@ -122,7 +123,6 @@ function Settings({ funnel }: { funnel: Funnel }) {
 /** The share that did all steps, and how it was before. */
 function Result({ funnel }: { funnel: Funnel }) {
   const { result, comparedResult, compared, of, window, setOf } = funnel
-  const { setView } = useView()
   const { zone } = useQuestions()
   if (result.error !== undefined) return <ErrorPanel error={result.error} onRetry={result.retry} />
   if (result.data === undefined)
@@ -143,14 +143,17 @@ function Result({ funnel }: { funnel: Funnel }) {
         title={texts.none(texts.of[of])}
         why={isUsers ? texts.noneUsers : texts.noneVisitors}
         action={
-          <Button
-            onClick={() => {
-              if (isUsers) setOf('visitor')
-              else setView({ range: 'all' })
-            }}
-          >
-            {isUsers ? texts.countVisitors : texts.showAll}
-          </Button>
+          isUsers ? (
+            <Button
+              onClick={() => {
+                setOf('visitor')
+              }}
+            >
+              {texts.countVisitors}
+            </Button>
+          ) : (
+            <WiderView />
+          )
         }
       />
     )

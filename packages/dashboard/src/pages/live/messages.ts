@@ -25,10 +25,10 @@ export const texts = {
   none: 'No event in the last 24 hours',
   noneWhy: (last: string | undefined) =>
     last === undefined
-      ? 'This site has not received an event in this environment yet.'
+      ? 'This site has not received an event yet. New ones appear here within seconds.'
       : `The last event was ${last}. New ones appear here within seconds.`,
+  elsewhere: (last: string) => `The last event was ${last}, in another environment.`,
   noneFiltered: 'No event of the last 24 hours matches the filters.',
-  showAll: 'Show all environments',
   toEvents: 'Look at older events',
   spoken: (visitors: number, events: number) =>
     `${count(visitors, 'visitor')} and ${count(events, 'event')} in the last five minutes`,

@@ -10,6 +10,7 @@ import { formatIso, formatRelative, formatTime } from '../../format/dates.ts'
 import { eventRows } from '../../format/events.ts'
 import { messages } from '../../messages/en.ts'
 import { useMenuKey } from '../../parts/use-menu-key.ts'
+import { AllEnvironments } from '../../parts/wider-view.tsx'
 import { useQuestions, useView } from '../../state/hooks.ts'
 import { useSite } from '../../state/session.tsx'
 import { announce } from '../../ui/announce.tsx'
@@ -23,6 +24,8 @@ const visibleMs = 2_000
 const hiddenMs = 15_000
 const spokenMs = 30_000
 const minuteMs = 60_000
+/** The latest events are of the last 24 hours. */
+const feedMs = 86_400_000
 
 /** Asks each 2 seconds, each 15 while the page is hidden, and at once when it is shown again. */
 function useLive(query: LiveQuery) {
@@ -199,24 +202,26 @@ function NoEvents() {
       />
     )
   }
-  const last = site.last_event_at === null ? undefined : formatRelative(site.last_event_at, serverNow())
+  const lastAt = site.last_event_at
+  // The record of the site tells of all environments.
+  if (lastAt !== null && lastAt > serverNow() - feedMs && environment !== 'all')
+    return (
+      <EmptyState
+        title={texts.none}
+        why={texts.elsewhere(formatRelative(lastAt, serverNow()))}
+        action={<AllEnvironments />}
+      />
+    )
+  const last = lastAt === null ? undefined : formatRelative(lastAt, serverNow())
   return (
     <EmptyState
       title={texts.none}
       why={texts.noneWhy(last)}
       action={
-        last !== undefined ? (
+        last === undefined ? undefined : (
           <a class="button" href={hrefOf({ range: 'all' }, 'events')}>
             {texts.toEvents}
           </a>
-        ) : environment === 'all' ? undefined : (
-          <Button
-            onClick={() => {
-              setView({ env: 'all' })
-            }}
-          >
-            {texts.showAll}
-          </Button>
         )
       }
     />
