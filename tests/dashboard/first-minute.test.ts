@@ -156,7 +156,10 @@ describeWithChromium('the first minute', () => {
   it('leads from pages without an event to the one of another environment', async () => {
     await rig.call('POST', '/api/v1/sites', { site_id: 'elsewhere' })
     const { key } = await rig.createKey({ name: 'dev', environment: 'dev', scopes: ['events:write', 'stats:read'] })
-    await rig.send([{ site_id: 'elsewhere', event_type: 'tried', session_id: 'first', timestamp: Date.now() }], key)
+    await rig.send(
+      [{ site_id: 'elsewhere', event_type: 'tried', event_id: 'tried', session_id: 'first', timestamp: Date.now() }],
+      key,
+    )
     const { page } = await visitors.open()
     await openSession(page, rig.url, rig.admin)
     await page.goto(`${rig.url}/sites/elsewhere/live`)

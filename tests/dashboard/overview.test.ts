@@ -47,6 +47,16 @@ describeWithChromium('the overview', () => {
     event_id: 'twin',
     user_id: user,
   }))
+  /** Eight types of events, the first the most frequent. */
+  const kinds: SentEvent[] = Array.from({ length: 8 }, (_, n) =>
+    Array.from({ length: 8 - n }, (__, copy) => ({
+      site_id: 'kinds',
+      event_type: `kind_${n + 1}`,
+      timestamp: now - 60_000,
+      event_id: `kind-${n}-${copy}`,
+      session_id: `s-${n}-${copy}`,
+    })),
+  ).flat()
   let rig: Rig
   let raw: RawEvent[]
 
@@ -56,6 +66,7 @@ describeWithChromium('the overview', () => {
     await rig.send(events)
     await rig.send(longDay)
     await rig.send(twins)
+    await rig.send(kinds)
   })
   afterAll(() => rig.stop())
 
@@ -203,6 +214,36 @@ describeWithChromium('the overview', () => {
     await page.waitForURL((url) => /^\d{4}-\d\d-\d\d\.\./.test(url.searchParams.get('range') ?? ''))
     const today = new Date().toISOString().slice(0, 10)
     expect(new URL(page.url()).searchParams.get('range')).toBe(`${today.slice(0, 7)}-01..${today}`)
+  })
+
+  it('takes a click beside a point of the chart for the day of that point', async () => {
+    const page = await overview()
+    const plot = page.getByRole('figure').first().locator('.u-over')
+    await plot.click({ position: { x: 5, y: 20 } })
+    await page.waitForURL((url) => url.searchParams.has('range'))
+    const first = new Date(now - 27 * dayMs).toISOString().slice(0, 10)
+    expect(new URL(page.url()).searchParams.get('range')).toBe(`${first}..${first}`)
+  })
+
+  it('shows a value of the chart at the first tap of a finger, and takes the second one for its day', async () => {
+    const page = await overview('', siteId, { hasTouch: true, viewport: { width: 390, height: 844 } })
+    const chart = page.getByRole('figure').first()
+    const plot = chart.locator('.u-over')
+    const address = page.url()
+    await plot.tap()
+    await chart.locator('.chart-tip').waitFor()
+    expect(page.url()).toBe(address)
+    await plot.tap()
+    await page.waitForURL((url) => /^\d{4}-\d\d-\d\d/.test(url.searchParams.get('range') ?? ''))
+  })
+
+  it('offers all rows of a panel whose last ones a narrow page leaves out', async () => {
+    const page = await overview('', 'kinds', { viewport: { width: 390, height: 844 } })
+    const panel = page.getByRole('region', { name: 'Event types', exact: true })
+    await panel.getByText('kind_1').waitFor()
+    expect(await panel.getByText('kind_8').isVisible()).toBe(false)
+    await panel.getByRole('button', { name: 'All' }).click()
+    await page.getByRole('dialog').getByText('kind_8').waitFor()
   })
 
   it('begins with the newest events when another range is chosen, and finds the older page by Back', async () => {

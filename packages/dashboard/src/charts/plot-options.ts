@@ -59,6 +59,7 @@ export function plotOptions(
     props().isColumns === true && uPlot.paths.bars !== undefined ? { paths: uPlot.paths.bars({ size: [0.7, 24] }) } : {}
   // 8 % of the accent: tokens are hexadecimal.
   const fill = `${accent ?? ''}14`
+  let isTouched = false
   return {
     ...size,
     legend: { show: false },
@@ -68,7 +69,10 @@ export function plotOptions(
       y: false,
       // The line stands on the bucket that the tooltip tells of.
       move: (plot, left, top) => [left < 0 ? left : plot.valToPos(plot.data[0][plot.posToIdx(left)] ?? 0, 'x'), top],
-      drag: { x: true, y: false, setScale: false, dist: clickPx },
+      // A finger leaves the plot as soon as it is lifted; what its tap shows stays.
+      bind: { mouseleave: (_, __, hide) => (event) => (isTouched ? null : hide(event)) },
+      // uPlot swallows clicks that it takes for the end of a drag: all of them where the line stands beside the pointer.
+      drag: { x: true, y: false, setScale: false, dist: clickPx, click: () => null },
       points: {
         size: 8,
         width: 2,
@@ -140,12 +144,17 @@ export function plotOptions(
       ready: [
         (plot) => {
           let pressedAt = 0
+          let shown: number | null | undefined
           plot.over.addEventListener('pointerdown', (event) => {
             pressedAt = event.clientX
+            isTouched = event.pointerType === 'touch'
+            shown = plot.cursor.idx
           })
           plot.over.addEventListener('click', (event) => {
             const { idx } = plot.cursor
-            if (Math.abs(event.clientX - pressedAt) <= clickPx && idx != null) events.onPick(idx)
+            // A mouse has moved to the bucket before. A finger's first tap shows the value, and the second one picks it.
+            if (idx == null || idx !== shown) return
+            if (Math.abs(event.clientX - pressedAt) <= clickPx) events.onPick(idx)
           })
         },
       ],

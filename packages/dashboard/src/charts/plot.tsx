@@ -32,6 +32,9 @@ function describe(
   }
 }
 
+/** Where the cursor is hidden, px. */
+const beside = { left: -10, top: -10 }
+
 /** The chart itself: a figure with its caption, a canvas, and a cursor by mouse, touch or arrow keys. */
 export default function Plot(props: ChartProps) {
   const { caption, summary, help, values, compared, kind, onPick, onSelect } = props
@@ -78,7 +81,13 @@ export default function Plot(props: ChartProps) {
       made.setSize(size())
     })
     observer.observe(element)
+    // A tap beside the chart hides the value that a tap on the chart shows.
+    const onPress = ({ target }: PointerEvent) => {
+      if (target instanceof Node && !element.contains(target)) made.setCursor(beside)
+    }
+    document.addEventListener('pointerdown', onPress)
     return () => {
+      document.removeEventListener('pointerdown', onPress)
       observer.disconnect()
       plot.current = undefined
       made.destroy()
@@ -120,7 +129,7 @@ export default function Plot(props: ChartProps) {
     else if (event.key === 'Escape' && cursor !== undefined) {
       event.preventDefault()
       event.stopPropagation()
-      plot.current?.setCursor({ left: -10, top: -10 })
+      plot.current?.setCursor(beside)
     }
   }
 

@@ -3,6 +3,7 @@ import { useState } from 'preact/hooks'
 import type { Dimension, StatsResult } from '@sluice/contracts/stats'
 import { type ApiState, useApi } from '../../api/hooks.ts'
 import type { StatsQuestion } from '../../api/wire.ts'
+import { isNarrow } from '../../app/narrow.ts'
 import { valueLabel } from '../../format/sentences.ts'
 import { messages } from '../../messages/en.ts'
 import { choiceOf, clickOf, conditionOf, filtersAfterClick } from '../../state/conditions.ts'
@@ -14,8 +15,10 @@ import { AllDialog } from './all-dialog.tsx'
 import { texts } from './messages.ts'
 import { breakdownSource, otherKey, panelMetric, withoutChoice } from './questions.ts'
 
-/** Rows of a panel; narrow screens show six of them. */
+/** Rows of a panel on wide pages. */
 const panelRows = 9
+/** Rows of a panel on narrow pages, see overview.css. */
+const narrowRows = 6
 /** Chosen values that a panel lists besides the most frequent ones, in place of the last of them. */
 const rareRowsMax = 4
 
@@ -26,6 +29,10 @@ export interface PanelRow {
   /** The value is an estimate. */
   estimated: boolean
 }
+
+/** Whether there are groups besides those that the page shows. */
+const hasMoreRows = (groups: readonly PanelRow[], listed: readonly PanelRow[]): boolean =>
+  listed.length < groups.length || (isNarrow.value && listed.length > narrowRows)
 
 const rowsOf = (result: StatsResult | undefined): PanelRow[] =>
   (result?.breakdown ?? []).map(({ key = '', value, estimated = false }) => ({ key, value, estimated }))
@@ -64,7 +71,7 @@ export function Panel({ title, dimension, questions, isAsked, choice, limit = pa
   const result = answer.data?.group_by === dimension ? answer.data : undefined
   const groups = rowsOf(result)
   const listed = groups.filter(({ key }) => key !== otherKey)
-  const hasMore = groups.length > listed.length
+  const hasMore = hasMoreRows(groups, listed)
   // Chosen values that are not among the most frequent ones are asked for alone.
   const chosen = [...new Set(choiceOf(filters, dimension))]
   const rare = chosen.filter((value) => listed.every(({ key }) => key !== value))
