@@ -1,8 +1,9 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { expect, test } from '@jest/globals'
 import { createClaimFeed, type LogEntry } from './claim-feed.ts'
 
-function entry(offset: number): LogEntry {
-  const payload = Buffer.from('{}\n')
+function entry(offset: number, payload = Buffer.from('{}\n')): LogEntry {
   return {
     offset: BigInt(offset),
     appendedAt: Date.now(),
@@ -56,4 +57,26 @@ test('a claim that ends while a batch waits hands out no batch', async () => {
   feed.lose('another member')
   gate.resolve(undefined)
   expect(await first).toMatchObject({ done: true })
+})
+
+test('batches that are read and not committed are not kept in memory', async () => {
+  const blockBytes = 1024 * 1024
+  const feed = createClaimFeed({
+    partition: 0,
+    startOffset: 0n,
+    limits: { batchBytesMax: blockBytes, batchRowsMax: 1, lingerMs: 0 },
+    store: () => Promise.resolve(),
+    onSpaceAvailable: () => undefined,
+  })
+  setFlagsFromString('--expose-gc')
+  const collectGarbage = runInNewContext('gc') as () => void
+  collectGarbage()
+  const before = process.memoryUsage().arrayBuffers
+  const batches = feed.claim.batches()[Symbol.asyncIterator]()
+  for (let offset = 0; offset < 64; offset++) {
+    feed.push([entry(offset, Buffer.alloc(blockBytes))])
+    expect(await batches.next()).toMatchObject({ value: { firstOffset: BigInt(offset) } })
+  }
+  collectGarbage()
+  expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(16 * blockBytes)
 })

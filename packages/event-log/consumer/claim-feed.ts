@@ -72,8 +72,8 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
   let bufferedRows = 0
   let position = options.startOffset
   let committed = options.startOffset
-  /** Batches that the handler has and has not committed yet, oldest first. */
-  const uncommitted: LogBatch[] = []
+  /** Batches that the handler has and has not committed yet, oldest first, without their blocks: it may commit none. */
+  const uncommitted: Pick<LogBatch, 'nextOffset' | 'oldestAppendedAt'>[] = []
   let storing: Promise<unknown> = Promise.resolve()
   let hasEnded = false
   let isIterated = false
@@ -137,7 +137,7 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
     )
     bufferedBytes -= batch.bytes
     bufferedRows -= batch.rows
-    uncommitted.push(batch)
+    uncommitted.push({ nextOffset: batch.nextOffset, oldestAppendedAt: batch.oldestAppendedAt })
     if (wasFull && bufferedBytes < limits.batchBytesMax && bufferedRows < limits.batchRowsMax) {
       wasFull = false
       if (account.mayRead()) options.onSpaceAvailable()
@@ -200,7 +200,7 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
   async function store(batch: LogBatch): Promise<void> {
     throwIfLost()
     // Offsets ascend without a gap: a commit out of order would skip blocks that are not stored yet.
-    if (uncommitted[0] !== batch)
+    if (uncommitted[0]?.nextOffset !== batch.nextOffset)
       throw new Error(`Partition ${partition}: batches are committed once each and in order`)
     await options.store(batch.nextOffset)
     throwIfLost()
