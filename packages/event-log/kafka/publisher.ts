@@ -14,8 +14,8 @@ const compression = CompressionTypes.None
 
 /** Kafka's default for `max.message.bytes`, less what its own headers take. */
 const requestBytesMax = 1_000_000
-/** Upper estimate for the lengths, headers and timestamp of one record. */
-const recordOverheadBytes = 128
+/** Upper estimate for the lengths, timestamp and headers of one record, without the header of a dead letter. */
+const recordOverheadBytes = 192
 /** Delays before blocks are sent again, e.g. while a partition changes its leader: each is twice the one before. */
 const resendDelayMs = { first: 50, longest: 400 }
 /** Errors that no further attempt would mend. */
@@ -258,12 +258,14 @@ function bytesOf(blocks: readonly Block[]): number {
  * larger publishes become several requests, sent one after the other so that the order stays. The first one has blocks
  * of all partitions: those of a partition that refuses writes let none of the others wait.
  */
-function splitIntoRequests(blocks: readonly Block[]): Block[][] {
+export function splitIntoRequests(blocks: readonly Block[]): Block[][] {
   const requests: Block[][] = []
   /** The latest request with blocks of a partition, and their bytes in that request. */
   const latest = new Map<number, { index: number; bytes: number }>()
   for (const block of blocks) {
-    const blockBytes = block.payload.length + recordOverheadBytes
+    const { payload, headers } = block
+    const letterBytes = headers.letter ? Buffer.byteLength(JSON.stringify(headers.letter)) : 0
+    const blockBytes = payload.length + letterBytes + recordOverheadBytes
     const { index, bytes } = latest.get(block.partition) ?? { index: 0, bytes: 0 }
     const fits = bytes === 0 || bytes + blockBytes <= requestBytesMax
     const place = fits ? { index, bytes: bytes + blockBytes } : { index: index + 1, bytes: blockBytes }
