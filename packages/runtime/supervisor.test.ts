@@ -43,6 +43,30 @@ test('components start in order and stop in reverse, each after its run has sett
   expect(supervisor.failures()).toStrictEqual([])
 })
 
+test('components that stop together are both told to before either has ended', async () => {
+  const events: string[] = []
+  const bothStop = Promise.withResolvers<undefined>()
+  let stopping = 0
+  const waiting = (name: string): Component => ({
+    ...recorded(name, events),
+    run: async (signal) => {
+      await untilAborted(signal)
+      if (++stopping === 2) bothStop.resolve(undefined)
+      await bothStop.promise
+    },
+  })
+  const supervisor = supervise(
+    [recorded('first', events), waiting('a'), { ...waiting('b'), stopsWithPrevious: true }, recorded('last', events)],
+    capturedLogger().logger,
+  )
+  await supervisor.start()
+  events.length = 0
+  await supervisor.stop()
+  expect(events.slice(0, 2)).toStrictEqual(['end last', 'stop last'])
+  expect(events.slice(2, 4).sort()).toStrictEqual(['stop a', 'stop b'])
+  expect(events.slice(4)).toStrictEqual(['end first', 'stop first'])
+})
+
 test('a stop during the start waits for the component that starts, and starts no other one', async () => {
   const events: string[] = []
   const { promise, resolve } = Promise.withResolvers<undefined>()

@@ -4,6 +4,8 @@ import type { Logger } from './logger.ts'
 /** A long-lived part of a service. At least one of the three functions is there. */
 export interface Component {
   name: string
+  /** Stops together with the component before it: neither uses the other, and both take time to stop. */
+  stopsWithPrevious?: true
   /** Opens the component; the next one starts when this resolves. A rejection fails the service's start. */
   start?: () => Promise<void>
   /**
@@ -29,14 +31,20 @@ export interface Supervisor {
    */
   start(): Promise<void>
   /**
-   * Stops all components in reverse order, so that each may still use those that were started before it. Never rejects:
-   * failures are logged.
+   * Stops all components in reverse order, so that each may still use those that were started before it, and those that
+   * stop together at the same time. Never rejects: failures are logged.
    */
   stop(): Promise<void>
   /** Names of the components whose `run` failed and has not been repeated yet. */
   failures(): readonly string[]
   /** Resolves with the error once a running component throws FatalError. */
   readonly fatal: Promise<FatalError>
+}
+
+interface RunningComponent {
+  component: Component
+  abort: AbortController
+  done: Promise<void>
 }
 
 /** Delays before a failed component runs again, in ms. */
@@ -53,7 +61,7 @@ export function supervise(
   logger: Logger,
   { firstMs, longestMs }: RestartDelays = defaultDelays,
 ): Supervisor {
-  const running: { component: Component; abort: AbortController; done: Promise<void> }[] = []
+  const running: RunningComponent[] = []
   const failed = new Set<string>()
   let isStopping = false
   /** The start, as long as it lasts and afterwards. */
@@ -108,14 +116,21 @@ export function supervise(
   }
 
   async function stopAll(): Promise<void> {
-    for (const { component, abort, done } of running.splice(0).reverse()) {
-      abort.abort()
-      await done
-      try {
-        await component.stop?.()
-      } catch (error) {
-        logger.error({ err: error, component: component.name }, 'component failed to stop')
-      }
+    const together: RunningComponent[][] = []
+    for (const each of running.splice(0)) {
+      if (each.component.stopsWithPrevious) together.at(-1)?.push(each)
+      else together.push([each])
+    }
+    for (const group of together.reverse()) await Promise.all(group.map(stopOne))
+  }
+
+  async function stopOne({ component, abort, done }: RunningComponent): Promise<void> {
+    abort.abort()
+    await done
+    try {
+      await component.stop?.()
+    } catch (error) {
+      logger.error({ err: error, component: component.name }, 'component failed to stop')
     }
   }
 

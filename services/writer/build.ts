@@ -41,7 +41,8 @@ export function buildWriter(
     components: [
       { name: 'event inserter', stop: () => inserter.close() },
       consumer,
-      backfillConsumer,
+      // Each may wait for an insert: one after the other, both would take longer than a service may.
+      { ...backfillConsumer, stopsWithPrevious: true },
       watermarkReporter({ ...reported, lag: consumer.lag }),
       // Its first report tells the gateways that old events are read.
       watermarkReporter({ ...reported, backfill, lag: backfillConsumer.lag }),
