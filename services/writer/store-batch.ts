@@ -130,7 +130,8 @@ export async function storeBatch(
   async function insert(blocks: readonly BlockAtOffset[], areRowsVerified = false): Promise<Block[]> {
     if (blocks.length === 0) return []
     const mayHoldBadRows = (error: unknown) => !areRowsVerified && error instanceof ClickHouseError && error.isBadData
-    const isTooLarge = (error: unknown) => blocks.length > 1 && error instanceof ClickHouseError && error.isTooLarge
+    const isTooLarge = (error: unknown): error is ClickHouseError =>
+      blocks.length > 1 && error instanceof ClickHouseError && error.isTooLarge
     try {
       await retryUntilDone(
         () => insertUnlessExcluded(blocks),
@@ -139,6 +140,7 @@ export async function storeBatch(
       return []
     } catch (error) {
       if (isTooLarge(error)) {
+        onRetry(error)
         logger.warn({ err: error, partition, blocks: blocks.length }, 'an insert was too much at once, it is halved')
         const half = Math.ceil(blocks.length / 2)
         const first = await insert(blocks.slice(0, half), areRowsVerified)
