@@ -168,6 +168,33 @@ describeWithChromium('notifications', () => {
     await rig.call('DELETE', `/api/v1/alerts/${id}`)
   })
 
+  it('are signed with a new secret, which is copied in a browser without a clipboard of its own', async () => {
+    const body = { site_id: siteId, url: `${receiver.url}/rotated`, events: ['alert'] }
+    const { webhook_id: id } = await rig.call<{ webhook_id: string }>('POST', '/api/v1/webhooks', body)
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    // As it is without https.
+    await page.addInitScript(`
+      globalThis.clipboard = navigator.clipboard
+      Object.defineProperty(navigator, 'clipboard', { value: undefined })
+    `)
+    await page.goto(`${rig.url}/sites/${siteId}/webhooks?open=${id}`)
+    await page.evaluate(`clipboard.writeText('nothing was copied')`)
+    await page.getByRole('button', { name: 'Rotate secret' }).click()
+    await page
+      .getByRole('dialog', { name: /^Rotate/ })
+      .getByRole('button', { name: 'Rotate secret' })
+      .click()
+    // The webhook's drawer stays open below.
+    const dialog = page.getByRole('dialog', { name: 'Save this secret now' })
+    await dialog.getByRole('button', { name: 'Copy' }).click()
+    await page.locator('.toast', { hasText: 'Secret copied' }).waitFor()
+    expect(await page.evaluate('clipboard.readText()')).toBe(await dialog.locator('.secret code').textContent())
+    expect(await page.evaluate('document.activeElement.textContent')).toBe('Copy')
+    await page.close()
+    await rig.call('DELETE', `/api/v1/webhooks/${id}`)
+  })
+
   it('of alerts came when their preview says that they would have come', async () => {
     const path = `/api/v1/alerts/${ruleId}/history?limit=50`
     const fired = async () =>

@@ -11,19 +11,32 @@ export async function copyText(text: string, what: string): Promise<boolean> {
     return true
   } catch {
     // Without https the clipboard is missing; the old command still works there.
-    const field = document.createElement('textarea')
-    field.value = text
-    field.className = 'hidden-text'
-    const place = document.querySelector('dialog[open]') ?? document.body
-    place.append(field)
-    field.select()
-    // eslint-disable-next-line @typescript-eslint/no-deprecated -- nothing replaces it where the clipboard is missing
-    const isCopied = document.execCommand('copy')
-    field.remove()
+    const isCopied = copySelected(text)
     if (isCopied) toast(messages.more.copied(what))
     else window.prompt(messages.more.failed, text)
     return isCopied
   }
+}
+
+/** Copies a text by selecting it in a field. Returns whether it was copied. */
+function copySelected(text: string): boolean {
+  const before = document.activeElement
+  const field = document.createElement('textarea')
+  field.value = text
+  field.className = 'hidden-text'
+  const takesFocus = (place: Element) => {
+    place.append(field)
+    field.focus({ preventScroll: true })
+    return document.activeElement === field
+  }
+  // Only in the modal dialog on top a field takes the focus, and can be selected. The command returns true regardless.
+  const isReady = [...document.querySelectorAll('dialog[open]'), document.body].some(takesFocus)
+  field.select()
+  // eslint-disable-next-line @typescript-eslint/no-deprecated -- nothing replaces it where the clipboard is missing
+  const isCopied = isReady && document.execCommand('copy')
+  field.remove()
+  if (before instanceof HTMLElement) before.focus({ preventScroll: true })
+  return isCopied
 }
 
 /** A button that copies a text. `what` names it in the message: `Key copied`. */
