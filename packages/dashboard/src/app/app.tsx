@@ -3,6 +3,7 @@ import { LocationProvider } from 'preact-iso/router'
 import { queryClient } from '../api/hooks.ts'
 import { Announcements } from '../ui/announce.tsx'
 import { ErrorBoundary } from './error-boundary.tsx'
+import { GuardedLocation } from './guarded-location.tsx'
 import { SessionGate } from './session-gate.tsx'
 import type { Secret } from './sign-in-secret.ts'
 
@@ -12,7 +13,9 @@ export function App({ secret }: { secret: Secret | undefined }) {
     <ErrorBoundary>
       <QueryClientProvider client={queryClient}>
         <LocationProvider>
-          <SessionGate secret={secret} />
+          <GuardedLocation>
+            <SessionGate secret={secret} />
+          </GuardedLocation>
         </LocationProvider>
       </QueryClientProvider>
       <Announcements />

@@ -1,10 +1,9 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useLayoutEffect, useState } from 'preact/hooks'
-import { useLocation } from 'preact-iso/router'
 import type { SiteResource } from '@sluice/contracts/sites'
 import { useApi } from '../api/hooks.ts'
 import { messages } from '../messages/en.ts'
-import { useView } from '../state/hooks.ts'
+import { useView, useWholeLocation } from '../state/hooks.ts'
 import { type Route, routeOf, type SitePage } from '../state/route.ts'
 import { SiteContext, useMay, useSession } from '../state/session.tsx'
 import { remember, remembered } from '../state/storage.ts'
@@ -40,8 +39,7 @@ const AllSites = pages.sites
 
 /** Everything around a page: navigation, sticky bar, shortcuts, and the page of the address itself. */
 export function Frame() {
-  // The router's types leave out `wasPush`: whether a new entry of the history led here, and not the browser's buttons.
-  const { path, url, wasPush } = useLocation() as ReturnType<typeof useLocation> & { wasPush: boolean }
+  const { path, url, wasPush } = useWholeLocation()
   const route = routeOf(path)
   const siteId = useNavigationSite(route)
   // Before the effects of pages, which may give a title that says more.

@@ -79,6 +79,11 @@ export const messages = {
     stayButton: 'Stay',
     switchButton: 'Switch',
   },
+  leave: {
+    title: 'Leave without saving?',
+    text: 'What you have changed on this page is not saved.',
+    submit: 'Leave',
+  },
   bar: {
     range: 'Time range',
     compare: 'Compare',

@@ -39,8 +39,14 @@ export function useChosenView(): View {
   return chosen.value ?? view
 }
 
+/**
+ * The router's location with what its types leave out: whether a new entry of the history led here, and not the
+ * browser's buttons.
+ */
+export const useWholeLocation = () => useLocation() as ReturnType<typeof useLocation> & { wasPush: boolean }
+
 /** Renders the page again as the address says. */
-function followAddress(): void {
+export function followAddress(): void {
   chosen.value = undefined
   // The router reads the address when it changes by the browser's buttons; it has no other way to be told.
   dispatchEvent(new PopStateEvent('popstate'))

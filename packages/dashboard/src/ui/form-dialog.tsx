@@ -6,8 +6,8 @@ import { Button } from './button.tsx'
 import { CopyButton } from './copy.tsx'
 import { Dialog, type DialogProps } from './dialog.tsx'
 import { TextField } from './field.tsx'
+import { useLeaveGuard } from './leave-guard.ts'
 import { ErrorPanel } from './states.tsx'
-import { useUnloadGuard } from './unload-guard.ts'
 
 export interface FormDialogProps extends Pick<DialogProps, 'title' | 'onClose' | 'size' | 'isDismissible'> {
   /** The text of the button that submits. */
@@ -27,7 +27,7 @@ export function focusFirstProblem(form: HTMLElement): void {
   requestAnimationFrame(() => form.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus())
 }
 
-/** A dialog with fields; Enter submits it. */
+/** A dialog with fields; Enter submits it. While it is busy, the browser's buttons do not leave its page. */
 export function FormDialog({
   submit,
   onSubmit,
@@ -39,6 +39,8 @@ export function FormDialog({
   ...dialog
 }: FormDialogProps) {
   const form = useId()
+  // What is under way is neither stopped nor made without anybody seeing its result, such as a new secret.
+  useLeaveGuard('stay', isBusy)
   return (
     <Dialog
       {...dialog}
@@ -98,7 +100,7 @@ export function ConfirmDialog({
   )
 }
 
-/** Shows a secret once. Only the button "I saved it" closes it. */
+/** Shows a secret once. Only the button "I saved it" closes it, and not the browser's Back. */
 export function SecretDialog({
   title,
   secret,
@@ -113,7 +115,7 @@ export function SecretDialog({
   children: ComponentChildren
   onSaved: () => void
 }) {
-  useUnloadGuard(true)
+  useLeaveGuard('stay', true)
   return (
     <Dialog
       title={title}

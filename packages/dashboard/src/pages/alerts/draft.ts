@@ -76,6 +76,9 @@ export function draftOfRule(rule: AlertResource): Draft {
   }
 }
 
+/** Whether anything differs between two drafts. */
+export const isChanged = (draft: Draft, from: Draft): boolean => Object.keys(changedFields(draft, from)).length > 0
+
 /** The threshold as a number; undefined while it is none. */
 const thresholdOf = ({ threshold }: Draft): number | undefined =>
   threshold.trim() === '' || !Number.isFinite(Number(threshold)) ? undefined : Number(threshold)

@@ -7,9 +7,10 @@ import { useSession, useSite } from '../../state/session.tsx'
 import { toast } from '../../ui/announce.tsx'
 import { Button } from '../../ui/button.tsx'
 import { ConfirmDialog, SecretDialog } from '../../ui/form-dialog.tsx'
+import { useLeaveGuard } from '../../ui/leave-guard.ts'
 import { EmptyState, ErrorPanel, PageTitle, SkeletonRows } from '../../ui/states.tsx'
 import { AlertState } from './alert-state.tsx'
-import { bodyOf, changesOf, type Draft, draftOfRule, newDraft } from './draft.ts'
+import { bodyOf, changesOf, type Draft, draftOfRule, isChanged, newDraft } from './draft.ts'
 import { History } from './history.tsx'
 import { texts } from './messages.ts'
 import { RuleEditor } from './rule-editor.tsx'
@@ -40,13 +41,16 @@ export function NewRule({ onDone }: OnDone) {
   const view = useView()
   const create = useChange('createAlert')
   const refresh = useRefresh()
-  const [draft, setDraft] = useState(() => newDraft(view.metric, view.filters))
+  const [initial] = useState(() => newDraft(view.metric, view.filters))
+  const [draft, setDraft] = useState(initial)
   const [made, setMade] = useState<{ id: string; secret: string }>()
+  const endGuard = useLeaveGuard('ask', isChanged(draft, initial) && made === undefined)
   const submit = async () => {
     const body = bodyOf(draft, siteId)
     if (body === undefined) return
     const { description, ...rest } = body
     const rule = await create.run({ body: description === '' ? rest : body })
+    endGuard()
     const { secret } = rule.notification_config
     if (secret === undefined) {
       await refresh('listAlerts')
@@ -110,6 +114,7 @@ function Loaded({ of, onDone }: OnDone & { of: AlertResource }) {
   const [draft, setDraft] = useState<Draft>(() => draftOfRule(of))
   const [isRemoving, setRemoving] = useState(false)
   const [secret, setSecret] = useState<string>()
+  const endGuard = useLeaveGuard('ask', isChanged(draft, draftOfRule(opened)))
   const save = async () => {
     const body = changesOf(draft, opened)
     if (body === undefined) return
@@ -191,7 +196,10 @@ function Loaded({ of, onDone }: OnDone & { of: AlertResource }) {
           onClose={() => {
             setRemoving(false)
           }}
-          onDone={onDone}
+          onDone={(next) => {
+            endGuard()
+            onDone(next)
+          }}
         />
       ) : null}
     </>

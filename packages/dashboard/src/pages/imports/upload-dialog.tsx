@@ -11,7 +11,6 @@ import { RadioGroup } from '../../ui/choice.tsx'
 import { Field } from '../../ui/field.tsx'
 import { FormDialog } from '../../ui/form-dialog.tsx'
 import { Progress, Status } from '../../ui/states.tsx'
-import { useUnloadGuard } from '../../ui/unload-guard.ts'
 import { type Checked, checkHeader, startOf } from './header.ts'
 import { texts } from './messages.ts'
 
@@ -21,8 +20,8 @@ interface UploadDialogProps {
 }
 
 /**
- * Chooses a file, looks at its header, and sends it. During the upload, only its buttons stop it: Escape and a click
- * beside do not close the dialog, and leaving the dashboard asks first.
+ * Chooses a file, looks at its header, and sends it. During the upload, only its buttons stop it: Escape, a click beside
+ * and the browser's Back do not close the dialog, and leaving the dashboard asks first.
  */
 export function UploadDialog({ onClose, onAccepted }: UploadDialogProps) {
   const { site_id: siteId } = useSite()
@@ -38,7 +37,6 @@ export function UploadDialog({ onClose, onAccepted }: UploadDialogProps) {
   const latest = useRef<File>()
   const isSending = share !== undefined
   useEffect(() => () => aborter.current?.abort(), [])
-  useUnloadGuard(isSending)
   const checked = start === undefined ? undefined : checkHeader(start, type)
   const problem =
     file === undefined ? texts.missingFile : file.size > importLimits.fileBytesMax ? texts.tooLarge : checked?.problem

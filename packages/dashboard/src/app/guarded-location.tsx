@@ -1,0 +1,49 @@
+import type { ComponentChildren } from 'preact'
+import { useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { LocationProvider } from 'preact-iso/router'
+import { messages } from '../messages/en.ts'
+import { followAddress, useWholeLocation } from '../state/hooks.ts'
+import { ConfirmDialog } from '../ui/form-dialog.tsx'
+import { leaveRule } from '../ui/leave-guard.ts'
+
+/**
+ * Lets the pages follow the address, except where something on the page would be lost (`useLeaveGuard`): then they keep
+ * the address before, until it is restored or the reader chooses to leave. So it does not matter what leads away: a
+ * link, a shortcut, a button of the page, or the browser's Back, which can't be prevented.
+ */
+export function GuardedLocation({ children }: { children: ComponentChildren }) {
+  const location = useWholeLocation()
+  const followed = useRef(location)
+  const [chosen, choose] = useState<object>()
+  const isElsewhere = location.url !== followed.current.url && location !== chosen
+  const rule = isElsewhere ? leaveRule(followed.current.url, location.url, !location.wasPush) : undefined
+  if (rule === undefined) followed.current = location
+  const restore = () => {
+    if (location.wasPush) history.back()
+    else {
+      history.pushState(null, '', followed.current.url)
+      followAddress()
+    }
+  }
+  useLayoutEffect(() => {
+    if (rule === 'stay') restore()
+  }, [rule, location])
+  return (
+    <LocationProvider.ctx.Provider value={followed.current}>
+      {children}
+      {rule === 'ask' ? (
+        <ConfirmDialog
+          title={messages.leave.title}
+          submit={messages.leave.submit}
+          isBusy={false}
+          onClose={restore}
+          onSubmit={() => {
+            choose(location)
+          }}
+        >
+          <p>{messages.leave.text}</p>
+        </ConfirmDialog>
+      ) : null}
+    </LocationProvider.ctx.Provider>
+  )
+}

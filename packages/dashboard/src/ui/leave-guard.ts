@@ -1,0 +1,51 @@
+import { useLayoutEffect, useRef } from 'preact/hooks'
+
+/**
+ * What happens on the way to another page. `ask`: there is a question first, whatever leads away. `stay`: the browser's
+ * buttons do nothing. It is for modal dialogs that only their own buttons close; where those lead is followed.
+ */
+type LeaveRule = 'ask' | 'stay'
+
+interface Guard {
+  rule: LeaveRule
+}
+
+const guards = new Set<Guard>()
+
+/** What goes on, as long as the address has both: the page, and the record that is open on it. */
+const placeOf = (url: string) => {
+  const { pathname, searchParams } = new URL(url, location.origin)
+  return JSON.stringify([pathname, searchParams.get('open')])
+}
+
+/** The rule for the way from one address of the dashboard to another; undefined where nothing would be lost. */
+export function leaveRule(from: string, to: string, isByBrowser: boolean): LeaveRule | undefined {
+  const rules = [...guards].map(({ rule }) => rule)
+  if (isByBrowser && rules.includes('stay')) return 'stay'
+  return rules.includes('ask') && placeOf(from) !== placeOf(to) ? 'ask' : undefined
+}
+
+/**
+ * While `isActive`, something would be lost by leaving: `rule` applies within the dashboard, and the browser asks before
+ * the dashboard is left or reloaded. The function that is returned ends it at once, for a page that goes on to another.
+ */
+export function useLeaveGuard(rule: LeaveRule, isActive: boolean): () => void {
+  const end = useRef<() => void>(() => undefined)
+  useLayoutEffect(() => {
+    if (!isActive) return undefined
+    const guard = { rule }
+    const ask = (event: BeforeUnloadEvent) => {
+      event.preventDefault()
+    }
+    guards.add(guard)
+    addEventListener('beforeunload', ask)
+    end.current = () => {
+      guards.delete(guard)
+      removeEventListener('beforeunload', ask)
+    }
+    return end.current
+  }, [rule, isActive])
+  return () => {
+    end.current()
+  }
+}

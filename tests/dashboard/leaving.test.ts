@@ -1,0 +1,140 @@
+import { afterAll, beforeAll, expect, it } from '@jest/globals'
+import type { Page } from 'playwright-core'
+import { openSession, type Rig, startRig } from './support/rig.ts'
+import { describeWithChromium, useBrowser } from './support/use-browser.ts'
+import { waitUntilPasses } from './support/wait-until-passes.ts'
+
+const siteId = 'shop'
+
+describeWithChromium('leaving a page', () => {
+  const visitors = useBrowser()
+  let rig: Rig
+
+  beforeAll(async () => {
+    rig = await startRig()
+    await rig.call('POST', '/api/v1/sites', { site_id: siteId })
+  })
+  afterAll(() => rig.stop())
+
+  /** Opens a page of the site, and by a link of the navigation another one. */
+  const open = async (path: string, link: string): Promise<Page> => {
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/sites/${siteId}${path}`)
+    await page.getByRole('link', { name: link, exact: true }).click()
+    return page
+  }
+  const press = (page: Page, name: string) => page.getByRole('button', { name, exact: true }).first().click()
+  const expectPath = (page: Page, path: string) =>
+    waitUntilPasses(() => {
+      expect(new URL(page.url()).pathname).toBe(path)
+    })
+  /** Two frames: what an event has changed is rendered. */
+  const painted = (page: Page) =>
+    page.evaluate('new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))')
+
+  it('by Back takes no secret along that is shown once', async () => {
+    const page = await open('/live', 'API Keys')
+    await press(page, 'Create key')
+    const form = page.getByRole('dialog')
+    await form.getByLabel('Name').fill('Web shop')
+    await form.getByRole('button', { name: 'Create key' }).click()
+    const secret = page.locator('.secret')
+    await secret.getByText(/svc_prod_\w{34}/).waitFor()
+    const key = await secret.textContent()
+    for (let times = 0; times < 2; times++) {
+      await page.goBack()
+      await expectPath(page, '/settings/keys')
+      await painted(page)
+      expect(await secret.textContent()).toBe(key)
+    }
+    await press(page, 'I saved it')
+    await page.getByRole('row').filter({ hasText: 'Web shop' }).waitFor()
+    await page.goBack()
+    await expectPath(page, `/sites/${siteId}/live`)
+    await page.getByRole('heading', { name: 'Live' }).first().waitFor()
+  })
+
+  it('by Back does not stop a file that is sent', async () => {
+    const page = await open('/live', 'Imports')
+    await press(page, 'Import a file')
+    const held = Promise.withResolvers<undefined>()
+    await page.route('**/api/v1/imports', async (route) => {
+      if (route.request().method() === 'POST') await held.promise
+      await route.continue()
+    })
+    const dialog = page.getByRole('dialog')
+    const content = `event_type,timestamp_ms\nclick,${Date.now() - 1_000}\n`
+    await dialog
+      .getByLabel('File')
+      .setInputFiles({ name: 'events.csv', mimeType: 'text/csv', buffer: Buffer.from(content) })
+    await dialog.getByText('The header is right.').waitFor()
+    await dialog.getByRole('button', { name: 'Import', exact: true }).click()
+    const stop = dialog.getByRole('button', { name: 'Stop the upload' })
+    await stop.waitFor()
+    await page.goBack()
+    await expectPath(page, `/sites/${siteId}/imports`)
+    await painted(page)
+    expect(await stop.count()).toBe(1)
+    held.resolve(undefined)
+    await page.waitForURL(/open=imp_/)
+  })
+
+  it('asks before the changes of an alert rule are lost, whatever leads away, and only then', async () => {
+    const page = await open('/live', 'Alerts')
+    const alerts = `/sites/${siteId}/alerts`
+    await press(page, 'New alert')
+    const name = page.getByLabel('Name', { exact: true })
+    const question = page.getByRole('dialog', { name: 'Leave without saving?' })
+    const expectKept = async (isNew: boolean) => {
+      await question.getByRole('button', { name: 'Cancel' }).click()
+      await question.waitFor({ state: 'detached' })
+      await waitUntilPasses(() => {
+        expect(new URL(page.url()).searchParams.get('open')).toMatch(isNew ? /^new$/ : /^alr_/)
+      })
+      expect(await name.inputValue()).toBe('Orders')
+    }
+    // Nothing is changed yet.
+    await name.waitFor()
+    await page.goBack()
+    await press(page, 'New alert')
+    await name.fill('Orders')
+    await page.goBack()
+    await expectKept(true)
+    await press(page, 'All alerts')
+    await expectKept(true)
+    await page.getByRole('link', { name: 'Events', exact: true }).click()
+    await expectKept(true)
+    await page.getByRole('heading', { level: 1 }).focus()
+    await page.keyboard.press('g')
+    await page.keyboard.press('o')
+    await expectKept(true)
+    const asked = page.waitForEvent('dialog')
+    const reloading = page.evaluate('location.reload()')
+    const unload = await asked
+    expect(unload.type()).toBe('beforeunload')
+    await unload.dismiss()
+    await reloading
+    expect(await name.inputValue()).toBe('Orders')
+
+    // What is created has no changes to lose.
+    await page.getByRole('radio', { name: 'Slack' }).check()
+    await page.getByLabel(/^URL of/).fill('http://127.0.0.1:9/')
+    await press(page, 'Create alert')
+    await page.getByRole('heading', { name: 'Orders' }).waitFor()
+    expect(await question.count()).toBe(0)
+    await page.getByLabel('Threshold').fill('7')
+    await page.goBack()
+    await expectKept(false)
+    expect(await page.getByLabel('Threshold').inputValue()).toBe('7')
+    await press(page, 'Save')
+    await page.locator('.toast', { hasText: 'Saved' }).waitFor()
+    await press(page, 'All alerts')
+    await page.getByRole('row').filter({ hasText: 'Orders' }).getByText('Orders').first().click()
+    await page.getByLabel('Threshold').fill('9')
+    await page.goBack()
+    await question.getByRole('button', { name: 'Leave', exact: true }).click()
+    await page.getByRole('row').filter({ hasText: 'Orders' }).waitFor()
+    expect(new URL(page.url()).pathname + new URL(page.url()).search).toBe(alerts)
+  })
+})
