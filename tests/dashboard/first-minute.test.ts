@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
-import type { Page } from 'playwright-core'
+import type { Page, Route } from 'playwright-core'
 import { startStopwatch } from '../support/stopwatch.ts'
 import { headline } from './support/numbers.ts'
 import { openSession, type Rig, signIn, startRig } from './support/rig.ts'
@@ -111,6 +111,56 @@ describeWithChromium('the first minute', () => {
       expect(page.url()).not.toContain('svc_')
       expect(await nameOfSession()).toBe(expected)
     }
+  })
+
+  it('switches once, also by a double click', async () => {
+    const other = await rig.createKey({ name: 'once', scopes: ['stats:read'] })
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    const held = Promise.withResolvers<undefined>()
+    let sent = 0
+    await page.route('**/api/v1/session', async (route) => {
+      if (route.request().method() === 'POST') {
+        sent++
+        await held.promise
+      }
+      await route.fallback()
+    })
+    await page.goto(`${rig.url}/#key=${other.key}`)
+    const question = page.getByRole('dialog')
+    await question.getByRole('button', { name: 'Switch' }).dblclick()
+    expect(await question.getByRole('button', { name: 'Stay' }).isEnabled()).toBe(false)
+    held.resolve(undefined)
+    await page.getByRole('navigation', { name: 'Main' }).waitFor()
+    expect(sent).toBe(1)
+  })
+
+  it('asks whether to stay or to switch once it is known who is signed in, and not before', async () => {
+    const other = await rig.createKey({ name: 'stranger', scopes: ['stats:read'] })
+    const { page, expectMessages } = await visitors.open()
+    expectMessages(/status of 503|ERR_FAILED/)
+    await openSession(page, rig.url, rig.admin)
+    const methods: string[] = []
+    const failures = [
+      (route: Route) =>
+        route.fulfill({
+          status: 503,
+          headers: { 'Retry-After': '600' },
+          json: { success: false, error: 'Busy', timestamp: Date.now() },
+        }),
+      (route: Route) => route.abort(),
+    ]
+    await page.route('**/api/v1/session', async (route) => {
+      methods.push(route.request().method())
+      await (failures.shift() ?? ((each: Route) => each.fallback()))(route)
+    })
+    await page.goto(`${rig.url}/#key=${other.key}`)
+    await page.getByText('Busy', { exact: true }).waitFor()
+    await page.getByRole('button', { name: 'Retry' }).click()
+    await page.getByText(/^Sluice can’t be reached/).waitFor()
+    // After a lost connection it is asked again by itself.
+    await page.getByRole('dialog', { name: 'Stay or switch?' }).getByRole('button', { name: 'Stay' }).waitFor()
+    expect(methods).toEqual(['GET', 'GET', 'GET'])
   })
 
   it('keeps the address through the sign-in page, and refuses a wrong key with a sentence', async () => {

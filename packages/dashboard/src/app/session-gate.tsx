@@ -22,8 +22,11 @@ const sessionCheckMs = 2_500
 export function SessionGate({ secret }: { secret: Secret | undefined }) {
   const [state, setState] = useState<'checking' | 'asking' | 'done'>(secret === undefined ? 'done' : 'checking')
   const [current, setCurrent] = useState<SessionResource>()
+  const [isSwitching, setSwitching] = useState(false)
+  const [unknown, setUnknown] = useState<ApiError>()
   const [error, setError] = useState<ApiError>()
   const open = async (using: Secret) => {
+    setSwitching(true)
     try {
       await signIn(using)
     } catch (failure) {
@@ -31,19 +34,28 @@ export function SessionGate({ secret }: { secret: Secret | undefined }) {
     }
     setState('done')
   }
-  useEffect(() => {
+  const check = () => {
     if (secret === undefined) return
+    setUnknown(undefined)
     call('getSession', {}).then(
       (session) => {
         setCurrent(session)
         setState('asking')
       },
-      () => {
+      (failure: unknown) => {
+        const reason = asApiError(failure)
+        // There may be a session all the same, which the link of somebody else must not replace unasked.
+        if (reason.status !== 401) {
+          setUnknown(reason)
+          return
+        }
         isSignedOut.value = false
         void open(secret)
       },
     )
-  }, [])
+  }
+  useEffect(check, [])
+  if (state === 'checking' && unknown !== undefined) return <LoneError error={unknown} onRetry={check} />
   if (state === 'checking') return <p class="signing-in muted">{messages.signIn.signingIn}</p>
   if (state === 'asking' && secret !== undefined) {
     return (
@@ -55,6 +67,7 @@ export function SessionGate({ secret }: { secret: Secret | undefined }) {
           <>
             <Button
               kind="primary"
+              disabled={isSwitching}
               onClick={() => {
                 setState('done')
               }}
@@ -62,6 +75,7 @@ export function SessionGate({ secret }: { secret: Secret | undefined }) {
               {messages.signIn.stayButton}
             </Button>
             <Button
+              isBusy={isSwitching}
               onClick={() => {
                 void open(secret)
               }}
@@ -88,6 +102,15 @@ export function SessionGate({ secret }: { secret: Secret | undefined }) {
     )
   }
   return <SignedIn />
+}
+
+/** A failure in place of the whole dashboard: it is not known who is signed in. */
+function LoneError({ error, onRetry }: { error: ApiError; onRetry: () => void }) {
+  return (
+    <main class="lone">
+      <ErrorPanel error={error} onRetry={onRetry} />
+    </main>
+  )
 }
 
 /**
@@ -130,11 +153,7 @@ function SignedIn() {
     )
   }
   if (steady === undefined) {
-    return session.error === undefined ? null : (
-      <main class="lone">
-        <ErrorPanel error={session.error} onRetry={session.retry} />
-      </main>
-    )
+    return session.error === undefined ? null : <LoneError error={session.error} onRetry={session.retry} />
   }
   startClock()
   return <SessionContext.Provider value={steady}>{frame}</SessionContext.Provider>
