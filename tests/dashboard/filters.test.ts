@@ -146,6 +146,21 @@ describeWithChromium('a filter of the overview', () => {
     })
   })
 
+  it('says at the field of the property that it is missing, also where there is no value', async () => {
+    const page = await overview('?range=28d')
+    await settledHeadline(page, 'Events')
+    await page.keyboard.press('/')
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Property').fill('')
+    await page.keyboard.press('Tab')
+    await dialog.getByLabel('Condition').selectOption({ label: 'exists' })
+    await dialog.getByRole('button', { name: 'Apply filter' }).click()
+    await waitUntilPasses(async () => {
+      expect(await dialog.getByLabel('Property').getAttribute('aria-invalid')).toBe('true')
+      expect(await dialog.getByRole('alert').allTextContents()).toEqual(['Choose what to filter by.'])
+    }, 10_000)
+  })
+
   it('leaves the other values of its dimension listed, which Shift-click adds', async () => {
     const page = await overview('?range=28d')
     const country = (name: string) => page.getByRole('region', { name: 'Countries' }).getByRole('button', { name })

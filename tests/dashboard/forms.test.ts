@@ -197,6 +197,33 @@ describeWithChromium('a form', () => {
     expect(await get('/api/v1/sites/tokyo')).toMatchObject({ timezone: 'Asia/Tokyo' })
   })
 
+  it('lists the time zones around the chosen one, and says that typing finds more', async () => {
+    await rig.call('POST', '/api/v1/sites', { site_id: 'berlin', timezone: 'Europe/Berlin' })
+    const page = await open('/../berlin/settings')
+    const field = page.getByLabel('Time zone')
+    /** The option that a screen reader says. */
+    const active = () =>
+      page.evaluate<string | undefined>(
+        `document.getElementById(document.activeElement.getAttribute('aria-activedescendant'))?.textContent`,
+      )
+    await field.click()
+    const chosen = page.getByRole('option', { name: 'Europe/Berlin', exact: true, selected: true })
+    await waitUntilPasses(async () => {
+      expect(await active()).toBe('Europe/Berlin')
+      const [list, option] = [await page.getByRole('listbox').boundingBox(), await chosen.boundingBox()]
+      expect(option?.y).toBeGreaterThanOrEqual(list?.y ?? Infinity)
+      expect((option?.y ?? Infinity) + (option?.height ?? 0)).toBeLessThanOrEqual((list?.y ?? 0) + (list?.height ?? 0))
+    }, 10_000)
+    expect(await page.getByRole('option').last().textContent()).toBe('Type to find more')
+    const after = await chosen.locator('xpath=following-sibling::li[1]').textContent()
+    await page.keyboard.press('ArrowDown')
+    await waitUntilPasses(async () => {
+      expect(await active()).toBe(after)
+    })
+    await page.keyboard.press('Enter')
+    expect(await field.inputValue()).toBe(after)
+  })
+
   it('keeps all changes of a program that fills in several fields at once', async () => {
     const page = await open('/alerts?open=new')
     const name = page.getByLabel('Name', { exact: true })

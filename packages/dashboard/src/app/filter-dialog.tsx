@@ -38,6 +38,7 @@ export function FilterDialog({ condition, onApply, onRemove, onClose }: Props) {
   const [property, setProperty] = useState(condition?.property ?? 'path')
   const [operator, setOperator] = useState<Operator>(condition?.operator ?? 'equals')
   const [value, setValue] = useState(textOf(condition?.value))
+  const [isMissing, setMissing] = useState(false)
   const [error, setError] = useState<string>()
   const names = seen.data?.properties ?? []
   const isList = isOneOf(listOperators, operator)
@@ -53,7 +54,7 @@ export function FilterDialog({ condition, onApply, onRemove, onClose }: Props) {
     const given = isOneOf(numberOperators, operator) ? value.trim() : value
     // A name without a prefix that is no field is meant as a property of the events.
     const named = propertyOf(property) === undefined ? `${propertyPrefix}${property}` : property
-    if (property === '') setError(messages.filters.missingProperty)
+    if (property === '') setMissing(true)
     else if (isBare) onApply({ property: named, operator })
     else if (isList && listOf(value).length === 0) setError(messages.filters.missingValue)
     else if (!isList && given === '') setError(messages.filters.missingValue)
@@ -70,7 +71,7 @@ export function FilterDialog({ condition, onApply, onRemove, onClose }: Props) {
         }}
       >
         {seen.error === undefined ? null : <ErrorPanel error={seen.error} onRetry={seen.retry} />}
-        <Field label={messages.filters.property}>
+        <Field label={messages.filters.property} error={isMissing ? messages.filters.missingProperty : undefined}>
           {(attributes) => (
             <Combobox
               isFree
@@ -84,6 +85,7 @@ export function FilterDialog({ condition, onApply, onRemove, onClose }: Props) {
               onChange={(chosen) => {
                 setProperty(chosen)
                 if (!operatorsOf(chosen).includes(operator)) chooseOperator('equals')
+                setMissing(false)
                 setError(undefined)
               }}
             />

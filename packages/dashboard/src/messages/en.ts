@@ -230,6 +230,7 @@ export const messages = {
     loading: 'Loading',
     optional: 'optional',
     noMatch: 'Nothing matches',
+    typeToFind: 'Type to find more',
     options: 'Options',
     cancel: 'Cancel',
     saved: 'I saved it',

@@ -54,7 +54,11 @@ export function Combobox({
   const [active, setActive] = useState(-1)
   const label = options.find((each) => each.value === value)?.label ?? value
   const wanted = simple(typed ?? '')
-  const shown = options.filter((each) => simple(each.label).includes(wanted)).slice(0, shownMax)
+  const found = options.filter((each) => simple(each.label).includes(wanted))
+  // Of a long list, the part around the chosen option is drawn.
+  const chosenAt = typed === undefined ? found.findIndex((each) => each.value === value) : -1
+  const from = Math.max(0, Math.min(chosenAt - shownMax / 2, found.length - shownMax))
+  const shown = found.slice(from, from + shownMax)
 
   useEffect(() => {
     if (input.current !== null && typed === undefined) input.current.value = label
@@ -62,7 +66,7 @@ export function Combobox({
 
   const open = () => {
     setOpen(true)
-    setActive(options.findIndex((each) => each.value === value))
+    setActive(shown.findIndex((each) => each.value === value))
     // Typing then looks for another option, rather than going on with the name of this one.
     if (!isFree) input.current?.select()
   }
@@ -148,16 +152,20 @@ export function Combobox({
               {option.detail === undefined ? null : <span class="muted">{option.detail}</span>}
             </li>
           ))}
-          {shown.length === 0 ? (
-            <li role="option" aria-selected={false} aria-disabled="true" class="menu-item muted">
-              {messages.ui.noMatch}
-            </li>
-          ) : null}
+          {shown.length === 0 ? <Remark text={messages.ui.noMatch} /> : null}
+          {shown.length < found.length ? <Remark text={messages.ui.typeToFind} /> : null}
         </List>
       ) : null}
     </>
   )
 }
+
+/** A last line that can't be chosen. */
+const Remark = ({ text }: { text: string }) => (
+  <li role="option" aria-selected={false} aria-disabled="true" class="menu-item muted">
+    {text}
+  </li>
+)
 
 interface ListProps {
   id: string
