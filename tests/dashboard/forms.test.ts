@@ -197,6 +197,28 @@ describeWithChromium('a form', () => {
     expect(await get('/api/v1/sites/tokyo')).toMatchObject({ timezone: 'Asia/Tokyo' })
   })
 
+  it('takes an event type that the list does not have, as one step of the history', async () => {
+    const page = await open('/retention')
+    const field = page.getByLabel('Coming back is')
+    const entries = () => page.evaluate<number>('history.length')
+    const before = await entries()
+    for (const [text, key] of [
+      ['refund', 'Tab'],
+      ['trial', 'Enter'],
+    ] as const) {
+      await field.click()
+      await field.pressSequentially(text)
+      await page.keyboard.press(key)
+      await page.waitForURL((url) => url.searchParams.get('return_event') === text, { timeout: 10_000 })
+      expect(await field.inputValue()).toBe(text)
+    }
+    expect(await entries()).toBe(before + 2)
+    await page.goBack()
+    await waitUntilPasses(async () => {
+      expect(await field.inputValue()).toBe('refund')
+    })
+  })
+
   it('lists the time zones around the chosen one, and says that typing finds more', async () => {
     await rig.call('POST', '/api/v1/sites', { site_id: 'berlin', timezone: 'Europe/Berlin' })
     const page = await open('/../berlin/settings')

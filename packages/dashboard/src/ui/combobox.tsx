@@ -20,8 +20,10 @@ export interface ComboboxProps {
   options: readonly ComboboxOption[]
   /** An option is chosen, or with `isFree` any text is entered. */
   onChange: (value: string) => void
-  /** Takes texts that are no option. */
+  /** Takes texts that are no option, at each key. */
   isFree?: boolean
+  /** Takes texts that are no option, by Enter or when the field is left. */
+  takesTexts?: boolean
   placeholder?: string
   isQuiet?: boolean
 }
@@ -43,6 +45,7 @@ export function Combobox({
   options,
   onChange,
   isFree = false,
+  takesTexts = false,
   placeholder,
   isQuiet = false,
 }: ComboboxProps) {
@@ -86,6 +89,7 @@ export function Combobox({
   const leave = () => {
     const text = input.current?.value ?? ''
     if (isFree || text === label || simple(text) === '') close()
+    else if (takesTexts) choose(optionOf(text, options) ?? { value: text.trim(), label: text.trim() })
     else choose(optionOf(text, options) ?? options.find((each) => isNamed(each, text)))
   }
   const onKeyDown = (event: KeyboardEvent) => {
@@ -103,7 +107,10 @@ export function Combobox({
       event.preventDefault()
       event.stopPropagation()
       close()
-    } else if (event.key === 'Enter') close()
+    } else if (event.key === 'Enter') {
+      if (takesTexts) leave()
+      else close()
+    }
   }
   return (
     <>
@@ -129,7 +136,7 @@ export function Combobox({
           setOpen(true)
           setTyped(text)
           // Where any text is taken, Enter takes it as it is.
-          setActive(isFree ? -1 : 0)
+          setActive(isFree || takesTexts ? -1 : 0)
           if (isFree) onChange(valueOf(text, options))
         }}
         onKeyDown={onKeyDown}

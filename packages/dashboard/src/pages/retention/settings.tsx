@@ -98,6 +98,7 @@ export function Settings({ settings }: { settings: RetentionSettings }) {
         <Field label={texts.returnEvent}>
           {(attributes) => (
             <Combobox
+              takesTexts
               attributes={attributes}
               value={returnEvent ?? ''}
               options={[
