@@ -56,7 +56,7 @@ describeWithChromium('the first minute', () => {
     await rig.send([{ site_id: 'history', event_type: 'page_view', timestamp: Date.UTC(2026, 0, 1), event_id: 'old' }])
     // The record of the site is asked anew each minute.
     await page.clock.runFor(61_000)
-    await page.getByText('The last event is of 1 Jan 2026.').waitFor()
+    await page.getByText('The last event was on 1 Jan 2026.').waitFor()
   })
 
   it('says of a link that was used what to do instead', async () => {

@@ -129,7 +129,7 @@ test('the filter sentence of the design', () => {
       compared: { startMs: 0, endMs: 1, isOpen: false },
       zone: 'UTC',
     }),
-  ).toBe('Visitors from Germany or France, paths starting with /blog, last 28 days, against the 28 before')
+  ).toBe('Visitors from Germany or France, where path starts with /blog, last 28 days, against the 28 before')
 })
 
 test('a time some days off is not called yesterday or tomorrow, which are days of the calendar', () => {

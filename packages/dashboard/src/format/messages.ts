@@ -10,8 +10,6 @@ export const texts = {
   conditions: {
     from: (countries: string) => `from ${countries}`,
     notFrom: (countries: string) => `not from ${countries}`,
-    startingWith: (property: string, values: string) => `${property}s starting with ${values}`,
-    endingWith: (property: string, values: string) => `${property}s ending with ${values}`,
     where: (condition: string) => `where ${condition}`,
   },
   compared: {

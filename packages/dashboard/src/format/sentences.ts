@@ -28,24 +28,17 @@ export function conditionLabel(condition: Condition): string {
 }
 
 /**
- * A condition as a part of the filter sentence: `from Germany or France`, `paths starting with /blog`. `isAttached`: it
- * follows what is counted without a comma.
+ * A condition as a part of the filter sentence: `from Germany or France`, `where path starts with /blog`.
  */
-function conditionPhrase(condition: Condition): { text: string; isAttached: boolean } {
+function conditionPhrase(condition: Condition): string {
   const { property, operator } = condition
   const values = orList(valuesOf(condition).map((value) => valueLabel(property, value)))
   const phrases = texts.conditions
   if (property === 'country' && operator !== 'exists' && operator !== 'not_exists') {
-    if (operator === 'equals' || operator === 'in') return { text: phrases.from(values), isAttached: true }
-    if (operator === 'not_equals' || operator === 'not_in') return { text: phrases.notFrom(values), isAttached: true }
+    if (operator === 'equals' || operator === 'in') return phrases.from(values)
+    if (operator === 'not_equals' || operator === 'not_in') return phrases.notFrom(values)
   }
-  if (operator === 'starts_with') {
-    return { text: phrases.startingWith(propertyLabel(property), values), isAttached: false }
-  }
-  if (operator === 'ends_with') {
-    return { text: phrases.endingWith(propertyLabel(property), values), isAttached: false }
-  }
-  return { text: phrases.where(conditionLabel(condition)), isAttached: true }
+  return phrases.where(conditionLabel(condition))
 }
 
 /** `last 28 days`, `17–20 May 2015`. */
@@ -71,15 +64,10 @@ export interface Sentence {
   zone: string
 }
 
-/** `Visitors from Germany or France, paths starting with /blog, last 28 days, against the 28 before`. */
+/** `Visitors from Germany or France, where path starts with /blog, last 28 days, against the 28 before`. */
 export function filterSentence({ subject, filters, range, compare = 'none', compared, zone }: Sentence): string {
   const [first, ...others] = filters.map(conditionPhrase)
-  const head = first === undefined ? subject : `${subject}${first.isAttached ? '' : ','} ${first.text}`
-  const parts = [
-    head,
-    ...others.map(({ text }) => text),
-    rangeLabel(range),
-    compareLabel(compare, range, compared, zone),
-  ]
+  const head = first === undefined ? subject : `${subject} ${first}`
+  const parts = [head, ...others, rangeLabel(range), compareLabel(compare, range, compared, zone)]
   return parts.filter(Boolean).join(', ')
 }

@@ -4,7 +4,7 @@ export const texts = {
   create: 'New export',
   submit: 'Export',
   name: 'Name',
-  nameHint: 'What you call it, and its file.',
+  nameHint: 'Also the name of the file.',
   type: 'What to export',
   types: { events: 'Events', users: 'Users', sessions: 'Sessions', stats: 'Statistics', cohort: 'Users of a cohort' },
   format: 'Format',

@@ -49,7 +49,7 @@ export const texts = {
   table: 'Table',
   map: 'Map',
   emptyTitle: 'No events in this range',
-  lastEvent: (date: string) => `The last event is of ${date}.`,
+  lastEvent: (date: string) => `The last event was on ${date}.`,
   show: (range: string) => `Show ${range}`,
   noMatch: 'No event matches the filters',
   noMatchWhy: 'In this range, that is. Remove a filter, or choose a longer range.',

@@ -30,7 +30,7 @@ export function Erasures() {
   const [ids = '', setIds] = usePageParameter('erasures')
   const errors = fieldErrors(create.error, [...erasureSelectors])
   const trimmed = value.trim()
-  const problem = isTried && trimmed === '' ? texts.missingValue : errors.of(kind)
+  const problem = isTried && trimmed === '' ? (kind === 'before' ? texts.missingDay : texts.missingId) : errors.of(kind)
   const erase = async () => {
     const moment = { now: serverNow(), zone: site.timezone, firstEventAt: site.first_event_at }
     const body =

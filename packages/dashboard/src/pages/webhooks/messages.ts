@@ -88,7 +88,7 @@ export const texts = {
   noDeliveries: 'No deliveries',
   noDeliveriesWhy: 'Send a test to see how your receiver answers.',
   noSuchDeliveries: 'None with this status.',
-  deliveryColumns: { event: 'What', at: 'Made', status: 'Status', attempts: 'Attempts' },
+  deliveryColumns: { event: 'What', at: 'Created', status: 'Status', attempts: 'Attempts' },
   back: 'All deliveries',
   attempts: 'Attempts',
   noAttempts: 'Not tried yet.',
