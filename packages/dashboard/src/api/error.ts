@@ -10,6 +10,8 @@ export class ApiError extends Error {
   readonly retryAfterMs: number | undefined
   /** `data` of the failed answer, if any: per-event errors of a batch. */
   readonly data: unknown
+  /** When what failed is asked again by itself, Unix ms of this machine; undefined: whoever shows the error decides. */
+  retryAt: number | undefined
 
   constructor(
     status: number,
@@ -24,6 +26,9 @@ export class ApiError extends Error {
     this.data = details.data
   }
 }
+
+/** Whether a failure passes by itself: a lost connection, too many requests, a service that is not available. */
+export const isPassing = ({ status }: ApiError): boolean => [0, 429, 503].includes(status)
 
 /** Any thrown value as an ApiError. */
 export function asApiError(error: unknown): ApiError {

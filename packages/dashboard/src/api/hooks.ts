@@ -1,20 +1,30 @@
 import {
+  hashKey,
   keepPreviousData,
   QueryClient,
+  type QueryKey,
   useMutation,
   useQuery,
   useQueryClient,
   type UseQueryResult,
 } from '@tanstack/preact-query'
+import { useRef } from 'preact/hooks'
 import { call } from './client.ts'
 import type { ApiError } from './error.ts'
 import { asApiError } from './error.ts'
+import { asking, forgetFailures, intervalOf, isTryDue } from './retry.ts'
 import type { Data, Input, OperationId } from './wire.ts'
 
-/** The cache of all answers. Failed questions are asked again by `ErrorPanel`, which says when. */
+/** The cache of all answers. When failed questions are asked again is decided in `retry.ts`; `ErrorPanel` says it. */
 export const queryClient = new QueryClient({
   defaultOptions: {
-    queries: { retry: false, staleTime: 30_000, refetchOnWindowFocus: false, networkMode: 'always' },
+    queries: {
+      retry: false,
+      staleTime: 30_000,
+      // A page that nobody saw asks again when it is seen.
+      refetchOnWindowFocus: (query) => (isTryDue(query) ? 'always' : false),
+      networkMode: 'always',
+    },
     mutations: { retry: false, networkMode: 'always' },
   },
 })
@@ -22,7 +32,7 @@ export const queryClient = new QueryClient({
 export interface ApiOptions<Id extends OperationId> {
   /** Asks again after this many ms while the page is visible; a function decides by the last answer. `false`: never. */
   refetchMs?: number | false | ((data: Data<Id> | undefined) => number | false)
-  /** Asks again while the page is hidden, too. */
+  /** Asks again while the page is hidden, too, and at once when it is shown again. */
   isHiddenToo?: boolean
   /** Age in ms up to which an answer is taken from the cache; default: 30,000. */
   staleMs?: number
@@ -46,17 +56,30 @@ export interface ApiState<T> {
   retry: () => void
 }
 
-const stateOf = <T>(result: UseQueryResult<T>, isAsked: boolean): ApiState<T> => ({
-  data: result.data,
-  error: result.error === null ? undefined : asApiError(result.error),
-  answeredAt: result.dataUpdatedAt,
-  isLoading: result.isPending && result.fetchStatus !== 'idle',
-  isFetching: result.isFetching,
-  isOld: result.isPlaceholderData,
-  retry: () => {
-    if (isAsked) void result.refetch()
-  },
-})
+/** Where the answer to a question stands, from what the cache says about it. */
+function useAnswerState<T>(result: UseQueryResult<T>, key: QueryKey, isAsked: boolean): ApiState<T> {
+  const query = queryClient.getQueryCache().get(hashKey(key))
+  // The cache forgets the failure of a question without an answer at the next try; it holds until there is one.
+  const failed = useRef<{ query: typeof query; error: ApiError }>()
+  const isAnswered = result.data !== undefined && !result.isPlaceholderData
+  if (result.error !== null) failed.current = { query, error: asApiError(result.error) }
+  else if (isAnswered || failed.current?.query !== query) failed.current = undefined
+  const error = failed.current?.error
+  const isOld = result.isPlaceholderData && error === undefined
+  return {
+    data: isAnswered || isOld ? result.data : undefined,
+    error,
+    answeredAt: result.dataUpdatedAt,
+    isLoading: result.isPending && result.fetchStatus !== 'idle' && error === undefined,
+    isFetching: result.isFetching,
+    isOld,
+    retry: () => {
+      if (!isAsked) return
+      forgetFailures(query)
+      void result.refetch()
+    },
+  }
+}
 
 /**
  * Asks an operation and keeps its answer. The question is part of the cache's key: another input is another question,
@@ -67,20 +90,26 @@ export function useApi<Id extends OperationId>(
   input: Input<Id> | null,
   { refetchMs = false, isHiddenToo = false, staleMs, keep = true }: ApiOptions<Id> = {},
 ): ApiState<Data<Id>> {
-  return stateOf(
-    useQuery<Data<Id>>({
-      queryKey: [id, input],
-      // TanStack keeps no undefined, which operations without data return.
-      queryFn: async ({ signal }) => (input === null ? null : ((await call(id, input, signal)) ?? null)) as Data<Id>,
-      enabled: input !== null,
-      refetchInterval: typeof refetchMs === 'function' ? (query) => refetchMs(query.state.data) : refetchMs,
-      refetchIntervalInBackground: isHiddenToo,
-      ...(staleMs === undefined ? {} : { staleTime: staleMs }),
-      // To no question there is no answer, not even an older one.
-      ...(keep && input !== null ? { placeholderData: keepPreviousData } : {}),
-    }),
-    input !== null,
-  )
+  const queryKey = [id, input]
+  const normalMs = typeof refetchMs === 'function' ? refetchMs : () => refetchMs
+  const result = useQuery<Data<Id>>({
+    queryKey,
+    // TanStack keeps no undefined, which operations without data return.
+    queryFn: asking(
+      async (signal) => (input === null ? null : ((await call(id, input, signal)) ?? null)) as Data<Id>,
+      normalMs,
+    ),
+    enabled: input !== null,
+    refetchInterval: (query) => intervalOf(query, normalMs(query.state.data)),
+    refetchIntervalInBackground: isHiddenToo,
+    ...(isHiddenToo
+      ? { refetchOnWindowFocus: (query) => (query.state.error === null || isTryDue(query) ? 'always' : false) }
+      : {}),
+    ...(staleMs === undefined ? {} : { staleTime: staleMs }),
+    // To no question there is no answer, not even an older one.
+    ...(keep && input !== null ? { placeholderData: keepPreviousData } : {}),
+  })
+  return useAnswerState(result, queryKey, input !== null)
 }
 
 /**
@@ -89,7 +118,13 @@ export function useApi<Id extends OperationId>(
  */
 export async function prefetch<Id extends OperationId>(id: Id, input: Input<Id>): Promise<void> {
   await queryClient
-    .query({ queryKey: [id, input], queryFn: ({ signal }) => call(id, input, signal) })
+    .query({
+      queryKey: [id, input],
+      queryFn: asking(
+        (signal) => call(id, input, signal),
+        () => false,
+      ),
+    })
     .catch(() => undefined)
 }
 
@@ -99,17 +134,16 @@ export function useAnswer<T>(
   ask: (signal: AbortSignal) => Promise<T>,
   { refetchMs = false, staleMs, keep = true }: { refetchMs?: number | false; staleMs?: number; keep?: boolean } = {},
 ): ApiState<T> {
-  return stateOf(
-    useQuery<T>({
-      queryKey: key ?? ['nothing'],
-      queryFn: ({ signal }) => ask(signal),
-      enabled: key !== null,
-      refetchInterval: refetchMs,
-      ...(staleMs === undefined ? {} : { staleTime: staleMs }),
-      ...(keep && key !== null ? { placeholderData: keepPreviousData } : {}),
-    }),
-    key !== null,
-  )
+  const queryKey = key ?? ['nothing']
+  const result = useQuery<T>({
+    queryKey,
+    queryFn: asking(ask, () => refetchMs),
+    enabled: key !== null,
+    refetchInterval: (query) => intervalOf(query, refetchMs),
+    ...(staleMs === undefined ? {} : { staleTime: staleMs }),
+    ...(keep && key !== null ? { placeholderData: keepPreviousData } : {}),
+  })
+  return useAnswerState(result, queryKey, key !== null)
 }
 
 export interface Change<Id extends OperationId> {

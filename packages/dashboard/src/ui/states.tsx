@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { ApiError } from '../api/error.ts'
+import { type ApiError, isPassing } from '../api/error.ts'
 import { messages } from '../messages/en.ts'
 import { Button } from './button.tsx'
 import { Icon, type IconName } from './icon.tsx'
@@ -27,8 +27,7 @@ export function EmptyState({
   )
 }
 
-const retriedStatuses = [0, 429, 503]
-/** Wait before the next try when the answer names none. */
+/** Wait before the next try of what is not asked again by itself, when the answer names none. */
 const retryMs = 5_000
 
 interface ErrorPanelProps {
@@ -39,26 +38,31 @@ interface ErrorPanelProps {
 }
 
 /**
- * A failure in the place of what failed: the interface's sentence, the request's id and Retry. After 429, 503 and lost
- * connections it counts down and tries again by itself, with what the page holds then.
+ * A failure in the place of what failed: the interface's sentence, the request's id and Retry. It counts down to the
+ * moment at which a question is asked again by itself. What else failed by 429, 503 or a lost connection is tried again
+ * by the panel, with what the page holds then.
  */
 export function ErrorPanel({ error, onRetry, isChange = false }: ErrorPanelProps) {
-  const isRetried = onRetry !== undefined && retriedStatuses.includes(error.status) && !(isChange && error.status === 0)
+  const { retryAt } = error
+  const isRetried =
+    retryAt !== undefined || (onRetry !== undefined && isPassing(error) && !(isChange && error.status === 0))
   const latest = useRef(onRetry)
   latest.current = onRetry
   const [seconds, setSeconds] = useState<number>()
+  // Each failure of a question is another error: one that is still shown after a click is being asked again.
+  const [tried, setTried] = useState<ApiError>()
   useEffect(() => {
     if (!isRetried) {
       setSeconds(undefined)
       return undefined
     }
-    const at = Date.now() + (error.retryAfterMs ?? retryMs)
+    const at = retryAt ?? Date.now() + (error.retryAfterMs ?? retryMs)
     const left = () => Math.max(0, Math.ceil((at - Date.now()) / 1000))
     setSeconds(left())
     const timer = setInterval(() => {
       setSeconds(left())
       // A page that nobody sees tries again when it is seen.
-      if (left() > 0 || document.hidden) return
+      if (retryAt !== undefined || left() > 0 || document.hidden) return
       clearInterval(timer)
       latest.current?.()
     }, 250)
@@ -75,13 +79,22 @@ export function ErrorPanel({ error, onRetry, isChange = false }: ErrorPanelProps
           <bdi>{error.message}</bdi>
         </p>
         {error.requestId === undefined ? null : (
-          <p class="small muted">
+          // The next try has another id, which is no reason to read the alert again.
+          <p class="small muted" aria-live="off">
             <code>{messages.errors.requestId(error.requestId)}</code>
           </p>
         )}
         {onRetry === undefined ? null : (
           <div class="row">
-            <Button onClick={onRetry}>{messages.errors.retry}</Button>
+            <Button
+              isBusy={tried === error && !isChange}
+              onClick={() => {
+                setTried(error)
+                onRetry()
+              }}
+            >
+              {messages.errors.retry}
+            </Button>
             {seconds === undefined ? null : (
               <span class="muted" aria-live="off">
                 {messages.errors.retryIn(seconds)}

@@ -28,8 +28,8 @@ const minuteMs = 60_000
 const feedMs = 86_400_000
 
 /** Asks each 2 seconds, each 15 while the page is hidden, and at once when it is shown again. */
-function useLive(query: LiveQuery) {
-  const live = useApi(
+const useLive = (query: LiveQuery) =>
+  useApi(
     'live',
     { query },
     {
@@ -38,19 +38,6 @@ function useLive(query: LiveQuery) {
       staleMs: 0,
     },
   )
-  const retry = useRef(live.retry)
-  retry.current = live.retry
-  useEffect(() => {
-    const onVisible = () => {
-      if (document.visibilityState === 'visible') retry.current()
-    }
-    document.addEventListener('visibilitychange', onVisible)
-    return () => {
-      document.removeEventListener('visibilitychange', onVisible)
-    }
-  }, [])
-  return live
-}
 
 /** What happens now. */
 export default function Page() {

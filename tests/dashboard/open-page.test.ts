@@ -1,0 +1,113 @@
+import { afterAll, beforeAll, expect, it } from '@jest/globals'
+import type { Page, Route } from 'playwright-core'
+import { openSession, type Rig, startRig } from './support/rig.ts'
+import { seededEvents } from './support/seed.ts'
+import { describeWithChromium, useBrowser, type Visit } from './support/use-browser.ts'
+import { waitUntilPasses } from './support/wait-until-passes.ts'
+
+const siteId = 'shop'
+
+/** What a page did while its questions failed, by the clock of the page. */
+interface Recorded {
+  /** Each question for live figures: when it was asked, and the alert that was shown at that moment, if any. */
+  tries: { at: number; alert: string | null }[]
+  /** Failures that have appeared, and skeletons since the first of them. */
+  alerts: number
+  skeletons: number
+}
+
+/** Runs before the scripts of the page. */
+const recorder = `(() => {
+  const recorded = (globalThis.recorded = { tries: [], alerts: 0, skeletons: 0 })
+  const send = globalThis.fetch
+  globalThis.fetch = (url, options) => {
+    if (String(url).includes('/api/v1/live')) {
+      const alert = document.querySelector('main [role=alert]')
+      recorded.tries.push({ at: Date.now(), alert: alert && alert.textContent })
+    }
+    return send(url, options)
+  }
+  const countOf = (node, selector) => Number(node.matches(selector)) + node.querySelectorAll(selector).length
+  new MutationObserver((changes) => {
+    for (const { addedNodes } of changes) for (const node of addedNodes) {
+      if (!(node instanceof Element)) continue
+      if (recorded.alerts > 0) recorded.skeletons += countOf(node, '.skeleton')
+      recorded.alerts += countOf(node, '.error-panel')
+    }
+  }).observe(document, { childList: true, subtree: true })
+})()`
+
+const recordedOf = (page: Page): Promise<Recorded> => page.evaluate<Recorded>('globalThis.recorded')
+
+describeWithChromium('a page that is open', () => {
+  const visitors = useBrowser()
+  let rig: Rig
+
+  beforeAll(async () => {
+    rig = await startRig()
+    await rig.send(seededEvents({ siteId, now: Date.now(), sessions: 20 }))
+  })
+  afterAll(() => rig.stop())
+
+  const visit = async (): Promise<Visit> => {
+    const visit = await visitors.open()
+    await openSession(visit.page, rig.url, rig.admin)
+    await visit.page.clock.install()
+    return visit
+  }
+
+  /** Moves the clock of the page second by second until the check passes. */
+  const runUntil = (page: Page, check: () => Promise<void>): Promise<void> =>
+    waitUntilPasses(async () => {
+      await page.clock.runFor(1_000)
+      await check()
+    })
+
+  it.each([
+    ['is not reached, from the first try on', 0, (route: Route) => route.abort(), [5, 10, 20, 30]],
+    [
+      'asks for 40 seconds, after an answer',
+      1,
+      (route: Route) =>
+        route.fulfill({
+          status: 429,
+          headers: { 'Retry-After': '40' },
+          json: { success: false, error: 'Rate limit exceeded', timestamp: Date.now() },
+        }),
+      [40, 40],
+    ],
+  ] as const)('waits as long as it says while Sluice %s, and goes on then', async (_, answers, fail, waits) => {
+    const { page, expectMessages } = await visit()
+    expectMessages(/ERR_FAILED|status of 429/)
+    await page.addInitScript({ content: recorder })
+    const service = { answered: 0, isBroken: true }
+    await page.route(/\/api\/v1\/live[?]/, (route) => {
+      if (service.isBroken && service.answered === answers) return fail(route)
+      service.answered++
+      return route.fallback()
+    })
+    await page.goto(`${rig.url}/sites/${siteId}/live`)
+    const alert = page.getByRole('main').getByRole('alert')
+    await runUntil(page, async () => {
+      expect(await alert.count()).toBe(1)
+    })
+    await runUntil(page, async () => {
+      expect((await recordedOf(page)).tries.length).toBeGreaterThan(answers + waits.length)
+    })
+    const { tries, alerts, skeletons } = await recordedOf(page)
+    const failed = tries.slice(answers)
+    for (const [at, wait] of waits.entries()) {
+      expect((failed[at + 1]?.at ?? NaN) - (failed[at]?.at ?? NaN)).toBeGreaterThanOrEqual(wait * 1000)
+      expect(failed[at + 1]?.alert).toMatch(/Next try in [01] second/)
+    }
+    expect({ alerts, skeletons }).toEqual({ alerts: 1, skeletons: 0 })
+    service.isBroken = false
+    await alert.getByRole('button', { name: 'Retry' }).click()
+    await alert.waitFor({ state: 'detached' })
+    const { tries: before } = await recordedOf(page)
+    await runUntil(page, async () => {
+      expect((await recordedOf(page)).tries.length).toBeGreaterThan(before.length + 2)
+    })
+    expect(await alert.count()).toBe(0)
+  })
+})
