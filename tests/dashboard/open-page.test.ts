@@ -37,6 +37,24 @@ const recorder = `(() => {
   }).observe(document, { childList: true, subtree: true })
 })()`
 
+/** A record of a schedule. */
+interface Schedule {
+  status: string
+  created_at: number
+  scheduled: { next_run: number } | null
+}
+
+/** What the tests change of the `data` of answers. */
+interface Patched extends Schedule {
+  keys: { key_id: string; last_used_at: number | null }[]
+  exports: Schedule[]
+  runs: object[]
+  total: number
+  history: object[]
+  series: { timestamp: number; value: number }[]
+  firings: object[]
+}
+
 const recordedOf = (page: Page): Promise<Recorded> => page.evaluate<Recorded>('globalThis.recorded')
 
 describeWithChromium('a page that is open', () => {
@@ -109,5 +127,57 @@ describeWithChromium('a page that is open', () => {
       expect((await recordedOf(page)).tries.length).toBeGreaterThan(before.length + 2)
     })
     expect(await alert.count()).toBe(0)
+  })
+
+  /** Answers with what `change` makes of the `data` of the real answer. */
+  const patch = async (page: Page, path: RegExp, change: (data: Patched) => void): Promise<void> => {
+    await page.route(path, async (route) => {
+      const response = await route.fetch()
+      const answer = (await response.json()) as { data: Patched }
+      change(answer.data)
+      return route.fulfill({ response, json: answer })
+    })
+  }
+
+  it('shows when a key was used last, in the list and beside its record', async () => {
+    const { key_id } = await rig.createKey({ name: 'ledger', scopes: ['stats:read'] })
+    const { page } = await visit()
+    const used = { at: null as number | null }
+    await patch(page, /\/api\/v1\/settings\/keys[?]/, ({ keys }) => {
+      for (const key of keys) if (key.key_id === key_id) key.last_used_at = used.at
+    })
+    await page.goto(`${rig.url}/settings/keys?open=${key_id}`)
+    const row = page.getByRole('row').filter({ hasText: 'ledger' })
+    const usedIn = page
+      .getByRole('dialog')
+      .getByText('Last used', { exact: true })
+      .locator('xpath=following-sibling::dd')
+    await usedIn.getByText('Never').waitFor()
+    used.at = Date.now()
+    await runUntil(page, async () => {
+      expect(await usedIn.innerText()).toMatch(/ ago$|^now$/)
+      expect(await row.locator('time').innerText()).toMatch(/ ago$|^now$/)
+    })
+  })
+
+  it('does not ask for the keys while a new one is shown', async () => {
+    const { page } = await visit()
+    await page.goto(`${rig.url}/settings/keys`)
+    await page.getByRole('button', { name: 'Create key' }).click()
+    await page.getByRole('dialog').getByLabel('Name').fill('shown once')
+    await page
+      .getByRole('dialog')
+      .getByRole('button', { name: /^Create/ })
+      .click()
+    const saved = page.getByRole('button', { name: 'I saved it' })
+    await saved.waitFor()
+    const asked: string[] = []
+    page.on('request', (request) => asked.push(new URL(request.url()).pathname))
+    await page.clock.runFor(120_000)
+    await page.waitForResponse(/\/api\/v1\/session$/)
+    expect(asked).not.toContain('/api/v1/settings/keys')
+    await saved.click()
+    await page.getByRole('row').filter({ hasText: 'shown once' }).waitFor()
+    expect(asked).toContain('/api/v1/settings/keys')
   })
 })

@@ -23,14 +23,17 @@ import { texts } from './messages.ts'
 import { presetOf, stateOf } from './presets.ts'
 
 const query = { query: { limit: 1000 } }
+/** A key that was rotated may end once it is no longer used: the time of its last use has to be a true one. */
+const refreshMs = 30_000
 
 /** All keys: what each may do, when it was used, and for how long it works. */
 export default function Page() {
-  const keys = useApi('listKeys', query)
+  const [revealed, setRevealed] = useState<Revealed>()
+  // The list stays as it is until a new key is saved.
+  const keys = useApi('listKeys', query, { refetchMs: revealed === undefined ? refreshMs : false })
   const refresh = useRefresh()
   const [openId, setOpen] = usePageParameter('open')
   const [isNew, setNew] = useState(false)
-  const [revealed, setRevealed] = useState<Revealed>()
   const [isHiding, setHiding] = useState(false)
   const records = keys.data?.keys ?? []
   const isEnded = (key: KeyResource) => ['expired', 'revoked'].includes(stateOf(key, serverNow()))
