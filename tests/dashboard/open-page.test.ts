@@ -180,4 +180,86 @@ describeWithChromium('a page that is open', () => {
     await page.getByRole('row').filter({ hasText: 'shown once' }).waitFor()
     expect(asked).toContain('/api/v1/settings/keys')
   })
+
+  it('shows the next run of a schedule that waits, and the files of its runs', async () => {
+    const { export_id: id } = await rig.call<{ export_id: string }>('POST', '/api/v1/exports', {
+      site_id: siteId,
+      type: 'events',
+      format: 'csv',
+      name: 'Nightly',
+      scheduled: { frequency: 'daily' },
+    })
+    const service = { nextRun: Date.now() + 3.5 * 3_600_000, runs: [] as object[] }
+    // Its first run was long ago.
+    const old = (each: Schedule) => {
+      if (each.scheduled === null) return
+      Object.assign(each, { status: 'completed', created_at: Date.now() - 10 * 86_400_000 })
+      each.scheduled.next_run = service.nextRun
+    }
+    const { page } = await visit()
+    await patch(page, /\/api\/v1\/exports[?]/, ({ exports }) => {
+      exports.forEach(old)
+    })
+    await patch(page, /\/api\/v1\/exports\/[^/]+$/, old)
+    await patch(page, /\/api\/v1\/.*\/runs[?]/, (data) => {
+      data.runs = service.runs
+      data.total = service.runs.length
+    })
+    await page.goto(`${rig.url}/sites/${siteId}/exports`)
+    const row = page.getByRole('row').filter({ hasText: 'Nightly' })
+    await row.getByText('in 3 hours').waitFor()
+    service.nextRun += 24 * 3_600_000
+    await runUntil(page, async () => {
+      expect(await row.innerText()).toMatch(/tomorrow|in 1 day/)
+    })
+    await row.getByRole('button').first().click()
+    const drawer = page.getByRole('dialog')
+    const next = drawer.getByText('Next run', { exact: true }).locator('xpath=following-sibling::dd')
+    const before = await next.innerText()
+    await drawer.getByText('No run yet.').waitFor()
+    service.nextRun += 24 * 3_600_000
+    await runUntil(page, async () => {
+      expect(await next.innerText()).not.toBe(before)
+    })
+    service.runs = [
+      { export_id: 'run-1', status: 'completed', start_date: null, end_date: Date.now(), rows: 3, bytes: 99 },
+    ]
+    await runUntil(page, async () => {
+      expect(await drawer.getByRole('link', { name: 'Download the run run-1' }).count()).toBe(1)
+    })
+    // The next page would ask for what is deleted.
+    await page.close()
+    await rig.call('DELETE', `/api/v1/exports/${id}`)
+  })
+
+  it('draws the history of an alert rule until now', async () => {
+    const { rule_id: id } = await rig.call<{ rule_id: string }>('POST', '/api/v1/alerts', {
+      site_id: siteId,
+      name: 'Orders',
+      condition: { metric: 'event_count', operator: 'less_than', threshold: 1, window: '1h' },
+      notification_type: 'slack',
+      notification_config: { url: 'http://127.0.0.1:9/' },
+    })
+    const { page } = await visit()
+    const firing = { from: 'ok', to: 'firing', value: 0, firing_id: 'f-1', test: false, notification: null }
+    const point = { timestamp: Date.now() - 3_600_000, value: 4 }
+    const series = [point]
+    await patch(page, /\/api\/v1\/.*\/history[?]/, (data) => {
+      data.history = [{ ...firing, timestamp: point.timestamp }]
+    })
+    await patch(page, /\/api\/v1\/alerts\/preview$/, (data) => {
+      data.series = series
+      data.firings = []
+    })
+    await page.goto(`${rig.url}/sites/${siteId}/alerts?open=${id}`)
+    const chart = page.getByRole('region', { name: 'History' }).getByRole('img')
+    await chart.waitFor()
+    const drawn = await chart.innerHTML()
+    series.push({ timestamp: Date.now(), value: 9 })
+    await runUntil(page, async () => {
+      expect(await chart.innerHTML()).not.toBe(drawn)
+    })
+    await page.close()
+    await rig.call('DELETE', `/api/v1/alerts/${id}`)
+  })
 })

@@ -17,6 +17,8 @@ import { texts } from './messages.ts'
 
 const limit = 1_000
 const refreshMs = 15_000
+/** The points of 30 days: one more each minute at most, because rules are judged each minute. */
+const chartRefreshMs = 60_000
 const dayMs = 86_400_000
 
 /**
@@ -34,6 +36,7 @@ export function History({ of }: { of: AlertResource }) {
     bands.length === 0
       ? null
       : { body: { site_id: of.site_id, condition, for: lasting, cooldown, no_data: noData, environment } },
+    { refetchMs: chartRefreshMs },
   )
   const kind = kindOf(condition.metric)
   const columns: Column<AlertHistoryEntry>[] = [

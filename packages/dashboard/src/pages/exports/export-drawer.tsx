@@ -20,6 +20,7 @@ import { ErrorPanel, Progress, SkeletonRows } from '../../ui/states.tsx'
 import { At } from '../../ui/time.tsx'
 import { ExportStatus, isUnderWay } from './export-status.tsx'
 import { texts } from './messages.ts'
+import { refreshMsOf } from './refresh.ts'
 import { Runs } from './runs.tsx'
 import { ScheduleForm } from './schedule-form.tsx'
 
@@ -37,7 +38,11 @@ export function ExportDrawer({ id, onClose, onOpen }: ExportDrawerProps) {
   const params = { export_id: id }
   const refresh = useRefresh()
   const { timezone } = useSite()
-  const record = useApi('getExport', { params }, { staleMs: 0, refetchMs: pollOf })
+  const record = useApi(
+    'getExport',
+    { params },
+    { staleMs: 0, refetchMs: (each) => refreshMsOf(each === undefined ? [] : [each], pollMs) },
+  )
   const { data } = record
   const [doing, setDoing] = useState<'remove' | 'edit'>()
   const hasEnded = data !== undefined && !isUnderWay(data)
@@ -78,8 +83,6 @@ export function ExportDrawer({ id, onClose, onOpen }: ExportDrawerProps) {
     </>
   )
 }
-
-const pollOf = (data: ExportResource | undefined) => (data !== undefined && isUnderWay(data) ? pollMs : false)
 
 function rangeOf({ start_date: start, end_date: end }: ExportResource, zone: string): string {
   if (start !== null && end !== null) return texts.between(formatBare(start, zone), formatZoned(end, zone))

@@ -11,8 +11,9 @@ import type { Column } from '../../ui/table.tsx'
 import { Ago } from '../../ui/time.tsx'
 import { ExportDrawer } from './export-drawer.tsx'
 import { ExportForm } from './export-form.tsx'
-import { ExportStatus, isUnderWay } from './export-status.tsx'
+import { ExportStatus } from './export-status.tsx'
 import { texts } from './messages.ts'
+import { refreshMsOf } from './refresh.ts'
 
 const limit = 50
 const pollMs = 2_000
@@ -26,7 +27,7 @@ export default function Page() {
   const query = { query: { site_id: siteId, limit, offset: Number(from) || 0 } }
   const exports = useApi('listExports', query, {
     staleMs: 0,
-    refetchMs: (data) => (data?.exports.some(isUnderWay) === true ? pollMs : false),
+    refetchMs: (data) => refreshMsOf(data?.exports ?? [], pollMs),
   })
   return (
     <>

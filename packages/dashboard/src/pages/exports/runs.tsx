@@ -11,6 +11,7 @@ import { ErrorPanel, SkeletonRows } from '../../ui/states.tsx'
 import { type Column, DataTable } from '../../ui/table.tsx'
 import { ExportStatus } from './export-status.tsx'
 import { texts } from './messages.ts'
+import { waitingMs } from './refresh.ts'
 
 const limit = 50
 const pollMs = 2_000
@@ -23,7 +24,7 @@ export function Runs({ of }: { of: ExportResource }) {
   const input = { params: { export_id: of.export_id }, query: { limit } }
   const runs = useApi('listExportRuns', input, {
     staleMs: 0,
-    refetchMs: (data) => (data?.runs.some(isRunning) === true ? pollMs : false),
+    refetchMs: (data) => (data?.runs.some(isRunning) === true ? pollMs : waitingMs),
   })
   const columns: Column<ExportRun>[] = [
     {
