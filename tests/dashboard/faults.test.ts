@@ -103,6 +103,37 @@ describeWithChromium('faults', () => {
     await note.waitFor()
   })
 
+  it.each([
+    ['exports', 'No exports yet'],
+    ['imports', 'Nothing was imported yet'],
+  ])('leads from a page of the list of %s that has none left to the last one that has', async (name, nothing) => {
+    const { page } = await visit()
+    const ids = Array.from({ length: 5 }, (_, at) => ({ export_id: `e-${at}`, job_id: `j-${at}` }))
+    const record = { type: 'events', format: 'csv', compression: null, name: 'A file', rows: 1, bytes: 1 }
+    const times = { created_at: Date.now(), scheduled: null, total_records: 7, processed_records: 7, failed_records: 0 }
+    const answered = { release: (): void => undefined }
+    const isReleased = new Promise<void>((resolve) => (answered.release = resolve))
+    await page.route(new RegExp(`/api/v1/${name}[?]`), async (route) => {
+      const offset = Number(new URL(route.request().url()).searchParams.get('offset'))
+      const records = offset < 55 ? ids.map((each) => ({ ...record, ...times, ...each, status: 'completed' })) : []
+      if (offset < 55) await isReleased
+      const data = { [name]: records, total: 55 }
+      await route.fulfill({ json: { success: true, timestamp: Date.now(), data } })
+    })
+    await page.goto(`${rig.url}/sites/${siteId}?range=7d`)
+    await page.goto(`${rig.url}/sites/${siteId}/${name}?offset=100`)
+    await page.waitForURL(/[?]offset=50$/)
+    await page.getByRole('status').filter({ hasText: 'Loading' }).first().waitFor()
+    expect(await page.getByText(nothing).count()).toBe(0)
+    answered.release()
+    await waitUntilPasses(async () => {
+      expect(await page.getByRole('main').getByRole('row').count()).toBe(6)
+    })
+    await page.getByText('51–55 of 55').waitFor()
+    await page.goBack()
+    await page.waitForURL(`${rig.url}/sites/${siteId}?range=7d`)
+  })
+
   it('forgets the failure of a comparison that is switched off', async () => {
     const { page } = await visit()
     const failed = { success: false, status: 500, error: 'Something went wrong' }

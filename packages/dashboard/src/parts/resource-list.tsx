@@ -78,7 +78,14 @@ export function ResourceList<Id extends OperationId, Row extends object>({
             onOpen={(row) => {
               onOpen(rowKey(row))
             }}
-            empty={<EmptyState {...empty} action={create} />}
+            empty={
+              // The pager goes to the last page that has records.
+              pager !== undefined && pager.total > 0 ? (
+                <SkeletonRows rows={6} />
+              ) : (
+                <EmptyState {...empty} action={create} />
+              )
+            }
           />
           {pager === undefined ? null : <Pager {...pager} />}
         </>

@@ -1,3 +1,4 @@
+import { useLayoutEffect } from 'preact/hooks'
 import { messages } from '../messages/en.ts'
 import { Button } from './button.tsx'
 
@@ -5,11 +6,19 @@ export interface PagerProps {
   offset: number
   limit: number
   total: number
-  onChange: (offset: number) => void
+  /** `isReplaced`: the page that was shown has no records any more, and is no step of the history. */
+  onChange: (offset: number, isReplaced?: boolean) => void
 }
 
-/** Leads through the pages of a list, newest first; nothing when there is one. */
+/**
+ * Leads through the pages of a list, newest first; nothing when there is one. A page that has no records any more gives
+ * way to the last one that has.
+ */
 export function Pager({ offset, limit, total, onChange }: PagerProps) {
+  const isBeyond = offset > 0 && offset >= total
+  useLayoutEffect(() => {
+    if (isBeyond) onChange(Math.max(0, Math.floor((total - 1) / limit) * limit), true)
+  }, [isBeyond, offset, total])
   if (total <= limit && offset === 0) return null
   return (
     <div class="pager">

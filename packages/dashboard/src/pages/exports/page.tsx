@@ -53,8 +53,8 @@ export default function Page() {
         pager={{
           ...query.query,
           total: exports.data?.total ?? 0,
-          onChange: (offset) => {
-            setFrom(offset === 0 ? undefined : String(offset))
+          onChange: (offset, isReplaced) => {
+            setFrom(offset === 0 ? undefined : String(offset), isReplaced)
           },
         }}
       />

@@ -69,7 +69,9 @@ export function Deliveries({ id, siteId, onOpen }: DeliveriesProps) {
               onOpen(each.delivery_id)
             }}
             empty={
-              status === 'any' ? (
+              deliveries.data.total > 0 ? (
+                <SkeletonRows rows={4} />
+              ) : status === 'any' ? (
                 <EmptyState title={texts.noDeliveries} why={texts.noDeliveriesWhy} />
               ) : (
                 <EmptyState title={texts.noSuchDeliveries} />
