@@ -322,6 +322,24 @@ describeWithChromium('the overview', () => {
     await chart.getByRole('figure').locator('canvas').waitFor()
   })
 
+  it('is estimated again by the button beside “Counted exactly.”', async () => {
+    const page = await overview('?range=7d&exact=true')
+    const questions = watchQuestions(page)
+    await page.reload()
+    await settledHeadline(page, 'Visitors')
+    expect(questions.asked().length).toBeGreaterThan(0)
+    expect(questions.asked().every(({ exact }) => exact === true || exact === 'true')).toBe(true)
+    await page.getByText('Counted exactly.').waitFor()
+    questions.forget()
+    await page.getByRole('button', { name: 'Estimate again' }).click()
+    await page.waitForURL(`${rig.url}/sites/${siteId}?range=7d`)
+    await page.getByText('Counted exactly.').waitFor({ state: 'detached' })
+    await waitUntilPasses(() => {
+      expect(questions.asked().length).toBeGreaterThan(0)
+    })
+    expect(questions.asked().filter(({ exact }) => exact !== undefined)).toEqual([])
+  })
+
   it('copies a link of fixed days that compares them with the days of the view', async () => {
     const page = await overview()
     const questions = watchQuestions(page)

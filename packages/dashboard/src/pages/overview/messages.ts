@@ -11,6 +11,8 @@ export const texts = {
   >,
   estimate: 'Numbers with ≈ are estimates, within 1%.',
   countExactly: 'Count exactly',
+  countedExactly: 'Counted exactly.',
+  estimateAgain: 'Estimate again',
   sessionsWith: 'Session metrics are of whole sessions with such an event.',
   spoken: (metric: string, value: string) => `${metric}: ${value}`,
   before: (value: string) => `before: ${value}`,

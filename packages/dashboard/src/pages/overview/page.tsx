@@ -34,7 +34,7 @@ const oldRowsMs = 5 * 60_000
 
 /** What happened, compared with what, and from where. */
 export default function Overview() {
-  const { metric, filters, range, compare, exact, setView, siteId, hrefOf } = useView()
+  const { metric, filters, range, compare, setView, siteId, hrefOf } = useView()
   const site = useSite()
   const questions = useQuestions()
   const sentence = filterSentence({
@@ -92,7 +92,7 @@ export default function Overview() {
       )}
       {error !== undefined || failed === undefined ? null : <BatchError batch={failed} />}
       <Notes
-        isEstimated={isEstimated && !exact}
+        isEstimated={isEstimated}
         isOfSessions={filters.length > 0 && !(counts as readonly string[]).includes(metric)}
         isOldArriving={isOldArriving}
       />
@@ -159,10 +159,22 @@ function Notes({
   isOfSessions: boolean
   isOldArriving: boolean
 }) {
-  const { setView } = useView()
+  const { exact, setView } = useView()
   return (
     <div class="notes small muted">
-      {isEstimated ? (
+      {exact ? (
+        <p>
+          {texts.countedExactly}{' '}
+          <Button
+            kind="quiet"
+            onClick={() => {
+              setView({ exact: undefined })
+            }}
+          >
+            {texts.estimateAgain}
+          </Button>
+        </p>
+      ) : isEstimated ? (
         <p>
           {texts.estimate}{' '}
           <Button
