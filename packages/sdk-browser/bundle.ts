@@ -32,12 +32,15 @@ const ownNames = [
   'refused',
   'remove',
   'report',
+  'save',
   'sender',
   'skew',
   'stop',
+  'swap',
   'text',
   'touch',
   'visitor',
+  'wipe',
 ]
 
 /** Names that are stored in browsers, where scripts of other releases read them: they are the same in every build. */
@@ -62,11 +65,13 @@ export async function bundle(
     target: ['chrome111', 'firefox114', 'safari16.4'],
     mangleProps: new RegExp(`^(${ownNames.join('|')})$`),
     mangleCache: storedNames,
+    // Without it, esbuild writes "use strict", which nothing depends on.
+    tsconfigRaw: { compilerOptions: { alwaysStrict: false } },
     external,
     plugins,
   })
   const { code } = await minify(outputFiles[0]?.text ?? '', {
-    compress: { passes: 3, keep_fargs: false, unsafe_arrows: true, pure_getters: true },
+    compress: { passes: 3, keep_fargs: false, hoist_vars: true, ecma: 2020, unsafe_arrows: true, pure_getters: true },
     mangle: true,
     ecma: 2022,
     module: entry !== 'snippet',

@@ -54,21 +54,23 @@ export function createCore(options: Options): Sluice {
     })
 
   const { site, before, gpc = 'no-ids', storage: wanted = 'tab' } = options
+  let decision: Consent = options.consent ?? 'granted'
   // Without a document, a server is rendering the page: the SDK does nothing.
   const endpoint = typeof document === 'object' ? (guard(() => readOptions(options, report)) ?? '') : ''
   const hasSignal = endpoint !== '' && gpc !== 'ignore' && wantsPrivacy()
-  let isInert = !endpoint || (hasSignal && gpc === 'off')
-  let decision: Consent = options.consent ?? 'granted'
+  let isInert = !endpoint || (gpc === 'off' && hasSignal)
   let isPrerendered = !isInert && !!(document as { prerendering?: boolean }).prerendering
+  /** Whether events may be stored and sent now. */
+  const isAllowed = (): boolean => decision === 'granted' && !isInert && !isPrerendered
   let delivery: Delivery | undefined
-  let held: Draft[] = []
+  const held: Draft[] = []
   let dropped: Drops | undefined
   const end = new AbortController()
   const { signal } = end
 
   /** Counts a dropped event; a dropped `sluice_dropped` counts as the events that it reports. */
   const onDrop = ({ event_type, timestamp, properties }: SluiceEvent): void => {
-    const { count = 1, from = timestamp } = (event_type === 'sluice_dropped' && (properties as Partial<Drops>)) || {}
+    const { count = 1, from = timestamp } = event_type === 'sluice_dropped' ? (properties as Partial<Drops>) : {}
     dropped = { count: (dropped?.count ?? 0) + count, from: Math.min(dropped?.from ?? from, from), to: timestamp }
     report('queue full: oldest events dropped')
   }
@@ -83,7 +85,7 @@ export function createCore(options: Options): Sluice {
     const onFailure = (): undefined => {
       report(`${storage} storage fails: events kept in memory`)
     }
-    const values = guard(() => (storage === 'none' ? undefined : storage === 'tab' ? sessionStorage : localStorage))
+    const values = guard(() => (storage === 'tab' ? sessionStorage : storage === 'device' ? localStorage : undefined))
     const store =
       values && (storage === 'tab' ? openTabStore(values, name, onFailure) : openDeviceStore(name, onFailure))
     const visitor = openVisitor(values, name, storage === 'device')
@@ -106,11 +108,9 @@ export function createCore(options: Options): Sluice {
 
   /** Begins to store and send events, once the visitor consents and prerendering is over. */
   const begin = (): void => {
-    if (isPrerendered || isInert || decision !== 'granted') return
+    if (!isAllowed()) return
     delivery ??= open()
-    const drafts = held
-    held = []
-    for (const draft of drafts) {
+    for (const draft of held.splice(0)) {
       guard(() => {
         commit(...draft)
       })
@@ -120,7 +120,7 @@ export function createCore(options: Options): Sluice {
 
   /** Queues an event with the ids of the visitor, or keeps it in memory until storing is allowed. */
   const commit = (event: SluiceEvent | undefined, deviceNow: number, isFixed: boolean): void => {
-    if (!delivery || decision !== 'granted') {
+    if (!delivery || !isAllowed()) {
       // A copy: the page may change the object later.
       held.push([event && (JSON.parse(JSON.stringify(event)) as SluiceEvent), deviceNow, isFixed])
       const oldest = held.length > heldMax && held.shift()?.[0]
@@ -140,7 +140,7 @@ export function createCore(options: Options): Sluice {
     if (!changed) return
     const entry = newEntry(JSON.stringify({ ...changed, site_id, timestamp, event_id }), isFixed)
     if (entry.bytes > eventBytesMax) {
-      report(`event not sent: more than ${eventBytesMax} bytes`, full)
+      report('event not sent: over 32 KiB', full)
       return
     }
     queue.add(entry)
@@ -204,8 +204,8 @@ export function createCore(options: Options): Sluice {
   else if (!isInert) guard(start)
 
   return {
-    track: (type, properties, at) => track(type, properties, at),
-    page: (properties) => page(properties),
+    track,
+    page,
     identify: (user_id, traits) => track('identify', traits, null, () => ({ user_id })),
     reset: () => {
       // The visitor is forgotten at once, unless events are held that were made before: these still get the ids.
@@ -223,11 +223,11 @@ export function createCore(options: Options): Sluice {
       // The storage of earlier visits, too, which this one may not use because of a privacy signal.
       for (const { visitor, queue, sender } of [delivery ?? open(), open(wanted)]) {
         sender.stop()
-        queue.clear()
+        queue.wipe()
         visitor.forget()
       }
       delivery = undefined
-      held = []
+      held.splice(0)
     },
     context,
     close: () => {

@@ -30,10 +30,10 @@ export function openDeviceStore(name: string, onFailure: () => undefined): Store
       .catch(onFailure)
 
   return {
-    put: (each, value) => void run((store) => store.put(value, each)),
+    save: (each, value) => void run((store) => store.put(value, each)),
     remove: (each) => void run((store) => store.delete(each)),
     // Transactions of several tabs run one after the other: only the first one finds the event under its old name.
-    replace: (each, next, value) =>
+    swap: (each, next, value) =>
       run((store) => {
         const request = store.count(each)
         request.onsuccess = () => {
@@ -43,8 +43,7 @@ export function openDeviceStore(name: string, onFailure: () => undefined): Store
         }
         return request
       }),
-    load: async (count) =>
-      (await run((store): IDBRequest<string[]> => store.getAll(null, count) as IDBRequest<string[]>)) ?? [],
-    clear: () => void run((store) => store.clear()),
+    load: (count) => run((store): IDBRequest<string[]> => store.getAll(null, count) as IDBRequest<string[]>),
+    wipe: () => void run((store) => store.clear()),
   }
 }

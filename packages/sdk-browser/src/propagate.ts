@@ -16,8 +16,8 @@ export function propagate(origins: readonly string[], context: () => Context, si
   // eslint-disable-next-line @typescript-eslint/unbound-method -- fetch needs no `this`
   const { fetch } = window
   window.fetch = (input, init) => {
-    const request = input instanceof Request ? input : undefined
-    // eslint-disable-next-line @typescript-eslint/no-base-to-string -- a string or a URL here
+    const request = input as Partial<Request> | undefined
+    // eslint-disable-next-line @typescript-eslint/no-base-to-string -- a string or a URL has no `url`
     const added = headerFor(request?.url ?? String(input))
     if (!added) return fetch(input, init)
     const headers = new Headers(init?.headers ?? request?.headers)

@@ -22,13 +22,13 @@ export interface Entry {
  * Storage that keeps the queue after the page has ended: values by name. After a failure the queue is kept in memory.
  */
 export interface Store {
-  put: (name: string, value: string) => void
+  save: (name: string, value: string) => void
   remove: (name: string) => void
   /** Replaces a value, under a new name. 0: another tab has replaced or removed it. */
-  replace: (name: string, next: string, value: string) => unknown
+  swap: (name: string, next: string, value: string) => unknown
   /** Up to `count` values that earlier pages have stored, the oldest first. */
-  load: (count: number) => readonly string[] | Promise<readonly string[]>
-  clear: () => void
+  load: (count: number) => readonly string[] | Promise<readonly string[] | undefined>
+  wipe: () => void
 }
 
 const encoder = new TextEncoder()
@@ -46,12 +46,12 @@ export interface Queue {
   list: Entry[]
   /** Adds an event; drops the oldest events beyond the limits. */
   add: (entry: Entry) => void
-  remove: (entries: readonly Entry[], end: 'sent' | 'rejected') => void
+  remove: (entries: Iterable<Entry>, end: 'sent' | 'rejected') => void
   /** Replaces an event whose time was refused with `next`, unless another tab has replaced it. */
-  replace: (entry: Entry, next: Entry) => Promise<void>
+  swap: (entry: Entry, next: Entry) => Promise<void>
   /** Loads the events that earlier pages have stored. */
   load: () => Promise<void>
-  clear: () => void
+  wipe: () => void
 }
 
 /** The events in the order in which they are sent. `onDrop` is called for each event that the limits drop. */
@@ -61,7 +61,7 @@ export function openQueue(store: Store | undefined, onDrop: (event: SluiceEvent)
     list: [],
     add: (entry) => {
       queue.list.push(entry)
-      store?.put(entry.name, valueOf(entry))
+      store?.save(entry.name, valueOf(entry))
       while (queue.list.length > entriesMax || queue.list.reduce((sum, { bytes }) => sum + bytes, 0) > bytesMax) {
         // An event in a running request may be stored already, so another one is dropped and counted as lost.
         const oldest = queue.list.find(({ isBusy }) => !isBusy) ?? entry
@@ -76,8 +76,8 @@ export function openQueue(store: Store | undefined, onDrop: (event: SluiceEvent)
       }
       queue.list = queue.list.filter((entry) => !entry.end)
     },
-    replace: async (entry, next) => {
-      if ((await store?.replace(entry.name, next.name, valueOf(next))) !== 0) Object.assign(entry, next)
+    swap: async (entry, next) => {
+      if ((await store?.swap(entry.name, next.name, valueOf(next))) !== 0) Object.assign(entry, next)
       else queue.list = queue.list.filter((each) => each !== entry)
     },
     load: async () => {
@@ -86,9 +86,9 @@ export function openQueue(store: Store | undefined, onDrop: (event: SluiceEvent)
       const loaded = values.flatMap((value) => attempt(() => newEntry(value.slice(1), value.startsWith('1'))) ?? [])
       queue.list.unshift(...loaded)
     },
-    clear: () => {
+    wipe: () => {
       queue.list = []
-      store?.clear()
+      store?.wipe()
     },
   }
   return queue

@@ -1,10 +1,7 @@
 /** Whether the browser sends Global Privacy Control or Do Not Track. */
 export function wantsPrivacy(): boolean {
-  const { globalPrivacyControl, doNotTrack } = navigator as {
-    globalPrivacyControl?: boolean
-    doNotTrack?: string | null
-  }
-  return !!globalPrivacyControl || doNotTrack === '1'
+  const browser = navigator as { globalPrivacyControl?: boolean; doNotTrack?: string | null }
+  return !!browser.globalPrivacyControl || browser.doNotTrack === '1'
 }
 
 /** The device type, from the user agent. An iPad identifies itself as a Mac, but has a touch screen. */

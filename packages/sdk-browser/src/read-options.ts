@@ -4,7 +4,7 @@ const rules = {
   url: /^https?:.+/,
   key: /^svc_\w+$/,
   site: /^(?!undefined$).{1,64}$/,
-  storage: /^(tab|none|device|undefined)$/,
+  storage: /^(none|tab|device|undefined)$/,
   gpc: /^(no-ids|off|ignore|undefined)$/,
   consent: /^(granted|pending|undefined)$/,
 } as const
@@ -18,8 +18,8 @@ export function readOptions(options: Options, wrong: (message: string) => void):
   for (const [name, rule] of Object.entries(rules)) {
     const value = options[name as keyof typeof rules]
     if (rule.test(String(value))) continue
-    isUsable = false
     wrong(`nothing sent: option ${name} is ${String(value)}, not ${String(rule)}`)
+    isUsable = false
   }
-  return isUsable ? `${options.url.replace(/\/*$/, '')}/collect/batch?api_key=${options.key}` : undefined
+  return isUsable ? `${options.url.replace(/\/+$/, '')}/collect/batch?api_key=${options.key}` : undefined
 }

@@ -70,7 +70,7 @@ export function createSender({ endpoint, queue, report, onTime, onRoom }: Sender
     // If the device's clock was changed since the event, the difference does not apply to it.
     const isLikely = corrected < serverNow && corrected > serverNow - correctionMsMax
     const timestamp = isLikely ? corrected : serverNow
-    await queue.replace(entry, newEntry(JSON.stringify({ ...(JSON.parse(entry.text) as object), timestamp }), true))
+    await queue.swap(entry, newEntry(JSON.stringify({ ...(JSON.parse(entry.text) as object), timestamp }), true))
   }
 
   /** Handles the response. Resolves with whether the next request may be sent at once. */
@@ -85,7 +85,7 @@ export function createSender({ endpoint, queue, report, onTime, onRoom }: Sender
         const entry = batch[index]
         if (entry && stored.delete(entry)) await refuse(entry, error, serverNow)
       }
-      if (!verdict.more) queue.remove([...stored], 'sent')
+      if (!verdict.more) queue.remove(stored, 'sent')
       onRoom()
       pause(limitPauseMs(answer, take().length || 1, serverNow))
     } else {
@@ -122,7 +122,7 @@ export function createSender({ endpoint, queue, report, onTime, onRoom }: Sender
     }
     bytesUnderWay -= text.length
     if (isStopped) return false
-    const { timestamp } = answer.body ?? {}
+    const timestamp = answer.body?.timestamp
     if (timestamp) onTime(timestamp, performance.now() - began)
     const mayGoOn = await settle(batch, answer, timestamp ?? Date.now())
     for (const entry of batch) entry.isBusy = false
@@ -157,12 +157,9 @@ export function createSender({ endpoint, queue, report, onTime, onRoom }: Sender
   const goOn = (): void => {
     clearTimeout(timer)
     timer =
-      !queue.list.length || bytesUnderWay || isStopped
+      bytesUnderWay || isStopped || !queue.list.length
         ? undefined
-        : setTimeout(
-            () => void send(),
-            (failures ? backoffMs(failures - 1) : waitMs) + Math.max(0, pausedUntil - performance.now()),
-          )
+        : setTimeout(send, (failures ? backoffMs(failures - 1) : waitMs) + Math.max(0, pausedUntil - performance.now()))
   }
 
   return {

@@ -11,16 +11,16 @@ export function openTabStore(storage: Storage, name: string, onFailure: () => vo
       .filter((each) => each.startsWith(prefix))
       .sort()
   const store: Store = {
-    put: (each, value) =>
+    save: (each, value) =>
       attempt(() => {
         storage.setItem(prefix + each, value)
       }, onFailure),
     remove: (each) => {
       storage.removeItem(prefix + each)
     },
-    replace: (each, next, value) => {
+    swap: (each, next, value) => {
       store.remove(each)
-      store.put(next, value)
+      store.save(next, value)
     },
     load: (count) =>
       names()
@@ -28,7 +28,7 @@ export function openTabStore(storage: Storage, name: string, onFailure: () => vo
         // A duplicated tab has a copy of the queue. If both tabs corrected the time of an event, it would become two
         // events: so the time of an event from an earlier page is final.
         .map((each) => String(storage[each]).replace(/^0/, '1')),
-    clear: () => {
+    wipe: () => {
       for (const each of names()) storage.removeItem(each)
     },
   }

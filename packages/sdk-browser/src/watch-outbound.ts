@@ -9,6 +9,6 @@ export function watchOutbound(onClick: (href: string) => void, signal: AbortSign
       if (link?.host && link.host !== location.host) onClick(link.href)
     }
     // In the capture phase, this listener runs before the page's own can stop the event.
-    document.addEventListener(type, listen, { capture: true, signal })
+    addEventListener(type, listen, { capture: true, signal })
   }
 }

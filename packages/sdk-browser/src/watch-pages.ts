@@ -6,10 +6,11 @@ import { pageUrl } from './read-browser.ts'
  * the title. `hasHash`: whether a change of the hash is a page view.
  */
 export function watchPages(onPage: (referrer: string) => void, hasHash: boolean, signal: AbortSignal): void {
-  let current: string | undefined
+  let current = ''
   let { referrer } = document
   let timer: ReturnType<typeof setTimeout> | undefined
-  const check = (): void => {
+  const check = (event?: Event): void => {
+    if ((event as PageTransitionEvent | undefined)?.persisted) current = ''
     clearTimeout(timer)
     timer = setTimeout(() => {
       const url = pageUrl(hasHash)
@@ -19,12 +20,7 @@ export function watchPages(onPage: (referrer: string) => void, hasHash: boolean,
       referrer = url
     })
   }
-  const onShow = ({ persisted }: PageTransitionEvent): void => {
-    if (!persisted) return
-    current = undefined
-    check()
-  }
-  addEventListener('pageshow', onShow, { signal })
+  for (const type of ['hashchange', 'popstate', 'pageshow']) addEventListener(type, check, { signal })
   const { navigation } = window as { navigation?: EventTarget }
   if (navigation) navigation.addEventListener('currententrychange', check, { signal })
   else {
@@ -36,7 +32,6 @@ export function watchPages(onPage: (referrer: string) => void, hasHash: boolean,
         check()
       }
     }
-    for (const type of ['popstate', 'hashchange']) addEventListener(type, check, { signal })
   }
   check()
 }
