@@ -38,7 +38,6 @@ const ownNames = [
   'stop',
   'swap',
   'text',
-  'touch',
   'visitor',
   'wipe',
 ]

@@ -134,8 +134,7 @@ export function createCore(options: Options): Sluice {
     }
     const { site_id, timestamp, event_id, user_id } = event
     if (user_id) visitor.change({ user_id })
-    visitor.touch(deviceNow)
-    const full = { ...event, user_id: undefined, ...context() }
+    const full = { ...event, user_id: undefined, ...idsAt(deviceNow, true) }
     const changed = before ? before(full) : full
     if (!changed) return
     const entry = newEntry(JSON.stringify({ ...changed, site_id, timestamp, event_id }), isFixed)
@@ -180,7 +179,10 @@ export function createCore(options: Options): Sluice {
       referrer: (referrer ?? document.referrer).slice(0, textMax),
     }))
 
-  const context = (): Context => (hasSignal ? undefined : delivery?.visitor.ids()) ?? {}
+  /** The ids of an event or, without `isEvent`, those that the page may read or send. */
+  const idsAt = (deviceNow: number, isEvent?: boolean): Context =>
+    (hasSignal ? undefined : delivery?.visitor.ids(deviceNow, isEvent)) ?? {}
+  const context = (): Context => idsAt(Date.now())
 
   const leave = (): void => {
     reportDrops()

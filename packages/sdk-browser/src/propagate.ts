@@ -9,9 +9,11 @@ export function propagate(origins: readonly string[], context: () => Context, si
   /** The header for a request to this address, under the names that @sluice/node reads; '' for none. */
   const headerFor = (url: string): string => {
     const isMeant = attempt(() => origins.includes(new URL(url, document.baseURI).origin))
-    const { session_id, anonymous_id } = context()
-    if (!isMeant || !session_id || signal.aborted) return ''
-    return `sluice.session_id=${session_id}${anonymous_id ? `,sluice.anonymous_id=${anonymous_id}` : ''}`
+    // Only such a request asks for the ids: it may begin a session.
+    const { session_id, anonymous_id } = isMeant && !signal.aborted ? context() : {}
+    return session_id
+      ? `sluice.session_id=${session_id}${anonymous_id ? `,sluice.anonymous_id=${anonymous_id}` : ''}`
+      : ''
   }
   // eslint-disable-next-line @typescript-eslint/unbound-method -- fetch needs no `this`
   const { fetch } = window

@@ -18,9 +18,11 @@ const sessionMs = 24 * 3_600_000
 export interface Visitor {
   read: () => Visit
   change: (fields: Visit) => void
-  /** Continues the session or begins a new one, for an event at `now` (Unix ms by the device's clock). */
-  touch: (now: number) => void
-  ids: () => Context
+  /**
+   * The ids at `now` (Unix ms by the device's clock), of a new session if there is none or it has ended. `isEvent`:
+   * whether they are for an event, which continues the session.
+   */
+  ids: (now: number, isEvent?: boolean) => Context
   forget: () => void
 }
 
@@ -43,14 +45,12 @@ export function openVisitor(storage: Storage | undefined, name: string, isLastin
   return {
     read,
     change,
-    touch: (now) => {
-      const { session_id, began = 0, last = 0, anonymous_id = isLasting ? makeId(now) : undefined } = read()
+    ids: (now, isEvent) => {
+      const { session_id, began = 0, last = 0, anonymous_id = isLasting ? makeId(now) : undefined, user_id } = read()
       const isOver = !session_id || now - last > idleMs || now - began > sessionMs
-      change({ last: now, anonymous_id, ...(isOver && { session_id: makeId(now), began: now }) })
-    },
-    ids: () => {
-      const { session_id, anonymous_id, user_id } = read()
-      return { session_id, anonymous_id, user_id }
+      const ids = { session_id: isOver ? makeId(now) : session_id, anonymous_id, user_id }
+      if (isOver || isEvent) change({ ...ids, last: now, began: isOver ? now : began })
+      return ids
     },
     forget: () => {
       unstored = ''

@@ -7,6 +7,16 @@ import { type Shop, siteId } from './use-shop.ts'
 export function testVisits(shop: Shop): void {
   const { open, sent, stored, tag, visitors } = shop
 
+  /** Serves /api of the site. Its requests' headers `baggage` are added to the list. */
+  const serveApi = (): unknown[] => {
+    const seen: unknown[] = []
+    shop.site.serve('/api', (request, response) => {
+      seen.push(request.headers.baggage)
+      response.writeHead(204).end()
+    })
+    return seen
+  }
+
   it('tracks a visit by one line of HTML, and Sluice stores it', async () => {
     shop.site.show(tag())
     const { page } = await visitors.open()
@@ -114,6 +124,19 @@ export function testVisits(shop: Shop): void {
     expect(ids.map((id) => ids.indexOf(id))).toEqual([0, 0, 0, 3])
     for (let passed = 0; passed < 25 * 60; passed += 20) ids.push(await after(20 * minute))
     expect(new Set(ids).size).toBe(3)
+  })
+
+  it('gives a session out no longer once it has ended: a request has the one that the next event has', async () => {
+    const seen = serveApi()
+    const { page } = await open({ 'data-propagate': shop.site.url })
+    const ended = await page.evaluate<string>(`sluice.track('before'); sluice.context().session_id`)
+    const [begun] = await page.evaluate<string[]>(`{
+      const now = Date.now; Date.now = () => now() + 5 * 3_600_000
+      fetch('/api').then(() => [sluice.context().session_id]) }`)
+    expect(begun).not.toBe(ended)
+    expect(seen).toEqual([`sluice.session_id=${begun}`])
+    await page.evaluate(`sluice.track('after'); sluice.flush()`)
+    expect((await sent(1, 'after'))[0]).toMatchObject({ session_id: begun })
   })
 
   it('knows a visitor on the device, with one session for all tabs', async () => {
