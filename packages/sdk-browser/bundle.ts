@@ -13,6 +13,7 @@ const ownNames = [
   'forget',
   'header',
   'ids',
+  'isAllowed',
   'isBusy',
   'isFixed',
   'leave',

@@ -55,8 +55,9 @@ export function createCore(options: Options): Sluice {
 
   const { site, before, gpc = 'no-ids', storage: wanted = 'tab' } = options
   let decision: Consent = options.consent ?? 'granted'
+  const endpointFor = (consent: Consent): string => guard(() => readOptions({ ...options, consent }, report)) ?? ''
   // Without a document, a server is rendering the page: the SDK does nothing.
-  const endpoint = typeof document === 'object' ? (guard(() => readOptions(options, report)) ?? '') : ''
+  const endpoint = typeof document === 'object' ? endpointFor(decision) : ''
   const hasSignal = endpoint !== '' && gpc !== 'ignore' && wantsPrivacy()
   let isInert = !endpoint || (gpc === 'off' && hasSignal)
   let isPrerendered = !isInert && !!(document as { prerendering?: boolean }).prerendering
@@ -93,6 +94,7 @@ export function createCore(options: Options): Sluice {
     const sender = createSender({
       endpoint,
       queue,
+      isAllowed,
       report: (message, entry) => {
         report(message, entry && (JSON.parse(entry.text) as SluiceEvent))
       },
@@ -116,6 +118,7 @@ export function createCore(options: Options): Sluice {
       })
     }
     reportDrops()
+    delivery.sender.notice()
   }
 
   /** Queues an event with the ids of the visitor, or keeps it in memory until storing is allowed. */
@@ -181,7 +184,7 @@ export function createCore(options: Options): Sluice {
 
   /** The ids of an event or, without `isEvent`, those that the page may read or send. */
   const idsAt = (deviceNow: number, isEvent?: boolean): Context =>
-    (hasSignal ? undefined : delivery?.visitor.ids(deviceNow, isEvent)) ?? {}
+    (hasSignal || !isAllowed() ? undefined : delivery?.visitor.ids(deviceNow, isEvent)) ?? {}
   const context = (): Context => idsAt(Date.now())
 
   const leave = (): void => {
@@ -216,9 +219,12 @@ export function createCore(options: Options): Sluice {
     },
     flush: async () => {
       await delivery?.loaded
-      return (await delivery?.sender.flush()) ?? { sent: 0, pending: held.length, rejected: 0 }
+      const flushed = (await delivery?.sender.flush()) ?? { sent: 0, pending: 0, rejected: 0 }
+      flushed.pending += held.length
+      return flushed
     },
     consent: (next) => {
+      if (!endpointFor(next)) return
       decision = next
       begin()
       if (next !== 'denied' || !endpoint) return

@@ -1,24 +1,27 @@
 import type { Options } from './types.ts'
 
+/** Also what a page passes to `consent`. */
+type OptionsToRead = Omit<Options, 'consent'> & { consent?: string | undefined }
+
 const rules = {
   url: /^https?:.+/,
   key: /^svc_\w+$/,
   site: /^(?!undefined$).{1,64}$/,
   storage: /^(none|tab|device|undefined)$/,
   gpc: /^(no-ids|off|ignore|undefined)$/,
-  consent: /^(granted|pending|undefined)$/,
+  consent: /^(pending|granted|denied)$/,
 } as const
 
 /**
  * Validates the options. `wrong` is called for each invalid option. Returns the address of /collect/batch with the key;
  * undefined when an option is invalid.
  */
-export function readOptions(options: Options, wrong: (message: string) => void): string | undefined {
+export function readOptions(options: OptionsToRead, wrong: (message: string) => void): string | undefined {
   let isUsable = true
   for (const [name, rule] of Object.entries(rules)) {
     const value = options[name as keyof typeof rules]
     if (rule.test(String(value))) continue
-    wrong(`nothing sent: option ${name} is ${String(value)}, not ${String(rule)}`)
+    wrong(`option ${name} is ${String(value)}, not ${String(rule)}`)
     isUsable = false
   }
   return isUsable ? `${options.url.replace(/\/+$/, '')}/collect/batch?api_key=${options.key}` : undefined

@@ -18,6 +18,8 @@ export interface SenderDeps {
   /** The address of /collect/batch with the key. */
   endpoint: string
   queue: Queue
+  /** Whether the visitor consents now; call `notice` when it becomes true. */
+  isAllowed: () => boolean
   report: (message: string, entry?: Entry) => void
   /** Called after each response with Sluice's time (Unix ms) and the duration of the request (ms). */
   onTime: (serverNow: number, tookMs: number) => void
@@ -36,7 +38,7 @@ export interface Sender {
 }
 
 /** A sender that sends nothing until it is told to. */
-export function createSender({ endpoint, queue, report, onTime, onRoom }: SenderDeps): Sender {
+export function createSender({ endpoint, queue, isAllowed, report, onTime, onRoom }: SenderDeps): Sender {
   let timer: ReturnType<typeof setTimeout> | undefined
   let running: Promise<void> | undefined
   let isStopped = false
@@ -47,7 +49,8 @@ export function createSender({ endpoint, queue, report, onTime, onRoom }: Sender
   let countMax = Infinity
   let bytesUnderWay = 0
 
-  const isPaused = (): boolean => isStopped || performance.now() < pausedUntil
+  const isHeld = (): boolean => isStopped || !isAllowed()
+  const isPaused = (): boolean => isHeld() || performance.now() < pausedUntil
   const pause = (ms: number): void => {
     pausedUntil = Math.max(pausedUntil, performance.now() + ms)
   }
@@ -157,16 +160,15 @@ export function createSender({ endpoint, queue, report, onTime, onRoom }: Sender
   const goOn = (): void => {
     clearTimeout(timer)
     timer =
-      bytesUnderWay || isStopped || !queue.list.length
+      bytesUnderWay || isHeld() || !queue.list.length
         ? undefined
         : setTimeout(send, (failures ? backoffMs(failures - 1) : waitMs) + Math.max(0, pausedUntil - performance.now()))
   }
 
   return {
     notice: () => {
-      if (running || failures) return
-      if (queue.list.length >= eventsWanted) void send()
-      else if (!timer) goOn()
+      if (!timer) goOn()
+      if (!failures && queue.list.length >= eventsWanted) void send()
     },
     flush: async () => {
       const seen = [...queue.list]

@@ -228,6 +228,55 @@ export function testVisits(shop: Shop): void {
     expect(shop.proxy.events('never')).toEqual([])
   })
 
+  it('gives no ids to anybody while consent is pending again', async () => {
+    const seen = serveApi()
+    const { page } = await open({ 'data-propagate': shop.site.url })
+    const context = await page.evaluate(`sluice.track('x'); sluice.consent('pending'); sluice.context()`)
+    await page.evaluate(`fetch('/api')`)
+    expect([context, ...seen]).toEqual([{}, undefined])
+  })
+
+  it('sends nothing while consent is pending again, not even what was queued before, and all of it afterwards', async () => {
+    const html = `<script>{
+      window.posts = []
+      const { fetch, setTimeout } = window
+      window.fetch = (...call) => { if (/collect/.test(call[0])) posts.push(call[0]); return fetch(...call) }
+      window.setTimeout = (run) => setTimeout(run)
+    }</script>`
+    const { page } = await open({}, html)
+    const postsAfter = (step: string) =>
+      page.evaluate(
+        `{ posts.length = 0; ${step}; new Promise((resolve) => setTimeout(resolve)).then(() => posts.length) }`,
+      )
+    const steps = [
+      `sluice.track('of a timer'); sluice.consent('pending')`,
+      `dispatchEvent(new Event('visibilitychange'))`,
+      `sluice.track('held')`,
+      `sluice.flush()`,
+    ]
+    const posts: unknown[] = []
+    for (const step of steps) posts.push(await postsAfter(step))
+    expect(posts).toEqual([0, 0, 0, 0])
+    expect(await page.evaluate('sluice.flush()')).toEqual({ sent: 0, pending: 2, rejected: 0 })
+    await page.evaluate(`sluice.consent('granted')`)
+    for (const type of ['of a timer', 'held']) expect(await sent(1, type)).toHaveLength(1)
+    await page.evaluate('sluice.flush()')
+    expect(await postsAfter(`sluice.track('alone'); sluice.consent('pending')`)).toBe(0)
+    await page.evaluate(`sluice.consent('granted')`)
+    expect(await sent(1, 'alone')).toHaveLength(1)
+  })
+
+  it('reports a decision that is none, which changes nothing', async () => {
+    const { page } = await open(
+      { 'data-consent': 'pending' },
+      `<script>window.warned = []; console.warn = (text) => warned.push(text)</script>`,
+    )
+    await page.evaluate(`sluice.track('held'); sluice.consent('accepted')`)
+    expect(await page.evaluate('warned')).toEqual([expect.stringMatching(/^Sluice: .*consent/)])
+    await page.evaluate(`sluice.consent('granted'); sluice.consent('no'); sluice.track('granted'); sluice.flush()`)
+    expect((await sent(2)).map(({ event_type }) => event_type)).toEqual(['held', 'granted'])
+  })
+
   it('sends nothing that is being compressed at the moment of a refusal', async () => {
     const { page } = await open()
     await page.evaluate(`{
