@@ -232,7 +232,7 @@ export function createCore(options: Options): Sluice {
       for (const { visitor, queue, sender } of [delivery ?? open(), open(wanted)]) {
         sender.stop()
         queue.wipe()
-        visitor.forget()
+        visitor.forget(true)
       }
       delivery = undefined
       held.splice(0)

@@ -23,7 +23,8 @@ export interface Visitor {
    * whether they are for an event, which continues the session.
    */
   ids: (now: number, isEvent?: boolean) => Context
-  forget: () => void
+  /** Removes the ids or, with `isAll`, everything. */
+  forget: (isAll?: boolean) => void
 }
 
 /**
@@ -52,9 +53,11 @@ export function openVisitor(storage: Storage | undefined, name: string, isLastin
       if (isOver || isEvent) change({ ...ids, last: now, began: isOver ? now : began })
       return ids
     },
-    forget: () => {
+    forget: (isAll) => {
+      const { skew } = read()
       unstored = ''
       attempt(() => storage?.removeItem(name))
+      if (skew && !isAll) change({ skew })
     },
   }
 }

@@ -24,6 +24,16 @@ export function testSending(shop: Shop): void {
     expect(await sent(1, 'shown')).toHaveLength(1)
   })
 
+  it('corrects the events of a user after another one by the time that it has learnt', async () => {
+    const { page } = await open()
+    await page.evaluate(`{ const now = Date.now; Date.now = () => now() + 7_200_000 }`)
+    await page.evaluate(`sluice.identify('ada'); sluice.flush()`)
+    const timestamp = await page.evaluate<number>(`sluice.reset(); sluice.track('of the next').timestamp`)
+    expect(Math.abs(timestamp - Date.now())).toBeLessThan(60_000)
+    await page.evaluate('sluice.flush()')
+    expect((await sent(1, 'of the next'))[0]).not.toHaveProperty('user_id')
+  })
+
   it('sends events again whose answer was cut off, and learns which of them are refused', async () => {
     const { page, expectMessages } = await open()
     expectMessages(/ERR_/)
