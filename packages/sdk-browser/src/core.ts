@@ -198,7 +198,7 @@ export function createCore(options: Options): Sluice {
     // Events are sent at once when the page is hidden or left, and when it becomes visible or comes online again.
     for (const type of ['visibilitychange', 'pagehide', 'online']) addEventListener(type, leave, { signal })
     if (options.autoPage ?? true) watchPages((referrer) => page(undefined, referrer), !!options.hash, signal)
-    if (options.propagate) propagate(options.propagate, context, signal)
+    if (options.propagate) propagate(options.propagate, context, report, signal)
     if (!options.outbound) return
     watchOutbound((url) => {
       track('outbound_click', { url: url.slice(0, textMax) })

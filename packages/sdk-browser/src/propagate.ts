@@ -5,10 +5,22 @@ import type { Context } from './types.ts'
  * Adds the header `baggage` with the current ids to the page's requests to these origins, by fetch and XMLHttpRequest,
  * until `signal` is aborted.
  */
-export function propagate(origins: readonly string[], context: () => Context, signal: AbortSignal): void {
+export function propagate(
+  wanted: readonly string[],
+  context: () => Context,
+  wrong: (message: string) => void,
+  signal: AbortSignal,
+): void {
+  const origins = attempt(
+    // `api.example:443` is a URL as well, but not one with an origin, and so no base of `.`.
+    () => Array.from(wanted, (each) => new URL('.', each).origin),
+    () => {
+      wrong(`option propagate is ${String(wanted)}, not origins`)
+    },
+  )
   /** The header for a request to this address, under the names that @sluice/node reads; '' for none. */
   const headerFor = (url: string): string => {
-    const isMeant = attempt(() => origins.includes(new URL(url, document.baseURI).origin))
+    const isMeant = attempt(() => origins?.includes(new URL(url, document.baseURI).origin))
     // Only such a request asks for the ids: it may begin a session.
     const { session_id, anonymous_id } = isMeant && !signal.aborted ? context() : {}
     return session_id

@@ -1,4 +1,5 @@
 import { expect, it } from '@jest/globals'
+import { bundle } from '@sluice/browser/bundle'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { startSite } from '../support/site.ts'
 import type { Shop } from './use-shop.ts'
@@ -58,6 +59,33 @@ export function testPages(shop: Shop): void {
     } finally {
       api.stop()
     }
+  })
+
+  it('knows an origin however it is written, and says so when it is given none', async () => {
+    const seen: unknown[] = []
+    shop.site.serve('/api', (request, response) => {
+      seen.push(request.headers.baggage)
+      response.writeHead(204).end()
+    })
+    const module = await bundle('index')
+    shop.site.serve('/sdk.js', (_, response) => {
+      response.writeHead(200, { 'Content-Type': 'text/javascript' }).end(module)
+    })
+    const html = `<script>window.warned = []; console.warn = (text) => warned.push(text)</script>`
+    const { page } = await open({ 'data-propagate': `${shop.site.url.toUpperCase()}/v1/` }, html)
+    await page.evaluate(`sluice.track('x'); fetch('/api')`)
+    const { session_id = '' } = await page.evaluate<Record<string, string>>('sluice.context()')
+    expect(seen).toEqual([`sluice.session_id=${session_id}`])
+    const { host, origin } = new URL(shop.site.url)
+    for (const propagate of [[origin, 'api.example'], [host], origin]) {
+      const options = { url: shop.proxy.url, site: 'other', key: shop.key, autoPage: false, propagate }
+      await page.evaluate(`import('/sdk.js').then(({ createSluice }) => createSluice(${JSON.stringify(options)}))`)
+    }
+    expect(await page.evaluate('warned')).toEqual([
+      `Sluice: option propagate is ${origin},api.example, not origins`,
+      `Sluice: option propagate is ${host}, not origins`,
+      `Sluice: option propagate is ${origin}, not origins`,
+    ])
   })
 
   it('runs under a policy without inline scripts', async () => {
