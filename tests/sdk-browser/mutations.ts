@@ -16,8 +16,8 @@ export const sdkMutations: readonly SdkMutation[] = [
     edits: [
       {
         file: sender,
-        from: 'bytesUnderWay += text.length\n',
-        to: "bytesUnderWay += text.length\n    queue.remove(batch, 'sent')\n",
+        from: 'bytesUnderWay += size\n',
+        to: "bytesUnderWay += size\n    queue.remove(batch, 'sent')\n",
       },
     ],
     rounds: [{ fault: 'close-tabs', network: 'cut-before' }],
@@ -64,8 +64,8 @@ export const sdkMutations: readonly SdkMutation[] = [
     edits: [
       {
         file: sender,
-        from: 'void post(batch, text, text).then(goOn)',
-        to: "{ void post(batch, text, text).then(goOn); queue.remove(batch, 'sent') }",
+        from: 'leaving = post(batch, text)',
+        to: "leaving = (queue.remove(batch, 'sent'), post(batch, text))",
       },
     ],
     rounds: [{ fault: 'hide-tabs', network: 'cut-before' }],

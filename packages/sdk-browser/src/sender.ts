@@ -41,6 +41,8 @@ export interface Sender {
 export function createSender({ endpoint, queue, isAllowed, report, onTime, onRoom }: SenderDeps): Sender {
   let timer: ReturnType<typeof setTimeout> | undefined
   let running: Promise<void> | undefined
+  /** The requests of `leave`. */
+  let leaving: Promise<unknown> | undefined
   let isStopped = false
   /** No request is sent before this time of performance.now(), which a change of the device's clock does not affect. */
   let pausedUntil = 0
@@ -102,9 +104,10 @@ export function createSender({ endpoint, queue, isAllowed, report, onTime, onRoo
     return true
   }
 
-  const post = async (batch: readonly Entry[], text: string, body: string | Blob): Promise<boolean> => {
+  const post = async (batch: readonly Entry[], body: string | Blob): Promise<boolean> => {
+    const { size } = new Blob([body])
     for (const entry of batch) entry.isBusy = true
-    bytesUnderWay += text.length
+    bytesUnderWay += size
     const began = performance.now()
     const answer: Answer = { status: 0, header: () => null }
     try {
@@ -123,7 +126,7 @@ export function createSender({ endpoint, queue, isAllowed, report, onTime, onRoo
     } catch {
       // Without a complete response, `answer` has the part that arrived.
     }
-    bytesUnderWay -= text.length
+    bytesUnderWay -= size
     if (isStopped) return false
     const timestamp = answer.body?.timestamp
     if (timestamp) onTime(timestamp, performance.now() - began)
@@ -143,7 +146,7 @@ export function createSender({ endpoint, queue, isAllowed, report, onTime, onRoo
       const text = bodyOf(batch)
       const body = gzip && text.length > gzipBytesMin ? await gzip(text) : text
       // During the compression, the visitor may have denied consent.
-      mayGoOn = batch.length > 0 && !isPaused() && (await post(batch, text, body))
+      mayGoOn = batch.length > 0 && !isPaused() && (await post(batch, body))
     }
   }
 
@@ -174,6 +177,7 @@ export function createSender({ endpoint, queue, isAllowed, report, onTime, onRoo
       const seen = [...queue.list]
       const flushed = { sent: 0, pending: 0, rejected: 0 }
       await running
+      await leaving
       await send()
       for (const { end = 'pending' } of seen) flushed[end]++
       return flushed
@@ -182,7 +186,11 @@ export function createSender({ endpoint, queue, isAllowed, report, onTime, onRoo
       const batch = take()
       if (isPaused() || !batch.length) return
       const text = bodyOf(batch)
-      if ('keepalive' in Request.prototype) void post(batch, text, text).then(goOn)
+      const former = leaving
+      if ('keepalive' in Request.prototype)
+        leaving = post(batch, text)
+          .then(goOn)
+          .then(() => former)
       // The result of a beacon is unknown: its events stay in the queue.
       else navigator.sendBeacon(endpoint, text)
     },

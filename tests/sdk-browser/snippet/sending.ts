@@ -24,6 +24,30 @@ export function testSending(shop: Shop): void {
     expect(await sent(1, 'shown')).toHaveLength(1)
   })
 
+  it('counts as sent what the end of a page was sending when flush was called', async () => {
+    const { page } = await open()
+    const flushed = `sluice.track('leaving'); dispatchEvent(new Event('visibilitychange')); sluice.flush()`
+    expect(await page.evaluate(flushed)).toEqual({ sent: 1, pending: 0, rejected: 0 })
+  })
+
+  it('sends a page that ends no more than the browser lets it, in bytes', async () => {
+    const html = `<script>{
+      window.sizes = []
+      const { fetch } = window
+      window.fetch = (url, init) => { sizes.push(new Blob([init.body]).size); return fetch(url, init) }
+    }</script>`
+    const { page } = await open({}, html)
+    const sizes = await page.evaluate<number[]>(`for (const time of [1, 2]) {
+      for (let n = 0; n < 9; n++) sluice.track('large', { time, text: 'ö'.repeat(2_000) })
+      dispatchEvent(new Event('visibilitychange'))
+    }
+    sizes`)
+    expect(sizes).toHaveLength(2)
+    // All `keepalive` requests of a page that are under way may have 64 KiB.
+    expect(sizes.reduce((sum, size) => sum + size)).toBeLessThanOrEqual(65_536)
+    expect(await page.evaluate('sluice.flush()')).toMatchObject({ pending: 0, rejected: 0 })
+  })
+
   it('corrects the events of a user after another one by the time that it has learnt', async () => {
     const { page } = await open()
     await page.evaluate(`{ const now = Date.now; Date.now = () => now() + 7_200_000 }`)
