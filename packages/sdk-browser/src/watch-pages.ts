@@ -10,7 +10,7 @@ export function watchPages(onPage: (referrer: string) => void, hasHash: boolean,
   let { referrer } = document
   let timer: ReturnType<typeof setTimeout> | undefined
   const check = (event?: Event): void => {
-    if ((event as PageTransitionEvent | undefined)?.persisted) current = ''
+    if ((event as PageTransitionEvent | undefined)?.persisted) current = referrer = ''
     clearTimeout(timer)
     timer = setTimeout(() => {
       const url = pageUrl(hasHash)

@@ -86,6 +86,17 @@ export function testVisits(shop: Shop): void {
     ])
   })
 
+  it('counts a page that the browser restores, not with itself as the referrer', async () => {
+    const { page } = await open({ 'data-auto-page': 'true' })
+    await expectViews(page, 2, `setTimeout(() => history.pushState(0, '', '/a'))`)
+    await expectViews(page, 3, `dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))`)
+    const views = shop.proxy.events('page_view').map(({ url, referrer }) => [url, referrer])
+    expect(views.slice(1)).toEqual([
+      [`${shop.site.url}/a`, `${shop.site.url}/`],
+      [`${shop.site.url}/a`, ''],
+    ])
+  })
+
   it.each(['false', 'no', 'Off', '0'])('counts no pages with data-auto-page="%s"', async (value) => {
     const { page } = await open({ 'data-auto-page': value })
     await page.evaluate(`sluice.track('later'); sluice.flush()`)
