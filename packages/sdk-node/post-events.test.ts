@@ -1,0 +1,56 @@
+import { getEventListeners, once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { inspect } from 'node:util'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { eventPoster } from './post-events.ts'
+
+// It answers a request for the path /answers, and no other.
+const server = createServer((request, response) => {
+  if (request.url?.startsWith('/answers')) response.writeHead(202).end('{"timestamp":1}')
+  else server.emit('unanswered')
+})
+let url: string
+
+beforeAll(async () => {
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+})
+
+afterAll(() => {
+  server.closeAllConnections()
+  server.close()
+})
+
+const stateOf = (signal: AbortSignal) => inspect(signal, { showHidden: true, customInspect: false, depth: 4 })
+
+describe('a request', () => {
+  test('leaves nothing on the signal that may end it, which lives as long as the client', async () => {
+    const end = new AbortController()
+    const post = eventPoster(`${url}/answers`, 'key', 30_000)
+    const first = post(['{}'], end.signal)
+    expect(getEventListeners(end.signal, 'abort')).toHaveLength(1)
+    expect(await first).toMatchObject({ status: 202, body: { timestamp: 1 } })
+    expect(getEventListeners(end.signal, 'abort')).toEqual([])
+    const afterOne = stateOf(end.signal)
+    await Promise.all([post(['{}'], end.signal), post(['{}'], end.signal)])
+    expect(stateOf(end.signal)).toBe(afterOne)
+  })
+
+  test('ends with the signal, and is not sent after it', async () => {
+    const end = new AbortController()
+    const post = eventPoster(url, 'key', 30_000)
+    const answer = post(['{}'], end.signal)
+    await once(server, 'unanswered')
+    end.abort()
+    expect(await answer).toMatchObject({ status: 0 })
+    expect(await post(['{}'], end.signal)).toMatchObject({ status: 0 })
+    expect(getEventListeners(end.signal, 'abort')).toEqual([])
+  })
+
+  test('without an answer ends after its time', async () => {
+    const end = new AbortController()
+    expect(await eventPoster(url, 'key', 20)(['{}'], end.signal)).toMatchObject({ status: 0 })
+    expect(getEventListeners(end.signal, 'abort')).toEqual([])
+  })
+})
