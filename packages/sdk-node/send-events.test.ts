@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { describe, expect, test } from '@jest/globals'
@@ -42,6 +43,29 @@ describe('requests', () => {
     await waitUntil(() => requestsOf('alone').length === 3, 'all events are sent')
     expect(idsOf('alone').map(({ length }) => length)).toEqual([1, 500, 1])
   })
+})
+
+test('requests run in the context of no caller, whoever has tracked the events or flushes', async () => {
+  const storage = new AsyncLocalStorage<string>()
+  const stores: unknown[] = []
+  const { fetch } = globalThis
+  globalThis.fetch = (...call) => {
+    stores.push(storage.getStore())
+    return fetch(...call)
+  }
+  try {
+    // As in a framework that loads modules with the first request, this one creates the client.
+    const sluice = storage.run('a request', () => open('outside'))
+    storage.run('a request', () => sluice.track('view'))
+    await waitUntil(() => requestsOf('outside').length === 1, 'the event is sent after a second')
+    for (let n = 0; n < 500; n++) storage.run('a request', () => sluice.track('view'))
+    await storage.run('a request', () => sluice.flush())
+    storage.run('a request', () => sluice.track('view'))
+    await storage.run('a request', () => sluice.flush())
+    expect(stores).toEqual([undefined, undefined, undefined])
+  } finally {
+    globalThis.fetch = fetch
+  }
 })
 
 describe('an answer', () => {

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { type Answer, backoffMs, isClockError, limitPauseMs, readAnswer } from '@sluice/sdk-core/read-answer'
 import type { Report } from './error-reporter.ts'
 import type { EventQueue, WaitingEvent } from './event-queue.ts'
@@ -11,6 +12,12 @@ const requestsMax = 4
 const pauseMsMax = 600_000
 /** Failed requests in a row after which `unavailable` is reported. */
 const failuresReported = 3
+
+/**
+ * Runs a function in the context in which this module was loaded. Otherwise the requests would run in that of a request
+ * to the application, which has tracked an event or created the client: they would be in its trace, and keep its memory.
+ */
+const outside = AsyncLocalStorage.snapshot()
 
 export interface SenderParts {
   queue: EventQueue
@@ -196,14 +203,16 @@ export function eventSender(parts: SenderParts): Sender {
   }
 
   return {
-    wake: pump,
+    wake: () => {
+      outside(pump)
+    },
     skipDelays: () => {
       delaySkips++
       isStopped = false
       until.backoff = 0
       clearTimeout(timer)
       timer = undefined
-      pump()
+      outside(pump)
       let isOver = false
       return () => {
         if (!isOver) delaySkips--
