@@ -76,8 +76,9 @@ test.each([
   ['a.cts', 'CommonJS'],
 ])('%s, %s, compiles in strict mode with the declared events', async (name) => {
   const source = `import { createSluice, type Receipt } from '@sluice/node'
-    const sluice = createSluice<{ order: { total: number } }>({ url: '', key: '', site: '' })
-    export const receipt: Receipt = sluice.track('order', { total: 1 })`
+    interface Events { order: { total: number }; signed_out: undefined }
+    const sluice = createSluice<Events>({ url: '', key: '', site: '' })
+    export const receipts: Receipt[] = [sluice.track('order', { total: 1 }), sluice.track('signed_out')]`
   await writeFile(join(folder, 'project', name), source)
   const options = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2024']
   const compiled = run(join(here, 'node_modules/.bin/tsc'), [...options, name], { cwd: join(folder, 'project') })

@@ -7,6 +7,7 @@ interface ShopEvents {
   view: { page?: string }
   logout: { reason?: string }
   'sign up': Record<string, never>
+  signed_out: undefined
 }
 
 const options = { url: 'http://127.0.0.1:9', key: 'svc_prod_' + 'x'.repeat(34), site: 'shop', onError: () => undefined }
@@ -18,6 +19,8 @@ test('declared events take their own types and properties alone', async () => {
   sluice.track('view', { page: '/' })
   sluice.track('logout')
   sluice.track('sign up')
+  sluice.track('signed_out')
+  sluice.track('signed_out', undefined, { user_id: 'ada' })
   // @ts-expect-error -- the properties have a required one
   sluice.track('order')
   // @ts-expect-error -- total is a number
@@ -26,6 +29,8 @@ test('declared events take their own types and properties alone', async () => {
   sluice.track('view', { pages: '/' })
   // @ts-expect-error -- it has no properties
   sluice.track('sign up', { plan: 'pro' })
+  // @ts-expect-error -- it has none either
+  sluice.track('signed_out', { reason: 'idle' })
   // @ts-expect-error -- no such event
   sluice.track('orders', { total: 1 })
   // @ts-expect-error -- no such field

@@ -1,8 +1,11 @@
 /** Properties of an event: strings, finite numbers, booleans, and objects and arrays of them. */
 export type Properties = object
 
-/** Constraint of `Events`: the properties of each event type, as an interface or a type alias. */
-export type EventMap<Events> = { [Type in keyof Events]: object }
+/**
+ * Constraint of `Events`: the properties of each event type, `undefined` for a type that has none, as an interface or a
+ * type alias.
+ */
+export type EventMap<Events> = { [Type in keyof Events]: object | undefined }
 
 /** Identifies an event: when a page and its server send it with the same two values, Sluice stores it once. */
 export interface Receipt {
@@ -105,9 +108,11 @@ export interface Options {
 }
 
 /** The arguments after the type: properties may be omitted when all of them are optional. */
-export type TrackArguments<Event> = [RequiredKeys<Event>] extends [never]
+export type TrackArguments<Event> = [undefined] extends [Event]
   ? [properties?: Event, fields?: EventFields]
-  : [properties: Event, fields?: EventFields]
+  : [RequiredKeys<Event>] extends [never]
+    ? [properties?: Event, fields?: EventFields]
+    : [properties: Event, fields?: EventFields]
 
 /**
  * Names of the properties that are not optional. Of an index signature, as in `Record<string, never>`, there are none.
