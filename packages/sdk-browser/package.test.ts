@@ -121,7 +121,11 @@ describe('the package for npm', () => {
       join(packed, 'use.ts'),
       `import { createSluice } from './index.js'
 interface Events { signup: { plan: 'free' | 'team'; seats?: number }; opened: undefined; searched: { text?: string } }
-const sluice = createSluice<Events>({ url: '', key: '', site: '', before: (event) => (event.url ? event : null) })
+const sluice = createSluice<Events>({ url: '', key: '', site: '', before: (event) => {
+  delete event.properties?.email
+  if (event.properties) event.properties.plan ??= 'free'
+  return event.url ? event : null
+} })
 const { event_id, timestamp } = sluice.track('signup', { plan: 'team' })
 sluice.track('signup', { plan: 'free', seats: 2 }, { event_id, timestamp })
 sluice.track('opened')

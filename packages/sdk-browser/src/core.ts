@@ -155,7 +155,7 @@ export function createCore(options: Options): Sluice {
    */
   const track = (
     event_type: string,
-    properties?: Properties,
+    given?: Properties,
     at?: Partial<EventIdentity> | null,
     more?: () => Pick<SluiceEvent, 'user_id' | 'referrer' | 'properties'>,
   ): EventIdentity => {
@@ -166,6 +166,7 @@ export function createCore(options: Options): Sluice {
       if (isInert || decision === 'denied') return
       const url = pageUrl(options.hash).slice(0, textMax)
       const device_type = deviceType()
+      const properties = given as SluiceEvent['properties']
       const event = { site_id: site, event_type, timestamp, event_id, url, device_type, properties, ...more?.() }
       if ([event_type, event_id, event.user_id ?? 'none'].every(isText) && timestamp >= 0) {
         commit(event, deviceNow, !!at?.timestamp)

@@ -20,7 +20,8 @@ export interface SluiceEvent {
   url?: string | undefined
   referrer?: string | undefined
   device_type?: string | undefined
-  properties?: Properties | undefined
+  /** In `before`, as they were tracked, so of any type. */
+  properties?: Record<string, unknown> | undefined
 }
 
 /** Identifies an event: Sluice stores events with the same id and time once, whoever sends them. */
