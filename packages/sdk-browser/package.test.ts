@@ -119,18 +119,18 @@ describe('the package for npm', () => {
   test('checks types of events and their properties', async () => {
     writeFileSync(
       join(packed, 'use.ts'),
-      `import { createSluice } from './index.js'
+      `import { createSluice, type FlushResult, type Receipt, type Sluice } from './index.js'
 interface Events { signup: { plan: 'free' | 'team'; seats?: number }; opened: undefined; searched: { text?: string } }
 const sluice = createSluice<Events>({ url: '', key: '', site: '', before: (event) => {
   delete event.properties?.email
   if (event.properties) event.properties.plan ??= 'free'
   return event.url ? event : null
 } })
-const { event_id, timestamp } = sluice.track('signup', { plan: 'team' })
+const { event_id, timestamp }: Receipt = sluice.track('signup', { plan: 'team' })
 sluice.track('signup', { plan: 'free', seats: 2 }, { event_id, timestamp })
 sluice.track('opened')
 sluice.track('searched')
-const { sent }: { sent: number } = await sluice.flush()
+const { sent }: FlushResult = await sluice.flush()
 // @ts-expect-error -- no such event
 sluice.track('sign-up', { plan: 'team' })
 // @ts-expect-error -- a property is missing
@@ -139,7 +139,8 @@ sluice.track('signup')
 sluice.track('signup', { plan: 'team', seats: String(sent) })
 // @ts-expect-error -- no such option
 createSluice({ url: '', key: '', site: '', storage: 'cookie' })
-createSluice({ url: '', key: '', site: '' }).track('anything', { any: [1, { deep: true }] })
+const any: Sluice = createSluice({ url: '', key: '', site: '' })
+any.track('anything', { any: [1, { deep: true }] })
 export {}
 `,
     )

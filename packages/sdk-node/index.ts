@@ -1,10 +1,7 @@
 import { openSluice } from './open-sluice.ts'
-import type { EventMap, Options, Properties, Receipt, Sluice } from './types.ts'
+import type { AnyEvents, EventMap, Options, Receipt, Sluice } from './types.ts'
 
 export type * from './types.ts'
-
-/** The default of `Events`: any event type with any properties. */
-export type AnyEvents = Record<string, Properties>
 
 /**
  * Creates a client that queues events and sends them in the background. It does not keep the process running and

@@ -18,7 +18,7 @@ import type {
   FlushResult,
   NodeRequest,
   Options,
-  Patience,
+  FlushOptions,
   Properties,
   Receipt,
   Sluice,
@@ -200,7 +200,7 @@ export function openSluice<Events extends EventMap<Events>>(
     return receipt
   }
 
-  async function flush({ timeoutMs: wanted = flushMs }: Patience = {}): Promise<FlushResult> {
+  async function flush({ timeoutMs: wanted = flushMs }: FlushOptions = {}): Promise<FlushResult> {
     const timeoutMs = Math.min(wanted, timeoutMsMax)
     const endsAt = performance.now() + timeoutMs
     queueDropCount()
@@ -208,7 +208,7 @@ export function openSluice<Events extends EventMap<Events>>(
     return flushing.start(Math.max(0, endsAt - performance.now()))
   }
 
-  async function close({ timeoutMs = closeMs }: Patience = {}): Promise<FlushResult> {
+  async function close({ timeoutMs = closeMs }: FlushOptions = {}): Promise<FlushResult> {
     const result = await flush({ timeoutMs })
     isClosed = true
     clearInterval(orphanTimer)
@@ -231,7 +231,7 @@ export function openSluice<Events extends EventMap<Events>>(
       context: contexts.context,
       withContext: contexts.withContext,
       middleware,
-      close: (patience?: Patience) => (closing ??= close(patience)),
+      close: (wanted?: FlushOptions) => (closing ??= close(wanted)),
     }
   }
 

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals'
-import { createSluice, type Options, type Receipt } from './index.ts'
+import { createSluice, type FlushOptions, type FlushResult, type Options, type Receipt, type Sluice } from './index.ts'
 
 // What must not compile is marked; `npm run typecheck` fails where a mark is not needed.
 interface ShopEvents {
@@ -41,11 +41,13 @@ test('declared events take their own types and properties alone', async () => {
 })
 
 test('without declared events every type and every object is taken', async () => {
-  const sluice = createSluice(options)
+  const sluice: Sluice = createSluice(options)
   sluice.track('anything', { at: { all: [1, 'two'] } })
   // @ts-expect-error -- properties are an object
   sluice.track('anything', 'text')
-  await sluice.close({ timeoutMs: 0 })
+  const atOnce: FlushOptions = { timeoutMs: 0 }
+  const result: FlushResult = await sluice.close(atOnce)
+  expect(result.sent).toBe(0)
 })
 
 test("with onFull: 'wait' track returns a promise of its receipt", async () => {

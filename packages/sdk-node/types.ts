@@ -7,6 +7,9 @@ export type Properties = object
  */
 export type EventMap<Events> = { [Type in keyof Events]: object | undefined }
 
+/** The default of `Events`: any event type with any properties. */
+export type AnyEvents = Record<string, Properties>
+
 /** Identifies an event: when a page and its server send it with the same two values, Sluice stores it once. */
 export interface Receipt {
   event_id: string
@@ -132,13 +135,13 @@ export interface FetchRequest {
 }
 
 /** How long a call waits. */
-export interface Patience {
+export interface FlushOptions {
   /** In milliseconds. `Infinity` waits as long as a timer of Node can: 24 days. */
   timeoutMs?: number | undefined
 }
 
 /** A client of Sluice. `Tracked` is a `Receipt`, or with `onFull: 'wait'` a promise of one. */
-export interface Sluice<Events extends EventMap<Events>, Tracked = Receipt> {
+export interface Sluice<Events extends EventMap<Events> = AnyEvents, Tracked = Receipt> {
   /**
    * Queues an event and fixes its id and its time. It never throws: errors are reported to `onError`. With `spool` the
    * event is written before `track` returns; with `onFull: 'wait'`, before the promise resolves.
@@ -152,7 +155,7 @@ export interface Sluice<Events extends EventMap<Events>, Tracked = Receipt> {
    * Sends all events that were tracked before. Resolves when Sluice has answered for all of them, after `timeoutMs`
    * (10,000 by default), or when Sluice refuses the key. It never rejects.
    */
-  flush(patience?: Patience): Promise<FlushResult>
+  flush(options?: FlushOptions): Promise<FlushResult>
   /** The current context, as set by `withContext` or `middleware`. */
   context: () => Context
   /** Runs `fn`. Events that are tracked in it get the ids of `context`, also after an `await`. */
@@ -167,5 +170,5 @@ export interface Sluice<Events extends EventMap<Events>, Tracked = Receipt> {
    * Flushes for `timeoutMs` at most (5,000 by default) and stops the client: later events are not sent, and reported to
    * `onError`. Pending events stay in the spool for the next start; without a spool they are lost.
    */
-  close(patience?: Patience): Promise<FlushResult>
+  close(options?: FlushOptions): Promise<FlushResult>
 }

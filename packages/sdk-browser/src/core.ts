@@ -7,7 +7,7 @@ import { deviceType, pageUrl, wantsPrivacy } from './read-browser.ts'
 import { readOptions } from './read-options.ts'
 import { createSender, type Sender } from './sender.ts'
 import { openTabStore } from './tab-store.ts'
-import type { Consent, Context, EventIdentity, Options, Properties, Sluice, SluiceEvent } from './types.ts'
+import type { Consent, Context, Options, Properties, Receipt, Sluice, SluiceEvent } from './types.ts'
 import { openVisitor, type Visitor } from './visitor.ts'
 import { watchOutbound } from './watch-outbound.ts'
 import { watchPages } from './watch-pages.ts'
@@ -156,9 +156,9 @@ export function createCore(options: Options): Sluice {
   const track = (
     event_type: string,
     given?: Properties,
-    at?: Partial<EventIdentity> | null,
+    at?: Partial<Receipt> | null,
     more?: () => Pick<SluiceEvent, 'user_id' | 'referrer' | 'properties'>,
-  ): EventIdentity => {
+  ): Receipt => {
     const deviceNow = Date.now()
     const now = deviceNow + (delivery?.visitor.read().skew ?? 0)
     const { event_id = makeId(now), timestamp = now } = at ?? {}
@@ -177,7 +177,7 @@ export function createCore(options: Options): Sluice {
     return { event_id, timestamp }
   }
 
-  const page = (properties?: Properties, referrer?: string): EventIdentity =>
+  const page = (properties?: Properties, referrer?: string): Receipt =>
     track('page_view', undefined, null, () => ({
       properties: { title: document.title.slice(0, textMax), ...properties },
       referrer: (referrer ?? document.referrer).slice(0, textMax),

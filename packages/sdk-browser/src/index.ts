@@ -4,10 +4,10 @@ import type { Options, Properties, Sluice } from './types.ts'
 export type {
   Consent,
   Context,
-  EventIdentity,
-  Flushed,
+  FlushResult,
   Options,
   Properties,
+  Receipt,
   Sluice,
   SluiceEvent,
   StorageKind,

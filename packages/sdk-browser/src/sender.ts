@@ -1,7 +1,7 @@
 import { type Answer, backoffMs, isClockError, limitPauseMs, readAnswer } from '@sluice/sdk-core/read-answer'
 import { gzip } from './gzip.ts'
 import { type Entry, newEntry, type Queue } from './queue.ts'
-import type { Flushed } from './types.ts'
+import type { FlushResult } from './types.ts'
 
 /** The browser limits the running `keepalive` requests of a page to 64 KiB together. */
 const requestBytesMax = 60 * 1024
@@ -31,7 +31,7 @@ export interface Sender {
   /** Called after an event was queued: 20 events are sent at once, fewer after 5 s. */
   notice: () => void
   /** Sends the queued events, without waiting for the end of a backoff. */
-  flush: () => Promise<Flushed>
+  flush: () => Promise<FlushResult>
   /** Sends at once as many events as a page may send when it ends. */
   leave: () => void
   stop: () => void

@@ -25,7 +25,7 @@ export interface SluiceEvent {
 }
 
 /** Identifies an event: Sluice stores events with the same id and time once, whoever sends them. */
-export interface EventIdentity {
+export interface Receipt {
   /** At most 64 characters; a UUIDv7 by default. */
   event_id: string
   /** Unix ms; now by default. */
@@ -63,7 +63,7 @@ export interface Options {
 }
 
 /** What became of the events that were queued when a flush began. */
-export interface Flushed {
+export interface FlushResult {
   sent: number
   pending: number
   rejected: number
@@ -78,10 +78,10 @@ export interface Context {
 
 /** The arguments after the type: properties may be omitted when all of them are optional. */
 type Rest<P> = [undefined] extends [P]
-  ? [properties?: P, at?: Partial<EventIdentity>]
+  ? [properties?: P, at?: Partial<Receipt>]
   : [RequiredKeys<P>] extends [never]
-    ? [properties?: P, at?: Partial<EventIdentity>]
-    : [properties: P, at?: Partial<EventIdentity>]
+    ? [properties?: P, at?: Partial<Receipt>]
+    : [properties: P, at?: Partial<Receipt>]
 
 /**
  * Names of the properties that are not optional. Of an index signature, as in `Record<string, never>`, there are none.
@@ -94,15 +94,15 @@ export interface Sluice<Events extends object = Record<string, Properties>> {
    * Queues an event. Returns its id and time: if a server sends the event with the same two values, Sluice stores it
    * once.
    */
-  track: <K extends keyof Events & string>(type: K, ...rest: Rest<Events[K]>) => EventIdentity
+  track: <K extends keyof Events & string>(type: K, ...rest: Rest<Events[K]>) => Receipt
   /** Queues a `page_view` of the current address. */
-  page: (properties?: Properties) => EventIdentity
+  page: (properties?: Properties) => Receipt
   /** Queues an `identify` event with the traits; it and all later events have this user. */
-  identify: (userId: string, traits?: Properties) => EventIdentity
+  identify: (userId: string, traits?: Properties) => Receipt
   /** Deletes the user, the anonymous id and the session, e.g. when the user signs out. */
   reset: () => void
   /** Sends the queued events. Resolves when all of them are sent or refused, or when nothing more can be sent now. */
-  flush: () => Promise<Flushed>
+  flush: () => Promise<FlushResult>
   /** `granted` sends the events that were kept in memory, `denied` deletes all stored and queued data. */
   consent: (decision: Consent) => void
   /** The ids that new events get; none before consent, and under a privacy signal unless `gpc` is `ignore`. */
