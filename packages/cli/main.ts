@@ -1,18 +1,21 @@
-import { readFileSync } from 'node:fs'
+import { fstatSync, readFileSync, writeSync } from 'node:fs'
 import process from 'node:process'
+import { Writable } from 'node:stream'
 import { CommanderError } from 'commander'
 import type { Context } from './context.ts'
-import { exitCodes, Failure, messageOf } from './failure.ts'
-import { openTerminal } from './output/terminal.ts'
+import { type ExitCode, exitCodes, Failure, messageOf } from './failure.ts'
+import { openTerminal, type OutputStream } from './output/terminal.ts'
 import { createProgram } from './program.ts'
 
 /** Commands whose work is not what they print. */
 const storingCommands: readonly string[] = ['send', 'import']
 /** The command that runs, once its arguments are read. */
 let command = ''
+let isLeaving = false
 
 const interruption = new AbortController()
-const terminal = openTerminal(process.stdout, process.stderr)
+const output = openOutput()
+const terminal = openTerminal(output, process.stderr)
 const context: Context = { env: process.env, input: process.stdin, terminal, signal: interruption.signal }
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
@@ -22,21 +25,19 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     interruption.abort()
   })
 }
-for (const stream of [process.stdout, process.stderr]) {
+for (const stream of [output, process.stderr]) {
   stream.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') throw error
-    // The reader of the pipe, `head` for example, has what it wants; what is to be stored still is.
-    if (!storingCommands.includes(command)) process.exit(exitCodes.ok)
+    // What is to be stored still is.
+    if (storingCommands.includes(command)) return
+    // The reader of the pipe, `head` for example, has what it wants.
+    if (error.code === 'EPIPE') process.exit(exitCodes.ok)
+    if (stream === output) leave(exitCodes.failure)
   })
 }
 
-process.exitCode = await run()
-// A request that was given up, or standard input, may still be open; what was written goes out first.
-process.stdout.write('', () => {
-  process.stderr.write('', () => process.exit())
-})
+leave(await run())
 
-async function run(): Promise<number> {
+async function run(): Promise<ExitCode> {
   try {
     const program = createProgram(context, readVersion())
     program.hook('preAction', (_, action) => {
@@ -50,8 +51,36 @@ async function run(): Promise<number> {
   }
 }
 
+/** Ends the process, which fails if its output could not be written. */
+function leave(code: ExitCode): void {
+  if (isLeaving) return
+  isLeaving = true
+  // A request that was given up, or standard input, may still be open; what was written goes out first.
+  output.write('', () => {
+    if (terminal.problem !== undefined) terminal.note(terminal.style('red', `sluice: ${terminal.problem}`, 'notes'))
+    process.stderr.write('', () => {
+      process.exit(code === exitCodes.ok && terminal.problem !== undefined ? exitCodes.failure : code)
+    })
+  })
+}
+
+/** Standard output. For a file it is not process.stdout, which takes for whole what a full disk has cut short. */
+function openOutput(): OutputStream {
+  if (!fstatSync(1).isFile()) return process.stdout
+  return new Writable({
+    write: (chunk: Buffer, _encoding, done) => {
+      try {
+        for (let at = 0; at < chunk.length; at += writeSync(1, chunk, at));
+        done()
+      } catch (error) {
+        done(error instanceof Error ? error : new Error(messageOf(error)))
+      }
+    },
+  })
+}
+
 /** Writes why a command ended, unless it was written already, and returns the exit code. */
-function report(error: unknown): number {
+function report(error: unknown): ExitCode {
   // Commander has written its message, or its help.
   if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.ok : exitCodes.usage
   if (interruption.signal.aborted) return exitCodes.interrupted

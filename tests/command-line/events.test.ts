@@ -235,6 +235,60 @@ describe('send', () => {
   })
 })
 
+describe('standard output that can’t be written', () => {
+  /** It refuses each write, as a full disk does. */
+  const outputFile = '/dev/full'
+  const message = "sluice: Standard output can't be written: ENOSPC: no space left on device, write\n"
+
+  it('is named at the end of a command, which fails', async () => {
+    await standalone.run(['send', 'x', '--site', 'full'])
+    await standalone.waitForEvents('full', 1)
+    for (const args of [['stats', '--site', 'full', '--csv'], ['tail', '--site', 'full', '--no-follow'], ['--help']]) {
+      expect([args, await standalone.run(args, { outputFile })]).toEqual([
+        args,
+        { code: 1, stdout: '', stderr: message },
+      ])
+    }
+    const { code, stderr } = await standalone.run(['keys', 'create', 'lost'], { outputFile })
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/^Created key_\w+, lost: /)])
+    expect(stderr.endsWith(message)).toBe(true)
+  })
+
+  it('ends what would follow events', async () => {
+    await standalone.run(['send', 'x', '--site', 'full'])
+    await standalone.waitForEvents('full', 1)
+    expect(await standalone.run(['tail', '--site', 'full'], { outputFile })).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: message,
+    })
+  })
+
+  it('ends no command that stores: all batches are sent', async () => {
+    const input = '{"event_type":"a"}\n'.repeat(250)
+    const { code, stderr } = await standalone.run(['send', '-', '--site', 'full-send'], { outputFile, input })
+    expect([code, stderr]).toEqual([1, `Stored 250 events.\n${message}`])
+    await standalone.waitForEvents('full-send', 250)
+  })
+
+  it('is found when the disk takes only the beginning of a text', async () => {
+    // A file may have 1 KiB, and the help has more. Node would write its compile cache, too.
+    const command = `trap '' XFSZ; ulimit -f 1; exec "${process.execPath}" "${program}" stats --help > short`
+    const child = spawn('bash', ['-c', command], {
+      cwd: standalone.folder,
+      env: { PATH: process.env.PATH, NODE_DISABLE_COMPILE_CACHE: '1' },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
+    const closed = new Promise((resolve) => child.once('close', resolve))
+    const stderr = (await child.stderr.setEncoding('utf8').toArray()).join('')
+    expect([await closed, stderr]).toEqual([
+      1,
+      "sluice: Standard output can't be written: EFBIG: file too large, write\n",
+    ])
+    expect(await readFile(join(standalone.folder, 'short'), 'utf8')).toHaveLength(1_024)
+  })
+})
+
 describe('tail', () => {
   it('prints the latest events and each new one until Ctrl-C, and control characters as text', async () => {
     await standalone.run(['send', 'first\u001b[31m', '--site', 'tail'])

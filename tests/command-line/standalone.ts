@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, open, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -22,6 +22,8 @@ export interface RunOptions {
   input?: string
   /** Whether the program before the pipe goes on after this input. */
   isInputOpen?: boolean
+  /** The file that standard output is, in place of a pipe. */
+  outputFile?: string
   env?: Record<string, string>
   /** Called with what was written so far; true ends the command with SIGINT. */
   until?: (output: { stdout: string; stderr: string }) => boolean
@@ -69,10 +71,12 @@ export async function startStandalone(): Promise<Standalone> {
 
   const run = async (
     args: readonly string[],
-    { input = '', isInputOpen = false, env = {}, until }: RunOptions = {},
+    { input = '', isInputOpen = false, outputFile, env = {}, until }: RunOptions = {},
   ): Promise<Run> => {
+    const file = outputFile === undefined ? undefined : await open(outputFile, 'w')
     const child = spawn(process.execPath, [program, ...args], {
       cwd: folder,
+      stdio: ['pipe', file?.fd ?? 'pipe', 'pipe'],
       env: {
         PATH: process.env.PATH,
         TZ: 'UTC',
@@ -82,21 +86,23 @@ export async function startStandalone(): Promise<Standalone> {
         ...env,
       },
     })
+    const closed = new Promise<number | null>((resolve) => child.once('close', resolve))
+    await file?.close()
     running.add(child)
     const output = { stdout: '', stderr: '' }
     let isInterrupted = false
     for (const name of ['stdout', 'stderr'] as const) {
-      child[name].setEncoding('utf8').on('data', (text: string) => {
+      child[name]?.setEncoding('utf8').on('data', (text: string) => {
         output[name] += text
         if (isInterrupted || !until?.(output)) return
         isInterrupted = true
         child.kill('SIGINT')
       })
     }
-    child.stdin.on('error', () => undefined)
-    child.stdin.write(input)
-    if (!isInputOpen) child.stdin.end()
-    const code = await new Promise<number | null>((resolve) => child.once('close', resolve))
+    child.stdin?.on('error', () => undefined)
+    child.stdin?.write(input)
+    if (!isInputOpen) child.stdin?.end()
+    const code = await closed
     running.delete(child)
     // No command prints a key that it was given.
     expect(output.stdout + output.stderr).not.toContain(key)

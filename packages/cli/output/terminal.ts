@@ -27,6 +27,8 @@ export interface Terminal {
   style(style: Style, text: string, on?: 'data' | 'notes'): string
   /** Resolves when standard output can take more, or has no reader any more: then nothing is printed. */
   drained(): Promise<void>
+  /** Says that a stream can't be written, once it can't. That a pipe has no reader any more does not count. */
+  readonly problem: string | undefined
 }
 
 const defaultColumns = 80
@@ -35,16 +37,29 @@ const clearLine = '\r\u001b[2K'
 /** The terminal of the two streams, usually `process.stdout` and `process.stderr`. */
 export function openTerminal(out: OutputStream, err: OutputStream): Terminal {
   let shown: string | null = null
-  // Node emits no `drain` after the reader of a pipe has ended.
-  let isGone = false
-  out.on('error', () => {
-    isGone = true
+  let problem: string | undefined
+  /** Streams of which a write has failed. Node emits no `drain` for them. */
+  const failed = new Set<OutputStream>()
+  const fail = (stream: OutputStream, error: NodeJS.ErrnoException): void => {
+    if (failed.has(stream)) return
+    failed.add(stream)
+    const name = stream === out ? 'Standard output' : 'Standard error'
+    if (error.code !== 'EPIPE') problem ??= `${name} can't be written: ${error.message}`
+  }
+  const write = (stream: OutputStream, text: string): void => {
+    // The error is known here before it is emitted, and so before the command may have ended.
+    stream.write(text, (error) => {
+      if (error) fail(stream, error)
+    })
+  }
+  out.on('error', (error) => {
+    fail(out, error)
   })
   const showsStatus = err.isTTY === true
-  const around = (write: () => void): void => {
-    if (shown !== null) err.write(clearLine)
-    write()
-    if (shown !== null) err.write(shown)
+  const around = (stream: OutputStream, text: string): void => {
+    if (shown !== null) write(err, clearLine)
+    write(stream, text)
+    if (shown !== null) write(err, shown)
   }
   return {
     isTty: out.isTTY === true,
@@ -52,14 +67,14 @@ export function openTerminal(out: OutputStream, err: OutputStream): Terminal {
       return out.isTTY === true ? (out.columns ?? defaultColumns) : Infinity
     },
     print: (text) => {
-      if (!isGone) around(() => out.write(`${text}\n`))
+      if (!failed.has(out)) around(out, `${text}\n`)
     },
     note: (text) => {
-      around(() => err.write(`${text}\n`))
+      around(err, `${text}\n`)
     },
     status: (text) => {
       if (!showsStatus || text === shown) return
-      err.write(text === null ? clearLine : clearLine + text)
+      write(err, text === null ? clearLine : clearLine + text)
       shown = text
     },
     showsStatus,
@@ -69,7 +84,10 @@ export function openTerminal(out: OutputStream, err: OutputStream): Terminal {
     style: (style, text, on = 'data') => styleText(style, text, { stream: on === 'data' ? out : err }),
     drained: async () => {
       // An error of the stream ends the wait, too; main.ts judges it.
-      if (!isGone && out.writableNeedDrain) await once(out, 'drain').catch(() => undefined)
+      if (!failed.has(out) && out.writableNeedDrain) await once(out, 'drain').catch(() => undefined)
+    },
+    get problem() {
+      return problem
     },
   }
 }
