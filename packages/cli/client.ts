@@ -30,7 +30,7 @@ export interface RequestOptions {
 export class Refusal extends Failure {
   readonly status: number
   readonly data: unknown
-  /** The server's clock, Unix ms. */
+  /** The server's clock, Unix ms; 0 when a proxy refused the request. */
   readonly timestamp: number
   readonly retryAfterMs: number | undefined
 
@@ -116,7 +116,7 @@ export function openClient({ url, key, signal, onRetry, retries }: ClientOptions
       throw connectionFailure(error, url)
     }
     const envelope = parseEnvelope(text)
-    if (!envelope) throw notSluice(url, response)
+    if (!envelope) throw response.status === 413 ? tooLargeForProxy(url, path) : notSluice(url, response)
     if (!response.ok) throw refusal(envelope, response, { url, method, path })
     // packages/contracts declares the data of each operation.
     return {
@@ -201,6 +201,19 @@ export function notSluice(url: string, response: Response): Failure {
     )
   }
   return new Failure(`${url} is not Sluice (it answers ${response.status}, ${type}): set SLUICE_URL to its address.`)
+}
+
+/** Sluice itself says 413 in its envelope, with the limit that is exceeded. */
+function tooLargeForProxy(url: string, path: string): Refusal {
+  const message = path.startsWith('/api/v1/imports')
+    ? 'the upload as too large: raise its limit of request bodies, or compress the file by gzip if it is not.'
+    : 'the request as too large: raise its limit of request bodies.'
+  return new Refusal(`A proxy at ${url} refuses ${message}`, {
+    status: 413,
+    data: undefined,
+    timestamp: 0,
+    retryAfterMs: undefined,
+  })
 }
 
 function refusal(

@@ -1,11 +1,17 @@
 import { spawn } from 'node:child_process'
 import { readFile, writeFile } from 'node:fs/promises'
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { waitUntil } from '@sluice/runtime/wait-until'
-import { program, repository, type Run, type Standalone, startMsMax, startStandalone } from './standalone.ts'
+import {
+  program,
+  repository,
+  type Run,
+  type Standalone,
+  startMsMax,
+  startProxy,
+  startStandalone,
+} from './standalone.ts'
 
 let standalone: Standalone
 
@@ -134,27 +140,26 @@ describe('send', () => {
 
   it('waits for a Sluice in whose place a proxy answers', async () => {
     let refusals = 3
-    const forward = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
-      const { method = 'GET', url = '', headers } = request
-      const body = Buffer.concat(await request.toArray())
-      const answer = await fetch(standalone.service.url + url, {
-        method,
-        headers: { Authorization: headers.authorization ?? '', 'Content-Type': headers['content-type'] ?? '' },
-        ...(method === 'POST' && { body }),
-      })
-      response.writeHead(answer.status, { 'Content-Type': 'application/json' }).end(await answer.text())
-    }
-    const proxy = createServer((request, response) => {
-      if (refusals-- > 0) response.writeHead(502, { 'Content-Type': 'text/html' }).end('<h1>502 Bad Gateway</h1>')
-      else void forward(request, response)
-    })
-    await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
-    const url = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`
-    const env = { SLUICE_URL: url, SLUICE_COLLECT_URL: url }
-    const sent = standalone.run(['send', '-', '--site', 'proxy'], { env, input: '{"event_type":"a"}\n' })
-    const { code, stderr } = await sent.finally(() => proxy.close())
+    const proxy = await startProxy(standalone.service.url, () => (refusals-- > 0 ? 502 : undefined))
+    const sent = standalone.run(['send', '-', '--site', 'proxy'], { env: proxy.env, input: '{"event_type":"a"}\n' })
+    const { code, stderr } = await sent.finally(proxy.stop)
     expect([code, stderr]).toEqual([0, expect.stringContaining('answers 502 instead of Sluice')])
     await standalone.waitForEvents('proxy', 1)
+  })
+
+  it('sends in smaller requests what a proxy refuses as too large', async () => {
+    const proxy = await startProxy(standalone.service.url, (_url, body) => (body.length > 20_000 ? 413 : undefined))
+    const event = (size: number): string => `{"event_type":"a","note":"${'x'.repeat(size)}"}\n`
+    const input = event(1_000).repeat(100) + event(25_000)
+    const sent = standalone.run(['send', '-', '--site', 'small'], { env: proxy.env, input })
+    const { code, stdout, stderr } = await sent.finally(proxy.stop)
+    expect([code, stderr]).toEqual([
+      1,
+      `Line 101: A proxy at ${proxy.env.SLUICE_URL} refuses the request as too large: raise its limit of request bodies.\n` +
+        'sluice: 1 of 101 events could not be stored: the reasons are above.\n',
+    ])
+    expect(stdout.trim().split('\n')).toHaveLength(100)
+    await standalone.waitForEvents('small', 100)
   })
 
   it('stores the lines that follow when the reader of its output has ended', async () => {

@@ -3,7 +3,7 @@ import { readFile, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
-import { type Run, type Standalone, startMsMax, startStandalone } from './standalone.ts'
+import { type Run, type Standalone, startMsMax, startProxy, startStandalone } from './standalone.ts'
 
 let standalone: Standalone
 
@@ -158,6 +158,18 @@ describe('import', () => {
     })
     expect(elsewhere).toMatchObject({ code: 4, stderr: expect.stringContaining('name one of shop') })
   })
+})
+
+it('import says that a proxy refuses an upload as too large', async () => {
+  const file = await standalone.write('large.ndjson', '{"event_type":"x","timestamp_ms":1767225600000}\n')
+  const proxy = await startProxy(standalone.service.url, (url) => (url === '/api/v1/imports' ? 413 : undefined))
+  const imported = standalone.run(['import', file, '--site', 'large'], { env: proxy.env })
+  const { code, stderr } = await imported.finally(proxy.stop)
+  expect(code).toBe(1)
+  expect(stderr).toContain(
+    `sluice: A proxy at ${proxy.env.SLUICE_URL} refuses the upload as too large: ` +
+      'raise its limit of request bodies, or compress the file by gzip if it is not.\n',
+  )
 })
 
 describe('import --from', () => {

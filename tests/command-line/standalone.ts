@@ -1,5 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtemp, open, rm, writeFile } from 'node:fs/promises'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -150,4 +152,36 @@ export async function startStandalone(): Promise<Standalone> {
       await rm(folder, { recursive: true, force: true })
     },
   }
+}
+
+/** A proxy, and the variables that lead commands to it. */
+export interface Proxy {
+  env: Record<string, string>
+  stop: () => void
+}
+
+/** Starts a proxy before the service at `target`. It refuses the requests for which `refusalOf` gives a status. */
+export async function startProxy(
+  target: string,
+  refusalOf: (url: string, body: Buffer) => number | undefined,
+): Promise<Proxy> {
+  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const { method = 'GET', url = '', headers } = request
+    const body = Buffer.concat(await request.toArray())
+    const refusal = refusalOf(url, body)
+    if (refusal !== undefined) {
+      response.writeHead(refusal, { 'Content-Type': 'text/html' }).end(`<h1>${refusal}</h1>`)
+      return
+    }
+    const answered = await fetch(target + url, {
+      method,
+      headers: { Authorization: headers.authorization ?? '', 'Content-Type': headers['content-type'] ?? '' },
+      ...(method === 'POST' && { body }),
+    })
+    response.writeHead(answered.status, { 'Content-Type': 'application/json' }).end(await answered.text())
+  }
+  const server = createServer((request, response) => void answer(request, response))
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return { env: { SLUICE_URL: url, SLUICE_COLLECT_URL: url }, stop: () => server.close() }
 }
