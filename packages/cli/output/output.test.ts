@@ -73,6 +73,12 @@ describe('progress', () => {
   })
 })
 
+it('a terminal that does not know its size, and so reports 0 columns, has 80', () => {
+  const stream = (): OutputStream => Object.assign(new PassThrough(), { isTTY: true, columns: 0 })
+  const { width, statusWidth } = openTerminal(stream(), stream())
+  expect([width, statusWidth]).toEqual([80, 80])
+})
+
 it('JSON for a terminal is the same JSON without control characters', () => {
   const value = { 'a\u009b': ['\u001b[31m', 'line\nline', '\u202e'] }
   // eslint-disable-next-line no-control-regex -- These characters are what the test looks for.

@@ -64,7 +64,7 @@ export function openTerminal(out: OutputStream, err: OutputStream): Terminal {
   return {
     isTty: out.isTTY === true,
     get width() {
-      return out.isTTY === true ? (out.columns ?? defaultColumns) : Infinity
+      return out.isTTY === true ? columnsOf(out) : Infinity
     },
     print: (text) => {
       if (!failed.has(out)) around(out, `${text}\n`)
@@ -79,7 +79,7 @@ export function openTerminal(out: OutputStream, err: OutputStream): Terminal {
     },
     showsStatus,
     get statusWidth() {
-      return err.columns ?? defaultColumns
+      return columnsOf(err)
     },
     style: (style, text, on = 'data') => styleText(style, text, { stream: on === 'data' ? out : err }),
     drained: async () => {
@@ -90,4 +90,9 @@ export function openTerminal(out: OutputStream, err: OutputStream): Terminal {
       return problem
     },
   }
+}
+
+/** A terminal without a size, as a container may get one, reports 0 columns. */
+function columnsOf({ columns = 0 }: OutputStream): number {
+  return columns > 0 ? columns : defaultColumns
 }
