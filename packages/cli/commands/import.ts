@@ -74,7 +74,14 @@ export function addImport(program: Command, context: Context): void {
         .conflicts('from'),
     )
     .option('--no-wait', 'end after the upload, and print the job_id')
-    .option('--job <job_id>', 'wait for an import that was uploaded before, instead of a file')
+    .addOption(
+      new Option('--job <job_id>', 'wait for an import that was uploaded before, instead of a file').conflicts([
+        'wait',
+        'type',
+        'from',
+        'timestamp',
+      ]),
+    )
     .option('--errors-file <file>', 'write the errors of all lines to a CSV file')
     .option('--json', 'print the record of the import with its errors as JSON')
   addConnectionOptions(command)
