@@ -146,7 +146,10 @@ function openLineWriter(path: string): LineWriter {
   /** The lines that do not stand where they did: from a line of the file on, the line of the original. */
   const moved: { from: number; line: number }[] = []
   const put = async (text: string): Promise<void> => {
-    if (!packed.write(text)) await Promise.race([once(packed, 'drain'), stored])
+    if (packed.write(text)) return
+    // Not a race of both, which would add to `stored` at each wait, for good. A failure while waiting destroys `packed`,
+    // and so ends the wait; after one, nothing is emitted any more.
+    await (packed.destroyed ? stored : once(packed, 'drain'))
   }
   return {
     write: async (line, texts) => {
