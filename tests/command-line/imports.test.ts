@@ -138,6 +138,8 @@ describe('import', () => {
       [['.'], 1, 'is not a file'],
       [['-'], 1, 'Standard input is empty.'],
       [[], 2, 'Give one of a file'],
+      [['--job', ''], 2, 'Give one of a file'],
+      [[''], 2, 'Give one of a file'],
       [['--job', 'imp_x', '--no-wait'], 2, "'--job <job_id>' cannot be used with option '--no-wait'"],
       [['--job', 'imp_x', '--from', 'umami'], 2, "'--job <job_id>' cannot be used with option '--from <product>'"],
       [['--job', 'imp_x', '--type', 'users'], 2, "'--job <job_id>' cannot be used with option '--type <type>'"],

@@ -168,6 +168,12 @@ describe('keys', () => {
       code: 1,
       stderr: 'sluice: Key not found: "sluice keys list --all" shows the ids of keys.\n',
     })
+    for (const command of ['revoke', 'rotate']) {
+      expect(await standalone.run(['keys', command, ''])).toMatchObject({
+        code: 2,
+        stderr: 'sluice: <key_id> is empty: "sluice keys list" shows the ids of keys.\n',
+      })
+    }
   })
 
   it('asks before a rotation that ends the old key at once', async () => {

@@ -100,7 +100,8 @@ export function addImport(program: Command, context: Context): void {
 }
 
 async function runImport(context: Context, file: string | undefined, options: ImportOptions): Promise<void> {
-  if ((file === undefined) === (options.job === undefined)) {
+  // An empty one is a variable of a script that is not set.
+  if (file === '' || options.job === '' || (file === undefined) === (options.job === undefined)) {
     throw usageFailure('Give one of a file, - for standard input, and --job <job_id>.')
   }
   if (options.type === 'users' && (options.from !== undefined || options.timestamp !== undefined)) {

@@ -6,6 +6,7 @@ import { confirm } from '../ask.ts'
 import type { Client } from '../client.ts'
 import type { Context } from '../context.ts'
 import { examples } from '../examples.ts'
+import { usageFailure } from '../failure.ts'
 import { openConnection } from '../open-connection.ts'
 import { formatDuration, formatTime, localTimeZone } from '../output/format.ts'
 import { safeJson, safeText } from '../output/safe-text.ts'
@@ -271,6 +272,7 @@ async function revoke(context: Context, keyId: string, options: RevokeOptions): 
 }
 
 function pathOfKey(keyId: string): string {
+  if (keyId === '') throw usageFailure('<key_id> is empty: "sluice keys list" shows the ids of keys.')
   return `${keysPath}/${encodeURIComponent(keyId)}`
 }
 
