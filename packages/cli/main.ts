@@ -4,6 +4,7 @@ import { Writable } from 'node:stream'
 import { CommanderError } from 'commander'
 import type { Context } from './context.ts'
 import { type ExitCode, exitCodes, Failure, messageOf } from './failure.ts'
+import { safeText } from './output/safe-text.ts'
 import { openTerminal, type OutputStream } from './output/terminal.ts'
 import { createProgram } from './program.ts'
 
@@ -84,7 +85,8 @@ function report(error: unknown): ExitCode {
   // Commander has written its message, or its help.
   if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.ok : exitCodes.usage
   if (interruption.signal.aborted) return exitCodes.interrupted
-  terminal.note(terminal.style('red', `sluice: ${messageOf(error)}`, 'notes'))
+  // A message may quote a file, a name or a server.
+  terminal.note(terminal.style('red', `sluice: ${safeText(messageOf(error))}`, 'notes'))
   if (error instanceof Failure) return error.exitCode
   if (process.env.SLUICE_DEBUG && error instanceof Error) terminal.note(error.stack ?? '')
   return exitCodes.failure

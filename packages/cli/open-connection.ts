@@ -38,7 +38,8 @@ export function clientFor(
     signal,
     retries,
     onRetry: (reason, waitMs) => {
-      terminal.note(terminal.style('dim', `${reason} Trying again in ${formatDuration(waitMs)}.`, 'notes'))
+      const text = `${safeText(reason)} Trying again in ${formatDuration(waitMs)}.`
+      terminal.note(terminal.style('dim', text, 'notes'))
     },
   })
 }

@@ -170,6 +170,13 @@ describe('import', () => {
   })
 })
 
+it('import prints control characters of a file as text when it says what is wrong with the file', async () => {
+  const file = await standalone.write('colours.csv', '\u009b31m"red"\n')
+  const { code, stderr } = await standalone.run(['import', file, '--from', 'umami', '--site', 'colours'])
+  expect([code, stderr]).toEqual([1, expect.stringContaining('value is "\\u009b31m"')])
+  expect(stderr).not.toContain('\u009b')
+})
+
 it('import says that a proxy refuses an upload as too large', async () => {
   const file = await standalone.write('large.ndjson', '{"event_type":"x","timestamp_ms":1767225600000}\n')
   const proxy = await startProxy(standalone.service.url, (url) => (url === '/api/v1/imports' ? 413 : undefined))

@@ -384,6 +384,19 @@ describe('doctor', () => {
     expect([code, stdout]).toEqual([1, expect.stringMatching(/✗ Sluice .*is not Sluice \(it answers 200/)])
   })
 
+  it('prints control characters of another program as text, as every command does', async () => {
+    const server = createServer((_request, response) => response.setHeader('Content-Type', 'a\u009b31m').end())
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    const found = await standalone.run(['doctor', '--url', url])
+    const asked = await standalone.run(['stats', '--site', 'shop', '--url', url])
+    server.close()
+    for (const text of [found.stdout, asked.stderr]) {
+      expect(text).toContain('it answers 200, a\\u009b31m)')
+      expect(text).not.toContain('\u009b')
+    }
+  })
+
   it('finds a gateway that has never reached its log', async () => {
     const nowhere = '127.0.0.1:9'
     const gateway = await spawnService('gateway', {

@@ -10,7 +10,7 @@ import { examples } from '../examples.ts'
 import { Failure, messageOf } from '../failure.ts'
 import { clientFor, unencrypted } from '../open-connection.ts'
 import { countOf } from '../output/format.ts'
-import { safeJson } from '../output/safe-text.ts'
+import { safeJson, safeText } from '../output/safe-text.ts'
 import type { Terminal } from '../output/terminal.ts'
 import {
   addConnectionOptions,
@@ -161,6 +161,6 @@ function printFinding({ name, state, detail, advice }: Finding, terminal: Termin
   const [sign, style] = (
     { ok: ['✓', 'green'], warning: ['!', 'yellow'], failure: ['✗', 'red'], skipped: ['-', 'dim'] } as const
   )[state]
-  terminal.print(`${terminal.style(style, sign)} ${name.padEnd(nameWidth)}${detail}`)
-  if (advice !== undefined) terminal.print(`  ${' '.repeat(nameWidth)}→ ${advice}`)
+  terminal.print(`${terminal.style(style, sign)} ${name.padEnd(nameWidth)}${safeText(detail)}`)
+  if (advice !== undefined) terminal.print(`  ${' '.repeat(nameWidth)}→ ${safeText(advice)}`)
 }
