@@ -2,6 +2,12 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { readBaggage } from '@sluice/sdk-core/baggage'
 import type { Context, FetchRequest, NodeRequest } from './types.ts'
 
+/**
+ * Runs a function in the context in which this module was loaded. Otherwise the requests would run in that of a request
+ * to the application, which has tracked an event or created the client: they would be in its trace, and keep its memory.
+ */
+export const outside = AsyncLocalStorage.snapshot()
+
 /** The context of the running code, which promises, timers and callbacks keep. */
 export interface EventContext {
   context: () => Context

@@ -28,7 +28,7 @@ export function eventPoster(url: string, key: string, timeoutMs: number): PostEv
     const timer = setTimeout(abort, timeoutMs).unref()
     end.addEventListener('abort', abort)
     try {
-      end.throwIfAborted()
+      if (end.aborted) abort()
       const response = await fetch(endpoint, {
         method: 'POST',
         headers: isCompressed ? { ...headers, 'Content-Encoding': 'gzip' } : headers,

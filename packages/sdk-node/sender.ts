@@ -1,6 +1,6 @@
-import { AsyncLocalStorage } from 'node:async_hooks'
 import { type Answer, backoffMs, isClockError, limitPauseMs, readAnswer } from '@sluice/sdk-core/read-answer'
 import type { Report } from './error-reporter.ts'
+import { outside } from './event-context.ts'
 import type { EventQueue, WaitingEvent } from './event-queue.ts'
 import type { PostEvents } from './post-events.ts'
 import type { ServerClock } from './server-clock.ts'
@@ -12,12 +12,6 @@ const requestsMax = 4
 const pauseMsMax = 600_000
 /** Failed requests in a row after which `unavailable` is reported. */
 const failuresReported = 3
-
-/**
- * Runs a function in the context in which this module was loaded. Otherwise the requests would run in that of a request
- * to the application, which has tracked an event or created the client: they would be in its trace, and keep its memory.
- */
-const outside = AsyncLocalStorage.snapshot()
 
 export interface SenderParts {
   queue: EventQueue
