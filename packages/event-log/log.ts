@@ -29,8 +29,8 @@ export interface EventLog {
    */
   positions(group: string): Promise<readonly GroupPosition[]>
   /**
-   * Replaces the group `from` by `to`: where `to` has no position in any partition, it gets those of `from`. Neither
-   * may have members. Changes nothing when `from` is unknown or `to` is known, so that it can be repeated. Throws
+   * Replaces the group `from` by `to`: where `to` has no position in any partition, it gets those of `from`. `to`
+   * may have no members. Changes nothing when `from` is unknown or `to` is known, so that it can be repeated. Throws
    * AppError `unavailable` while the log is unavailable.
    */
   replaceGroup(from: string, to: string): Promise<void>

@@ -43,7 +43,7 @@ export interface ErasureStore {
   /** Stores an erasure and hands it to the workers. */
   create(erasure: NewErasure): Promise<ErasureRecord>
   /**
-   * Does so for the deletion of a site (kind `site`), and removes the site's record, cohorts, endpoints, imports and
+   * Stores the erasure of a deleted site (kind `site`), and removes the site's record, cohorts, endpoints, imports and
    * exports in the same transaction. Returns the files of the exports as well, which the caller removes. Undefined, and
    * nothing is done, if the site is not registered.
    */

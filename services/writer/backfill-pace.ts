@@ -3,7 +3,7 @@ import { tablePartitionOf } from '@sluice/event-store/insert/table-partition'
 import { sleep } from '@sluice/runtime/supervisor'
 
 /** Partitions of the table in one statement while live rows arrive: each costs an insert some 20 to 50 ms. */
-const partitionsMax = 8
+const tablePartitionsMax = 8
 /** Rows of one statement while live rows arrive. */
 const rowsMax = 20_000
 /**
@@ -31,7 +31,7 @@ export interface BackfillPace {
    */
   turn(signal: AbortSignal): Promise<() => void>
   /**
-   * Yields the blocks of one statement after the other, each when it may run, until all rows are in one. Throws the
+   * Yields the blocks of one statement after the other, each when it may run, until each row was in one. Throws the
    * reason of `signal` when it aborts before.
    */
   statements(
@@ -75,17 +75,17 @@ export function backfillPace(isLive: () => Promise<boolean>): BackfillPace {
     },
     async *statements(blocks, { oldestAppendedAt, signal }) {
       /** The rows that are left, by partition of the table; undefined while no statement was limited. */
-      let rest: RowsByPartition | undefined
+      let rest: RowsByTablePartition | undefined
       while (rest === undefined || rest.size > 0) {
         const isLiveNow = await isLive()
         await sleep(pauseMs(isLiveNow, oldestAppendedAt), signal)
         signal.throwIfAborted()
         if (!isLiveNow) {
-          yield rest === undefined ? blocks : takeRows(rest, { partitions: Infinity, rows: Infinity })
+          yield rest === undefined ? blocks : takeRows(rest, { tablePartitions: Infinity, rows: Infinity })
           return
         }
-        rest ??= groupByPartition(blocks)
-        yield takeRows(rest, { partitions: partitionsMax, rows: rowsMax })
+        rest ??= groupByTablePartition(blocks)
+        yield takeRows(rest, { tablePartitions: tablePartitionsMax, rows: rowsMax })
       }
     },
     measured: async (work) => {
@@ -105,10 +105,10 @@ interface Row {
   line: Buffer
 }
 
-type RowsByPartition = Map<number, Row[]>
+type RowsByTablePartition = Map<number, Row[]>
 
-function groupByPartition(blocks: readonly BlockAtOffset[]): RowsByPartition {
-  const groups: RowsByPartition = new Map()
+function groupByTablePartition(blocks: readonly BlockAtOffset[]): RowsByTablePartition {
+  const groups: RowsByTablePartition = new Map()
   for (const block of blocks) {
     for (const line of splitLines(block)) {
       const partition = tablePartitionOf(timestampOf(line))
@@ -121,11 +121,11 @@ function groupByPartition(blocks: readonly BlockAtOffset[]): RowsByPartition {
 }
 
 /** Removes rows of some partitions, and returns them as parts of their blocks. */
-function takeRows(groups: RowsByPartition, limits: { partitions: number; rows: number }): BlockAtOffset[] {
+function takeRows(groups: RowsByTablePartition, limits: { tablePartitions: number; rows: number }): BlockAtOffset[] {
   const taken: Row[] = []
   let partitions = 0
   for (const [partition, rows] of groups) {
-    if (partitions === limits.partitions || taken.length >= limits.rows) break
+    if (partitions === limits.tablePartitions || taken.length >= limits.rows) break
     partitions++
     const count = Math.min(rows.length, limits.rows - taken.length)
     for (const row of rows.slice(0, count)) taken.push(row)

@@ -27,7 +27,7 @@ const excludedDelayMs = 100
 const excludedMsMax = 10_000
 /**
  * An insert of old rows that was excluded for this long ends the running one: the live lane may store one batch after
- * the other. Every insert has its time before: none takes longer than `timeoutMs`.
+ * the other. Not shorter than `timeoutMs`, so that no running insert is ended before its own time limit.
  */
 const backfillExcludedMsMax = timeoutMs
 

@@ -92,7 +92,7 @@ export function erasureUnit(deps: ErasureUnitDeps): (job: ErasureRecord, lease: 
       case 'verify':
         return verify(job, lease)
       case 'done':
-        // An earlier build took an erasure once more that it had completed without learning it.
+        // A worker of an earlier build could complete an erasure, lose the answer of Postgres, and take it again.
         await erasures.complete(lease, job.completedAt?.getTime() ?? clock.now())
         return { next: 'done' }
     }
