@@ -75,9 +75,10 @@ export function answerChecker(operations: Readonly<Record<string, Operation>>): 
 
   return (method, url, answer) => {
     const { pathname } = new URL(url)
-    const operation = patterns.find(
-      (each) => each.operation.method === method.toUpperCase() && each.pattern.test(pathname),
-    )?.operation
+    const path = patterns.find(({ pattern }) => pattern.test(pathname))?.operation.path
+    const operation = Object.values(operations).find(
+      (each) => each.path === path && each.method === method.toUpperCase(),
+    )
     if (!operation) return
     const { responses, components } = documentOf(operation)
     const response = responses[answer.status]
