@@ -219,6 +219,19 @@ describeWithChromium('a form', () => {
     })
   })
 
+  it('shows an erasure that was asked for, and keeps its id in the address', async () => {
+    const page = await open('/settings')
+    await page.getByLabel('User ID', { exact: true }).fill('somebody')
+    await page.getByRole('button', { name: 'Erase …' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel(/erase/).fill('erase')
+    await dialog.getByRole('button', { name: 'Erase', exact: true }).click()
+    await page.waitForURL((url) => url.searchParams.get('erasures')?.startsWith('era_') ?? false)
+    await page.getByRole('table', { name: 'Erasures' }).waitFor()
+    await dialog.waitFor({ state: 'detached' })
+    expect(new URL(page.url()).searchParams.get('erasures')).toMatch(/^era_/)
+  })
+
   it('lists the time zones around the chosen one, and says that typing finds more', async () => {
     await rig.call('POST', '/api/v1/sites', { site_id: 'berlin', timezone: 'Europe/Berlin' })
     const page = await open('/../berlin/settings')

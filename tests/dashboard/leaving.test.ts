@@ -50,6 +50,11 @@ describeWithChromium('leaving a page', () => {
     }
     await press(page, 'I saved it')
     await page.getByRole('row').filter({ hasText: 'Web shop' }).waitFor()
+    // The history is as it was.
+    await page.goBack()
+    await expectPath(page, `/sites/${siteId}/live`)
+    await page.goForward()
+    await expectPath(page, '/settings/keys')
     await page.goBack()
     await expectPath(page, `/sites/${siteId}/live`)
     await page.getByRole('heading', { name: 'Live' }).first().waitFor()

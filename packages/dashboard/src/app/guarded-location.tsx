@@ -6,6 +6,9 @@ import { followAddress, useWholeLocation } from '../state/hooks.ts'
 import { ConfirmDialog } from '../ui/form-dialog.tsx'
 import { leaveRule } from '../ui/leave-guard.ts'
 
+/** The key of the current entry of the history; undefined in browsers without the Navigation API. */
+const currentEntry = (): string | undefined => (window as { navigation?: Navigation }).navigation?.currentEntry?.key
+
 /**
  * Lets the pages follow the address, except where something on the page would be lost (`useLeaveGuard`): then they keep
  * the address before, until it is restored or the reader chooses to leave. So it does not matter what leads away: a
@@ -16,16 +19,19 @@ export function GuardedLocation({ children }: { children: ComponentChildren }) {
   const followed = useRef(location)
   const [chosen, choose] = useState<object>()
   const isElsewhere = location.url !== followed.current.url && location !== chosen
-  const rule = isElsewhere ? leaveRule(followed.current.url, location.url, !location.wasPush) : undefined
+  const rule = isElsewhere ? leaveRule(followed.current.url, location.url) : undefined
   if (rule === undefined) followed.current = location
+  const entry = useRef<string>()
   const restore = () => {
-    if (location.wasPush) history.back()
+    if (entry.current !== undefined && entry.current !== currentEntry()) navigation.traverseTo(entry.current)
+    else if (location.wasPush) history.back()
     else {
       history.pushState(null, '', followed.current.url)
       followAddress()
     }
   }
   useLayoutEffect(() => {
+    if (rule === undefined) entry.current = currentEntry()
     if (rule === 'stay') restore()
   }, [rule, location])
   return (

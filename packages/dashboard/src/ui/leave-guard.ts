@@ -12,6 +12,18 @@ interface Guard {
 
 const guards = new Set<Guard>()
 
+/** The address to which the browser's buttons led, if they and no script have moved last. */
+let byBrowser: string | undefined
+
+// A script tells the router of its own moves by the same event.
+addEventListener(
+  'popstate',
+  ({ isTrusted }) => {
+    byBrowser = isTrusted ? location.pathname + location.search : undefined
+  },
+  true,
+)
+
 /** What goes on, as long as the address has both: the page, and the record that is open on it. */
 const placeOf = (url: string) => {
   const { pathname, searchParams } = new URL(url, location.origin)
@@ -19,9 +31,9 @@ const placeOf = (url: string) => {
 }
 
 /** The rule for the way from one address of the dashboard to another; undefined where nothing would be lost. */
-export function leaveRule(from: string, to: string, isByBrowser: boolean): LeaveRule | undefined {
+export function leaveRule(from: string, to: string): LeaveRule | undefined {
   const rules = [...guards].map(({ rule }) => rule)
-  if (isByBrowser && rules.includes('stay')) return 'stay'
+  if (to === byBrowser && rules.includes('stay')) return 'stay'
   return rules.includes('ask') && placeOf(from) !== placeOf(to) ? 'ask' : undefined
 }
 
