@@ -145,15 +145,17 @@ export function plotOptions(
         (plot) => {
           let pressedAt = 0
           let shown: number | null | undefined
+          plot.over.addEventListener('pointerenter', (event) => {
+            isTouched = event.pointerType === 'touch'
+          })
           plot.over.addEventListener('pointerdown', (event) => {
             pressedAt = event.clientX
-            isTouched = event.pointerType === 'touch'
             shown = plot.cursor.idx
           })
           plot.over.addEventListener('click', (event) => {
             const { idx } = plot.cursor
-            // A mouse has moved to the bucket before. A finger's first tap shows the value, and the second one picks it.
-            if (idx == null || idx !== shown) return
+            // The first tap of a finger shows the value, and the second one picks it.
+            if (idx == null || (isTouched && idx !== shown)) return
             if (Math.abs(event.clientX - pressedAt) <= clickPx) events.onPick(idx)
           })
         },

@@ -116,7 +116,7 @@ describe('dates', () => {
   })
 })
 
-test('the filter sentence of the design', () => {
+test('the filter sentence names what is counted, the filters, the range and the comparison', () => {
   expect(
     filterSentence({
       subject: 'Visitors',

@@ -42,7 +42,7 @@ export const texts = {
   for: 'For at least',
   forHint: 'How long the condition must be true.',
   cooldown: 'Cooldown',
-  cooldownHint: 'It does not fire again before.',
+  cooldownHint: 'After it has fired, it does not fire again for this long.',
   wrongDuration: 'Enter a whole number.',
   durationUnits: { s: 'seconds', m: 'minutes', h: 'hours', d: 'days' } as Readonly<Record<string, string>>,
   unitOf: (label: string) => `${label}: unit`,
