@@ -54,7 +54,7 @@ test('requests run in the context of no caller, whoever has tracked the events o
     return fetch(...call)
   }
   try {
-    // As in a framework that loads modules with the first request, this one creates the client.
+    // As in an application that creates the client with the first request.
     const sluice = storage.run('a request', () => open('outside'))
     storage.run('a request', () => sluice.track('view'))
     await waitUntil(() => requestsOf('outside').length === 1, 'the event is sent after a second')
