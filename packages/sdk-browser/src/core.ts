@@ -71,9 +71,9 @@ export function createCore(options: Options): Sluice {
 
   /** Counts a dropped event; a dropped `sluice_dropped` counts as the events that it reports. */
   const onDrop = ({ event_type, timestamp, properties }: SluiceEvent): void => {
-    const { count = 1, from = timestamp } = event_type === 'sluice_dropped' ? (properties as Partial<Drops>) : {}
+    const { count = 1, from = timestamp } = ((event_type === 'sluice_dropped' && properties) ?? {}) as Partial<Drops>
     dropped = { count: (dropped?.count ?? 0) + count, from: Math.min(dropped?.from ?? from, from), to: timestamp }
-    report('queue full: oldest events dropped')
+    report('event not sent: queue full')
   }
   const reportDrops = (): void => {
     const properties = dropped
@@ -122,10 +122,11 @@ export function createCore(options: Options): Sluice {
   }
 
   /** Queues an event with the ids of the visitor, or keeps it in memory until storing is allowed. */
-  const commit = (event: SluiceEvent | undefined, deviceNow: number, isFixed: boolean): void => {
+  const commit = (tracked: SluiceEvent | undefined, deviceNow: number, isFixed: boolean): void => {
+    // A copy: the page may change its objects later, and `before` may change them now.
+    const event = tracked && (JSON.parse(JSON.stringify(tracked)) as SluiceEvent)
     if (!delivery || !isAllowed()) {
-      // A copy: the page may change the object later.
-      held.push([event && (JSON.parse(JSON.stringify(event)) as SluiceEvent), deviceNow, isFixed])
+      held.push([event, deviceNow, isFixed])
       const oldest = held.length > heldMax && held.shift()?.[0]
       if (oldest) onDrop(oldest)
       return
@@ -211,7 +212,7 @@ export function createCore(options: Options): Sluice {
 
   return {
     track,
-    page,
+    page: (properties) => page(properties),
     identify: (user_id, traits) => track('identify', traits, null, () => ({ user_id })),
     reset: () => {
       // The visitor is forgotten at once, unless events are held that were made before: these still get the ids.
@@ -225,7 +226,7 @@ export function createCore(options: Options): Sluice {
       return flushed
     },
     consent: (next) => {
-      if (!endpointFor(next)) return
+      if (next !== 'denied' && !endpointFor(next)) return
       decision = next
       begin()
       if (next !== 'denied' || !endpoint) return

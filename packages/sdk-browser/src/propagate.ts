@@ -15,7 +15,7 @@ export function propagate(
     // `api.example:443` is a URL as well, but not one with an origin, and so no base of `.`.
     () => Array.from(wanted, (each) => new URL('.', each).origin),
     () => {
-      wrong(`option propagate is ${String(wanted)}, not origins`)
+      wrong(`option propagate is ${wanted as unknown as string}, not origins`)
     },
   )
   /** The header for a request to this address, under the names that @sluice/node reads; '' for none. */

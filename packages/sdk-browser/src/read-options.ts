@@ -9,7 +9,7 @@ const rules = {
   site: /^(?!undefined$).{1,64}$/,
   storage: /^(none|tab|device|undefined)$/,
   gpc: /^(no-ids|off|ignore|undefined)$/,
-  consent: /^(pending|granted|denied)$/,
+  consent: /^(pending|granted)$/,
 } as const
 
 /**

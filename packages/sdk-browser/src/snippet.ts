@@ -22,7 +22,8 @@ const sluice = createSluice({
   autoPage: isOn(dataset.autoPage ?? ''),
   hash: isOn(dataset.hash),
   outbound: isOn(dataset.outbound),
-  propagate: dataset.propagate?.split(/[\s,]+/),
+  // Null, too, means none.
+  propagate: dataset.propagate?.match(/[^\s,]+/g) as string[] | undefined,
 })
 
 const run = (...calls: Call[]): void => {

@@ -72,7 +72,7 @@ export function testPages(shop: Shop): void {
       response.writeHead(200, { 'Content-Type': 'text/javascript' }).end(module)
     })
     const html = `<script>window.warned = []; console.warn = (text) => warned.push(text)</script>`
-    const { page } = await open({ 'data-propagate': `${shop.site.url.toUpperCase()}/v1/` }, html)
+    const { page } = await open({ 'data-propagate': `${shop.site.url.toUpperCase()}/v1/,` }, html)
     await page.evaluate(`sluice.track('x'); fetch('/api')`)
     const { session_id = '' } = await page.evaluate<Record<string, string>>('sluice.context()')
     expect(seen).toEqual([`sluice.session_id=${session_id}`])
