@@ -2,7 +2,7 @@ import { expect, it } from '@jest/globals'
 import { bundle } from '@sluice/browser/bundle'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { startSite } from '../support/site.ts'
-import type { Shop } from './use-shop.ts'
+import { type Shop, siteId } from './use-shop.ts'
 
 /** What the script means for the page that it is on. */
 export function testPages(shop: Shop): void {
@@ -86,6 +86,26 @@ export function testPages(shop: Shop): void {
       `Sluice: option propagate is ${host}, not origins`,
       `Sluice: option propagate is ${origin}, not origins`,
     ])
+  })
+
+  it('lets `before` change an event without changing the object of the page', async () => {
+    const module = await bundle('index')
+    shop.site.serve('/sdk.js', (_, response) => {
+      response.writeHead(200, { 'Content-Type': 'text/javascript' }).end(module)
+    })
+    const { page } = await open()
+    const options = JSON.stringify({ url: shop.proxy.url, site: siteId, key: shop.key, autoPage: false })
+    const properties = await page.evaluate(`import('/sdk.js').then(async ({ createSluice }) => {
+      const properties = { email: 'somebody@example.com', plan: 'team' }
+      const before = (event) => (delete event.properties.email, event)
+      const other = createSluice({ ...${options}, before })
+      other.track('changed', properties)
+      await other.flush()
+      return properties
+    })`)
+    expect(properties).toEqual({ email: 'somebody@example.com', plan: 'team' })
+    expect(shop.proxy.events('changed')).toMatchObject([{ properties: { plan: 'team' } }])
+    expect(JSON.stringify(shop.proxy.events('changed'))).not.toContain('somebody@example.com')
   })
 
   it('runs under a policy without inline scripts', async () => {
