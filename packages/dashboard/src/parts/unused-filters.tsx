@@ -1,22 +1,14 @@
-import { messages } from '../messages/en.ts'
 import { useView } from '../state/hooks.ts'
-import { Button } from '../ui/button.tsx'
+import { ClearFilters } from './clear-filters.tsx'
 
 /** While the view has filters, explains why the page ignores them. */
 export function UnusedFilters({ why }: { why: string }) {
-  const { filters, setView } = useView()
+  const { filters } = useView()
   if (filters.length === 0) return null
   return (
     <div class="notice">
       <p class="grow">{why}</p>
-      <Button
-        kind="quiet"
-        onClick={() => {
-          setView({ filters: [] })
-        }}
-      >
-        {messages.filters.clear}
-      </Button>
+      <ClearFilters kind="quiet" />
     </div>
   )
 }

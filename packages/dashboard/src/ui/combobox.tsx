@@ -58,7 +58,7 @@ export function Combobox({
   const label = options.find((each) => each.value === value)?.label ?? value
   const wanted = simple(typed ?? '')
   const found = options.filter((each) => simple(each.label).includes(wanted))
-  // Of a long list, the part around the chosen option is drawn.
+  // A long list is drawn around the chosen option.
   const chosenAt = typed === undefined ? found.findIndex((each) => each.value === value) : -1
   const from = Math.max(0, Math.min(chosenAt - shownMax / 2, found.length - shownMax))
   const shown = found.slice(from, from + shownMax)

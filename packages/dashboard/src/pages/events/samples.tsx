@@ -8,7 +8,7 @@ import { relativeOf } from '../../format/curl.ts'
 import { formatDateSeconds, formatRelative, formatZoned } from '../../format/dates.ts'
 import { eventKeyOf, eventRows, fieldsOf, placeOf } from '../../format/events.ts'
 import { valueLabel } from '../../format/sentences.ts'
-import { messages } from '../../messages/en.ts'
+import { ClearFilters } from '../../parts/clear-filters.tsx'
 import { WiderView } from '../../parts/wider-view.tsx'
 import { usePageParameter, useQuestions, useView } from '../../state/hooks.ts'
 import { datesOf } from '../../state/range.ts'
@@ -173,7 +173,7 @@ const Cell = ({ text }: { text: string }) => (
 )
 
 function NoEvents() {
-  const { filters, setView, hrefOf } = useView()
+  const { filters, hrefOf } = useView()
   const site = useSite()
   const last = site.last_event_at === null ? undefined : formatRelative(site.last_event_at, serverNow())
   const action =
@@ -182,13 +182,7 @@ function NoEvents() {
         {texts.toLive}
       </a>
     ) : filters.length > 0 ? (
-      <Button
-        onClick={() => {
-          setView({ filters: [] })
-        }}
-      >
-        {messages.filters.clear}
-      </Button>
+      <ClearFilters />
     ) : (
       <WiderView />
     )

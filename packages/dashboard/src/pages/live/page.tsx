@@ -9,12 +9,12 @@ import { fileNameOf } from '../../format/csv.ts'
 import { formatIso, formatRelative, formatTime } from '../../format/dates.ts'
 import { eventRows } from '../../format/events.ts'
 import { messages } from '../../messages/en.ts'
+import { ClearFilters } from '../../parts/clear-filters.tsx'
 import { useMenuKey } from '../../parts/use-menu-key.ts'
 import { AllEnvironments } from '../../parts/wider-view.tsx'
 import { useQuestions, useView } from '../../state/hooks.ts'
 import { useSite } from '../../state/session.tsx'
 import { announce } from '../../ui/announce.tsx'
-import { Button } from '../../ui/button.tsx'
 import { MoreMenu, Num, type NumberSource, TableDialog } from '../../ui/numbers.tsx'
 import { EmptyState, ErrorPanel, PageTitle, Skeleton, SkeletonRows } from '../../ui/states.tsx'
 import { Feed } from './feed.tsx'
@@ -169,25 +169,11 @@ function Minutes({ data, answeredAt, isLoading, zone, sourceOf }: PartProps & { 
 }
 
 function NoEvents() {
-  const { filters, setView, hrefOf } = useView()
+  const { filters, hrefOf } = useView()
   const { environment } = useQuestions()
   const site = useSite()
   if (filters.length > 0) {
-    return (
-      <EmptyState
-        title={texts.none}
-        why={texts.noneFiltered}
-        action={
-          <Button
-            onClick={() => {
-              setView({ filters: [] })
-            }}
-          >
-            {messages.filters.clear}
-          </Button>
-        }
-      />
-    )
+    return <EmptyState title={texts.none} why={texts.noneFiltered} action={<ClearFilters />} />
   }
   const lastAt = site.last_event_at
   // The record of the site tells of all environments.

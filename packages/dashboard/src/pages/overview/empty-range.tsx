@@ -3,6 +3,7 @@ import type { Environment } from '@sluice/contracts/scopes'
 import { useApi } from '../../api/hooks.ts'
 import { formatBounds, formatDate } from '../../format/dates.ts'
 import { messages } from '../../messages/en.ts'
+import { ClearFilters } from '../../parts/clear-filters.tsx'
 import { moveClock } from '../../state/clock.ts'
 import { type Questions, useView } from '../../state/hooks.ts'
 import { customOf } from '../../state/range.ts'
@@ -32,22 +33,7 @@ export function EmptyRange({ questions }: { questions: Questions }) {
     if (isNewer) moveClock()
   }, [isNewer])
   if (filters.length > 0) {
-    return (
-      <EmptyState
-        icon="list-filter"
-        title={texts.noMatch}
-        why={texts.noMatchWhy}
-        action={
-          <Button
-            onClick={() => {
-              setView({ filters: [] })
-            }}
-          >
-            {texts.clearFilters}
-          </Button>
-        }
-      />
-    )
+    return <EmptyState icon="list-filter" title={texts.noMatch} why={texts.noMatchWhy} action={<ClearFilters />} />
   }
   if ((elsewhere.data?.value ?? 0) > 0) {
     const name = messages.bar.environments[other]

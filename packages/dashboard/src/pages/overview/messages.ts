@@ -55,7 +55,6 @@ export const texts = {
   show: (range: string) => `Show ${range}`,
   noMatch: 'No event matches the filters',
   noMatchWhy: 'In this range, that is. Remove a filter, or choose a longer range.',
-  clearFilters: 'Remove all filters',
   elsewhere: (names: string) => `This range has events in ${names}.`,
   share: 'Share',
   movingLink: 'Copy moving link',

@@ -160,30 +160,19 @@ function Notes({
   isOldArriving: boolean
 }) {
   const { exact, setView } = useView()
+  const [text, action] = exact ? [texts.countedExactly, texts.estimateAgain] : [texts.estimate, texts.countExactly]
   return (
     <div class="notes small muted">
-      {exact ? (
+      {exact || isEstimated ? (
         <p>
-          {texts.countedExactly}{' '}
+          {text}{' '}
           <Button
             kind="quiet"
             onClick={() => {
-              setView({ exact: undefined })
+              setView({ exact: exact ? undefined : true })
             }}
           >
-            {texts.estimateAgain}
-          </Button>
-        </p>
-      ) : isEstimated ? (
-        <p>
-          {texts.estimate}{' '}
-          <Button
-            kind="quiet"
-            onClick={() => {
-              setView({ exact: true })
-            }}
-          >
-            {texts.countExactly}
+            {action}
           </Button>
         </p>
       ) : null}

@@ -14,7 +14,7 @@ export const texts = {
   returnEvent: 'Coming back is',
   anyEvent: 'any event',
   mode: 'Returned',
-  modes: { on: 'in exactly that week', on_or_after: 'in that week or later' },
+  modes: { on: 'in that week', on_or_after: 'in that week or later' },
   countOf: 'Count',
   actors: { user: 'users', visitor: 'visitors' },
   cohort: 'Cohort',
