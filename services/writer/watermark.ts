@@ -65,7 +65,7 @@ function withTarget({ targets, spacingMs }: Backlog, newest: Target): Backlog {
   const [first] = targets
   const last = targets.at(-1)
   if (first === undefined || last === undefined) return { targets: [newest], spacingMs }
-  // Of two requests that found the same end, the later one proves more.
+  // When two requests found the same end, the later one proves more.
   if (last.end === newest.end) return { targets: [...targets.slice(0, -1), newest], spacingMs }
   if (newest.requestedAt - last.requestedAt < spacingMs) return { targets, spacingMs }
   if (targets.length < targetsMax) return { targets: [...targets, newest], spacingMs }

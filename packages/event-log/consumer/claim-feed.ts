@@ -72,7 +72,10 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
   let bufferedRows = 0
   let position = options.startOffset
   let committed = options.startOffset
-  /** Batches that the handler has and has not committed yet, oldest first, without their blocks: it may commit none. */
+  /**
+   * Batches that the handler has and has not committed yet, oldest first. Without their blocks: a handler may read the
+   * whole log and commit nothing.
+   */
   const uncommitted: Pick<LogBatch, 'nextOffset' | 'oldestAppendedAt'>[] = []
   let storing: Promise<unknown> = Promise.resolve()
   let hasEnded = false

@@ -20,7 +20,7 @@ export interface SluiceEvent {
   url?: string | undefined
   referrer?: string | undefined
   device_type?: string | undefined
-  /** In `before`, as they were tracked, so of any type. */
+  /** In `before`, as they are sent: dates are texts, for example. */
   properties?: Record<string, unknown> | undefined
 }
 
