@@ -62,7 +62,7 @@ await runService({
         clockPoller(context.clock, () => postgresTime(postgres)),
         keys,
         closeOnStop('log', log),
-        closeOnStop('log of old events', backfill),
+        closeOnStop('backfill log', backfill),
       ],
       onReady: (server) => {
         announce(server.port())

@@ -1,8 +1,8 @@
-/** The logs on which events travel to the event store: `live`, and `backfill` for old ones and imports. */
+/** The logs on which events travel to the event store: `live`, and the backfill log, for old events and imports. */
 export type Lane = 'live' | 'backfill'
 
 /**
- * Events that are older than this at their receipt, in ms, travel on the backfill lane: 62 days, so that an insert of
+ * Events that are older than this at their receipt, in ms, travel on the backfill log: 62 days, so that an insert of
  * the live lane covers three or four months, which are partitions of the table. Copies of an event may travel on both
  * lanes.
  */
@@ -11,8 +11,8 @@ export const backfillAgeMs = 62 * 24 * 3_600_000
 /**
  * The time up to which an answer that reads no events before `readsFrom` has every accepted event. `live` and `all` are
  * the times up to which those of the live lane, and of both lanes, can be read (all Unix ms). An event of the backfill
- * lane that was received until `live` has a timestamp before `live - backfillAgeMs`, so that an answer which reads
- * nothing earlier does not wait for that lane.
+ * log that was received until `live` has a timestamp before `live - backfillAgeMs`, so that an answer which reads
+ * nothing earlier does not wait for that log.
  */
 export function completeUntilFrom({ live, all }: { live: number; all: number }, readsFrom: number): number {
   return readsFrom >= live - backfillAgeMs ? live : all

@@ -49,7 +49,7 @@ export interface DeadLetter {
   text: string
   /** Unix ms at which the writer stopped trying to store the rows. */
   at: number
-  /** Partition and offset (in decimal) of the block in the log of events, or in that of old events. */
+  /** Partition and offset (in decimal) of the block in the log of events, or in the backfill log. */
   partition: number
   offset: string
   /** Set when the block came from the backfill log. */

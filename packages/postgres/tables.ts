@@ -231,7 +231,7 @@ interface ExportSchedulesTable extends LeaseColumns {
 }
 
 interface LogWatermarksTable {
-  /** `EventLog.id()` of the live lane; that of the backfill lane ends in `.backfill`. */
+  /** `EventLog.id()` of the live lane; that of the backfill log ends in `.backfill`. */
   log_id: string
   partition: number
   lane: Defaulted<Lane>

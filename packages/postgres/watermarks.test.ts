@@ -91,7 +91,7 @@ test('the watermarks of all logs are included', async () => {
   expect(await completeUntil()).toBe(noon - 1)
 })
 
-test('the backfill lane has watermarks of its own, which only the time for all events minds', async () => {
+test('the backfill log has watermarks of its own, which only the time for all events minds', async () => {
   await store.advance('a', [noon, noon + 1])
   await store.advance('a', [undefined, noon - 5], 'backfill')
   expect(await store.completeUntil()).toStrictEqual({ live: noon, all: 0 })
@@ -101,7 +101,7 @@ test('the backfill lane has watermarks of its own, which only the time for all e
   expect(await store.completeUntil()).toStrictEqual({ live: noon, all: noon })
 })
 
-test('the backfill lane of a log is read once a writer has reported on it, even if it knows no watermark yet', async () => {
+test('a backfill log is read once a writer has reported on it, even if it knows no watermark yet', async () => {
   await store.advance('a', [noon])
   await store.advance('b', [undefined], 'backfill')
   expect(await store.isBackfillRead('a')).toBe(false)

@@ -25,8 +25,8 @@ export interface WatermarkStore {
   isRegistered(logId: string): Promise<boolean>
   completeUntil(): Promise<CompleteTimes>
   /**
-   * True once a writer has reported on the log's backfill lane, which it therefore reads. `completeUntil` then includes
-   * it.
+   * True once a writer has reported on the backfill log that belongs to this log, which it therefore reads.
+   * `completeUntil` then includes it.
    */
   isBackfillRead(logId: string): Promise<boolean>
 }

@@ -65,7 +65,7 @@ export function buildGateway(
     checks: [
       requiredUntilPassed({ name: 'log', check: () => log.check() }),
       // Without it, the gateway still takes all events but the old ones.
-      { name: 'log of old events', required: false, check: () => backfill.check() },
+      { name: 'backfill log', required: false, check: () => backfill.check() },
       requiredUntilPassed({ name: 'postgres', check: () => postgres.check() }),
       { name: 'redis', required: false, check: () => redis.check() },
     ],

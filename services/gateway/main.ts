@@ -56,7 +56,7 @@ await runService({
         clockPoller(clock, () => postgresTime(postgres)),
         keys,
         closeOnStop('log', log),
-        closeOnStop('log of old events', backfill),
+        closeOnStop('backfill log', backfill),
       ],
     }
   },

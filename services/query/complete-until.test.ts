@@ -106,14 +106,14 @@ test('complete_until does not decrease when the log gets another partition', asy
   await becomes(it, noon + 2)
 })
 
-test('a question that reads no event older than 62 days at its receipt does not mind the backfill lane', async () => {
+test('a question that reads no event older than 62 days at its receipt does not mind the backfill log', async () => {
   await writers.advance('log', [noon])
   const { it } = await start()
   expect(it.now(-Infinity)).toBe(noon)
   await writers.advance('log', [undefined], 'backfill')
   await writers.advance('log', [noon + 10])
   await becomes(it, noon + 10, noon)
-  // An event that was received until then and was older is on the backfill lane, of which nothing is known.
+  // An event that was received until then and was older is on the backfill log, of which nothing is known.
   expect(it.now(noon + 10 - backfillAgeMs)).toBe(noon + 10)
   expect(it.now(noon + 10 - backfillAgeMs - 1)).toBe(noon)
   await writers.advance('log', [noon + 5], 'backfill')

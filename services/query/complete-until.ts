@@ -11,7 +11,7 @@ const defaultIntervalMs = 250
 /**
  * Returns the time (Unix ms) before which every accepted event can be read; 0 before any writer has reported.
  * `readsFrom` (Unix ms): the analysis reads no earlier event; -Infinity for one that reads all. With a recent time, the
- * result does not wait for the backfill lane (`completeUntilFrom`). Requests nothing from an engine.
+ * result does not wait for the backfill log (`completeUntilFrom`). Requests nothing from an engine.
  */
 export type ReadCompleteUntil = (readsFrom: number) => number
 

@@ -128,7 +128,7 @@ export async function buildStandalone(
       clockPoller(clock, () => postgresTime(postgres)),
       keys,
       closeOnStop('log', log),
-      closeOnStop('log of old events', backfill),
+      closeOnStop('backfill log', backfill),
       closeOnStop('dead letters', deadLetters),
     ],
     onReady: async (server) => {

@@ -42,7 +42,7 @@ export function buildWorker(
     components: kinds.map((kind) => kind(engines, context)),
     checks: [
       { name: 'log', required: true, check: () => log.check() },
-      { name: 'log of old events', required: true, check: () => backfill.check() },
+      { name: 'backfill log', required: true, check: () => backfill.check() },
       { name: 'clickhouse', required: true, check: () => inserter.check() },
       { name: 'postgres', required: true, check: () => postgres.check() },
       { name: 'blobs', required: true, check: () => blobs.check() },

@@ -65,7 +65,7 @@ await runService({
         clockPoller(clock, () => postgresTime(postgres)),
         closeOnStop('outbound', outbound),
         closeOnStop('log', log),
-        closeOnStop('log of old events', backfill),
+        closeOnStop('backfill log', backfill),
       ],
     }
   },

@@ -44,7 +44,7 @@ export function buildWriter(
       // Each may wait for an insert: one after the other, both would take longer than a service may.
       { ...backfillConsumer, stopsWithPrevious: true },
       watermarkReporter({ ...reported, lag: consumer.lag }),
-      // Its first report tells the gateways that old events are read.
+      // Its first report tells the gateways that the backfill log is read.
       watermarkReporter({ ...reported, backfill, lag: backfillConsumer.lag }),
       storageMeter({ deadLetters, positions: replayPositionStore(postgres), inserter, logger, metrics, clock }),
     ],
@@ -59,7 +59,7 @@ export function buildWriter(
         },
       },
       // Without the backfill log, all others are still stored.
-      { name: 'log of old events', required: false, check: () => backfill.check() },
+      { name: 'backfill log', required: false, check: () => backfill.check() },
       { name: 'clickhouse', required: true, check: () => inserter.check() },
       // Without the log of dead letters, rows that can be stored are still stored.
       { name: 'dead letters', required: false, check: () => deadLetters.check() },

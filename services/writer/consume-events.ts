@@ -24,7 +24,7 @@ const batchBytesMax = 16 * 1024 * 1024
  * (docs/decisions/022-small-inserts.md).
  */
 const lingerMsDefault = 100
-/** A batch of the backfill lane may become one statement, and each month in it costs as much as thousands of rows. */
+/** A batch of the backfill log may become one statement, and each month in it costs as much as thousands of rows. */
 const backfillBatchRowsMax = 200_000
 const backfillBatchBytesMax = 32 * 1024 * 1024
 /**
@@ -35,7 +35,7 @@ const stopGraceMs = 2_000
 
 export interface ConsumeDeps {
   log: EventLog
-  /** Given for the consumer of the backfill lane: its log, beside `log`, and the consumer lag of the live lane. */
+  /** Given for the consumer of the backfill log: its log, beside `log`, and the consumer lag of the live lane. */
   backfill?: { log: EventLog; liveLag: () => readonly PartitionLag[] }
   /** The log of rows that can't be stored, which `deadLetterUrl` names. */
   deadLetters: Pick<EventLog, 'partitions' | 'publish'>
@@ -61,7 +61,7 @@ export interface EventConsumer extends Component {
 
 /**
  * Moves events from the log of one lane into ClickHouse. Partitions run in parallel (consume-claim.ts), those of the
- * backfill lane take turns (backfill-pace.ts).
+ * backfill log take turns (backfill-pace.ts).
  */
 export function eventConsumer(deps: ConsumeDeps): EventConsumer {
   const { log, backfill, deadLetters, logger } = deps
@@ -86,12 +86,12 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
   }
 
   return {
-    name: backfill ? 'consumer of old events' : 'event consumer',
+    name: backfill ? 'backfill consumer' : 'event consumer',
     lag,
     hasJoined: () => consumer?.hasJoined() ?? false,
     warnings: () =>
       [...stalledPartitions].map(
-        ([partition, reason]) => `${backfill ? 'old events: ' : ''}partition ${partition} waits: ${reason}`,
+        ([partition, reason]) => `${backfill ? 'backfill log: ' : ''}partition ${partition} waits: ${reason}`,
       ),
     run: async (stopping) => {
       // The log's id for both lanes: the inserts of a partition exclude each other, as copies of an event travel on

@@ -144,7 +144,7 @@ test('a partition whose old rows can’t be stored does not hold up the others',
   await waitUntil(async () => (await stores.stored()).length === partitions - 1, 'the others')
   await publishOld(blockOfRows(1, [event('next')]))
   await waitUntil(async () => (await stores.stored()).includes('next'), 'their next rows')
-  expect(writer.consumer.warnings()).toStrictEqual([expect.stringContaining('old events: partition 0 waits')])
+  expect(writer.consumer.warnings()).toStrictEqual([expect.stringContaining('backfill log: partition 0 waits')])
 })
 
 test('a partition whose dead letters are not taken does not hold up the others', async () => {

@@ -41,7 +41,7 @@ await runService({
         schemaGuard('postgres', () => checkPostgresSchema(postgres), logger),
         clockPoller(clock, () => postgresTime(postgres)),
         closeOnStop('log', log),
-        closeOnStop('log of old events', backfill),
+        closeOnStop('backfill log', backfill),
         closeOnStop('dead letters', deadLetters),
       ],
     }

@@ -19,7 +19,7 @@ import { insertQueryId } from './insert-lock.ts'
 const timeoutMs = 60_000
 /**
  * Delay before an insert is repeated that was refused because another insert with the same lock runs: shorter than the
- * gap between two statements of the backfill lane (backfill-pace.ts), in which an insert of the live lane gets its
+ * gap between two statements of the backfill log (backfill-pace.ts), in which an insert of the live lane gets its
  * turn.
  */
 const excludedDelayMs = 100

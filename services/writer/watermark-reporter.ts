@@ -21,7 +21,7 @@ const storeTimeoutMs = 2_000
 
 export interface WatermarkReporterDeps {
   log: Pick<EventLog, 'id' | 'ends'>
-  /** Given for the backfill lane of `log`: the backfill log. */
+  /** Given for the reporter of the backfill log: that log, which belongs to `log`. */
   backfill?: Pick<EventLog, 'ends'> | undefined
   /** Consumer lag of the partitions that this writer owns. */
   lag: () => readonly PartitionLag[]
@@ -100,7 +100,7 @@ export function watermarkReporter({
   }
 
   return poller({
-    name: backfill ? 'complete until of old events' : 'complete until',
+    name: backfill ? 'backfill complete until' : 'complete until',
     intervalMs: compareMs,
     poll: report,
     onUnavailable: (error) => {

@@ -94,7 +94,7 @@ function uncommittedBlocks(rig: DrainedRig): Promise<string> {
 }
 
 /**
- * Calls `work` with a function that returns the positions of the writers in the live lane and in that of old events.
+ * Calls `work` with a function that returns the positions of the writers in the live log and in the backfill log.
  */
 async function withPositions<T>(
   { logUrl, clickHouse }: DrainedRig,

@@ -199,7 +199,7 @@ describe('an import of events', () => {
     await waitUntil(async () => {
       const { rows } = await sql`SELECT FROM log_watermarks WHERE lane = 'backfill'`.execute(rig.postgres.db)
       return rows.length > 0
-    }, 'a writer reads the log of old events')
+    }, 'a writer reads the backfill log')
     await first()
     await rig.publish(blockOfRows(0, [event('live', { site_id: 'live' })]))
     const ends = await rig.backfill.ends()

@@ -19,7 +19,7 @@ export type Intent = Range | 'idle' | undefined
 
 export type Block = readonly Row[]
 
-/** Partitions that share a lock: two of the topic of live events, and one of the topic of old ones. */
+/** Partitions that share a lock: two of the topic of live events, and one of the backfill topic. */
 export const partitionNames = ['live-0', 'live-4', 'old-0'] as const
 
 /** Kafka: a log, and the consumer group of the writers. Each method is one step of the broker. */

@@ -255,7 +255,7 @@ describeWithKafka('a reshard under load', () => {
       const group = writerGroup(await inserter.storeId())
       await waitUntil(
         async () => (await gateway.backfill.positions(group)).every(({ next: position, end }) => position === end),
-        'the lane of old events is drained',
+        'the backfill log is drained',
         120_000,
       )
       expect((await storedRows()).map((rows) => rows.length)).toStrictEqual(stored.map((rows) => rows.length))

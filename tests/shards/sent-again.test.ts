@@ -86,7 +86,7 @@ test('events that are exported, imported and sent again are stored once, on thei
   await waitUntil(async () => {
     expect((await gateway.collect({ site_id: 'warm', event_type: 'x', timestamp: 1_600_000_000_000 })).status).toBe(202)
     return (await gateway.backfill.ends()).some((end) => end > 0n)
-  }, 'the gateway uses the lane of old events')
+  }, 'the gateway uses the backfill log')
   expect((await gateway.collectBatch({ events })).status).toBe(202)
   await waitUntilStored()
   const stored = await storedRows()

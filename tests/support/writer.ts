@@ -40,7 +40,7 @@ export interface TestStores {
    */
   dead(): Promise<{ reason: string | undefined; row: string; lane?: string }[]>
   publish(...blocks: Block[]): Promise<void>
-  /** Whether the writers have taken everything out of the log of events and that of old ones. */
+  /** Whether the writers have taken everything out of the log of events and the backfill log. */
   isDrained(): Promise<boolean>
   /** Closes the logs, so that another process can open them. */
   closeLogs(): Promise<void>

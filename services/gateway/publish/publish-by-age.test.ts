@@ -59,7 +59,7 @@ test('a request fails when one of the logs does not take its events', async () =
   await expect(publisher.publish([recent, old], noon)).rejects.toBe(failure)
 })
 
-test('all events are published to the live log until that of old events is read', async () => {
+test('all events are published to the live log until the backfill log is read', async () => {
   const { live, backfill, publisher } = start({ isBackfillRead: false })
   live.resolve(undefined)
   await publisher.publish([recent, old], noon)

@@ -28,7 +28,7 @@ async function blocksIn(log: EventLog): Promise<number> {
 
 const oldEvent = { site_id: 'shop', event_type: 'x', timestamp: Date.now() - backfillAgeMs - 60_000 }
 
-test('a gateway publishes old events to their own log once a writer has reported that it reads it', async () => {
+test('a gateway publishes old events to the backfill log once a writer has reported that it reads it', async () => {
   const { log, backfill, postgres } = gateway
   expect((await gateway.collect(oldEvent)).status).toBe(202)
   expect([await blocksIn(log), await blocksIn(backfill)]).toStrictEqual([1, 0])
@@ -46,7 +46,7 @@ test('a gateway publishes old events to their own log once a writer has reported
 
 const ndjson = { headers: { 'Content-Type': 'application/x-ndjson' } }
 
-test('a log of old events with another number of partitions is not used', async () => {
+test('a backfill log with another number of partitions is not used', async () => {
   const { log, backfill, postgres } = gateway
   await watermarkStore(postgres).advance(await log.id(), [undefined], 'backfill')
   const equal = await log.partitions()

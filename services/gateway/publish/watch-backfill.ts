@@ -7,7 +7,7 @@ const defaultIntervalMs = 1_000
 
 /** Watches whether a writer reads the backfill log. */
 export interface BackfillWatch extends Component {
-  /** True once old events may be published to their own log. */
+  /** True once old events may be published to the backfill log. */
   isRead: () => boolean
 }
 
@@ -28,7 +28,7 @@ export function watchBackfill({
 }): BackfillWatch {
   let isRead = false
   const polling = poller({
-    name: 'readers of old events',
+    name: 'backfill watch',
     intervalMs,
     poll: async () => {
       if (isRead || !(await store.isBackfillRead(await log.id()))) return

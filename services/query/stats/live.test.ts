@@ -143,7 +143,7 @@ test('a site without events has zeros', async () => {
   })
 })
 
-test('the answer is complete without the lane of old events, of which it reads none', async () => {
+test('the answer is complete without the backfill log, of which it reads none', async () => {
   const site_id = await database.siteWith([])
   const { handle } = liveRoute({
     eventReader: queryReader(database.reader),

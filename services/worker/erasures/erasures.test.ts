@@ -270,7 +270,7 @@ describe('nothing of it comes back', () => {
     )
     const erasure = await request(site, { user_id: 'ada' })
     await startWorker()
-    // The import waits for a writer that reads the log of old events.
+    // The import waits for a writer that reads the backfill log.
     expect(await completed(erasure)).toMatchObject({ count: 0 })
     stops.push(await rig.startWriter())
     expect(await rig.ended(importId)).toMatchObject({ status: 'completed', processedRecords: 4 })

@@ -61,7 +61,7 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
     }
     // Writers of an earlier build do not read that log, where its rows would wait.
     if (job.type === 'events' && !(await deps.watermarks.isBackfillRead(await deps.log.id()))) {
-      return { next: clock.now() + waitMs, log: { waits: 'for writers that read the log of old events' } }
+      return { next: clock.now() + waitMs, log: { waits: 'for writers that read the backfill log' } }
     }
     // Before the file, which nothing would close if this throws.
     const task = await taskOf(deps, job)
@@ -166,7 +166,7 @@ async function taskOf(
   const [partitions, live] = await Promise.all([backfill.partitions(), log.partitions()])
   // Copies of an event that travel on both must meet in partitions of one number.
   if (partitions !== live) {
-    throw unavailable(`The log of old events has ${partitions} partitions, the log ${live}. Run "npm run migrate".`)
+    throw unavailable(`The backfill log has ${partitions} partitions, the log ${live}. Run "npm run migrate".`)
   }
   // An unknown site keeps imported events without a limit of time, as it keeps collected ones.
   const retentionDays = (await sites.findKnown([siteId])).get(siteId) ?? Infinity
