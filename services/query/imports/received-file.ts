@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
 import type { BlobStore } from '@sluice/blobs/blob-store'
-import { hasRoom } from '@sluice/blobs/disk-room'
+import { hasFreeSpace } from '@sluice/blobs/disk-space'
 import type { UploadStore } from '@sluice/http/upload'
 import { segmentName } from '@sluice/imports/blob-names'
 import { type SegmentedFile, type SegmentLimits, writeSegments } from '@sluice/imports/segments'
@@ -32,7 +32,7 @@ export class ReceivedFile implements UploadStore<SegmentedFile> {
       return await writeSegments(
         file,
         async (n, content) => {
-          if (!(await hasRoom(blobs, 0))) {
+          if (!(await hasFreeSpace(blobs, 0))) {
             throw unavailable('the disk of the store of files (SLUICE_BLOBS_URL) is nearly full')
           }
           this.#begunSegments = n + 1

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { pipeline } from 'node:stream/promises'
 import type { BlobStore, Upload, UploadedPart } from '@sluice/blobs/blob-store'
-import { DiskNearlyFull, hasRoom, waitsForRoom } from '@sluice/blobs/disk-room'
+import { DiskFullError, hasFreeSpace, waitsForFreeSpace } from '@sluice/blobs/disk-space'
 import { partBytes } from '@sluice/blobs/part-bytes'
 import type { Criteria, Filter } from '@sluice/contracts/conditions'
 import { type EventKey, exportLimits } from '@sluice/contracts/exports'
@@ -44,12 +44,12 @@ const storedWaitMs = 30_000
 /** The pause before the writers are asked again. */
 const pauseMs = 1_000
 /** The pause before the disk is looked at again. */
-const roomPauseMs = 60_000
+const freeSpacePauseMs = 60_000
 const unitMsDefault = 10_000
 /** A file that was begun anew so often is given up: writing its parts again is no progress. */
 const restartsMax = 9
 const brokenFile = 'The file could not be completed, and was begun ten times: the store of files had lost a part of it.'
-const noRoom =
+const diskFullText =
   'The disk of the store of files had no room for the file, which was begun ten times. Choose a shorter range or a filter, or ask an operator for more room.'
 const erasedTooOften =
   'The file was begun ten times, because each erasure of the site begins it anew. Choose a shorter range or a filter, so that the file takes less time.'
@@ -84,7 +84,7 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
   /** Writes parts as long as enough of the disk stays free. */
   const guarded: Pick<BlobStore, 'writePart'> = {
     writePart: async (upload, n, content) => {
-      if (!(await hasRoom(blobs, content.length))) throw new DiskNearlyFull()
+      if (!(await hasFreeSpace(blobs, content.length))) throw new DiskFullError()
       return blobs.writePart(upload, n, content)
     },
   }
@@ -196,8 +196,8 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
   ): Promise<UnitResult> {
     lease.signal.throwIfAborted()
     const bytes = parts.reduce((sum, part) => sum + part.bytes, 0)
-    // Completing an upload in a folder copies its parts, which needs as much room again.
-    if (!(await hasRoom(blobs, bytes))) throw new DiskNearlyFull()
+    // Completing an upload in a folder copies its parts, which needs as much free space again.
+    if (!(await hasFreeSpace(blobs, bytes))) throw new DiskFullError()
     if (parts.length > 0) await blobs.completeParts(upload, parts)
     else {
       // An upload needs a part.
@@ -216,21 +216,21 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
   }
 
   /**
-   * Removes what is written of a file from a full disk, and begins the file anew when there is room: half-written files
-   * that wait would leave no room for each other.
+   * Removes what is written of a file from a full disk, and begins the file anew when there is free space:
+   * half-written files that wait would leave no space for each other.
    */
-  async function restartWithoutRoom(job: ExportRecord, lease: Lease): Promise<UnitResult> {
+  async function restartWhenDiskFull(job: ExportRecord, lease: Lease): Promise<UnitResult> {
     // The file may have been begun in this unit, after `job` was read.
     const upload = uploadOf((await exports.find(job.exportId, null)) ?? job)
     // The parts are removed before a new file is begun, because a full disk takes none.
     if (upload) await blobs.abortParts(upload)
-    if (job.restarts >= restartsMax) return failFor(noRoom, lease)
+    if (job.restarts >= restartsMax) return failFor(diskFullText, lease)
     await beginFile(lease)
-    return waitForRoom()
+    return waitForFreeSpace()
   }
 
-  function waitForRoom(): UnitResult {
-    return { next: clock.now() + roomPauseMs, log: { waits: waitsForRoom } }
+  function waitForFreeSpace(): UnitResult {
+    return { next: clock.now() + freeSpacePauseMs, log: { waits: waitsForFreeSpace } }
   }
 
   /** Removes the file of an export that was deleted during this unit: nobody takes it any more. */
@@ -250,12 +250,12 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
     try {
       if (!(await isStored(job, lease.signal)))
         return { next: clock.now() + pauseMs, log: { waits: 'for the writers' } }
-      if (!(await hasRoom(blobs, 0))) {
-        if (job.afterKey !== null) return await restartWithoutRoom(job, lease)
+      if (!(await hasFreeSpace(blobs, 0))) {
+        if (job.afterKey !== null) return await restartWhenDiskFull(job, lease)
         // A file that is written in one unit may have left parts without a record when that unit was interrupted.
         const upload = uploadOf(job)
         if (upload) await blobs.abortParts(upload)
-        return waitForRoom()
+        return waitForFreeSpace()
       }
       const opened = await openExport(deps, job, reader.runner(lease.signal))
       if ('error' in opened) return await failFor(opened.error, lease)
@@ -263,7 +263,7 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
       return await writePieces(job, opened, lease)
     } catch (error) {
       if (error instanceof LeaseLost || lease.signal.aborted) await removeDeleted(job, lease)
-      else if (error instanceof DiskNearlyFull) return restartWithoutRoom(job, lease)
+      else if (error instanceof DiskFullError) return restartWhenDiskFull(job, lease)
       else if (error instanceof AppError && error.code === 'conflict') {
         // The upload has ended, or another worker has replaced a part since it was recorded: the file begins anew.
         if (job.restarts >= restartsMax)

@@ -1,7 +1,7 @@
 import { addAbortSignal, type Readable } from 'node:stream'
 import type { SiteStore } from '@sluice/access/sites'
 import type { BlobStore } from '@sluice/blobs/blob-store'
-import { hasRoom, waitsForRoom } from '@sluice/blobs/disk-room'
+import { hasFreeSpace, waitsForFreeSpace } from '@sluice/blobs/disk-space'
 import type { EventLog } from '@sluice/event-log/log'
 import { unevenPartitionsText } from '@sluice/event-log/require-whole-partitions'
 import { writerGroup } from '@sluice/event-log/writer-group'
@@ -56,8 +56,8 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
   async function importSegment(job: ImportRecord, segment: ImportSegment, lease: Lease): Promise<UnitResult> {
     const { signal } = lease
     // The errors of a segment are a file, and events may go to a log on the same disk.
-    if (!(await hasRoom(blobs, 0))) {
-      return { next: clock.now() + waitMs, log: { waits: waitsForRoom } }
+    if (!(await hasFreeSpace(blobs, 0))) {
+      return { next: clock.now() + waitMs, log: { waits: waitsForFreeSpace } }
     }
     // Writers of an earlier build do not read that log, where its rows would wait.
     if (job.type === 'events' && !(await deps.watermarks.isBackfillRead(await deps.log.id()))) {

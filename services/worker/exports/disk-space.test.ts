@@ -63,7 +63,7 @@ describeWith(mountRight, canMountTmpfs())('on a small disk', () => {
     const { exportId, job, lease, unit } = await take({ type: 'users' })
     const filler = join(disk, 'filler')
     writeFileSync(filler, Buffer.alloc(22 * mebibyte))
-    const waits = { waits: 'for room on the disk of the store of files' }
+    const waits = { waits: 'for free space on the disk of the store of files' }
     expect(await unit(job, lease)).toStrictEqual({ next: now + 60_000, log: waits })
     expect(await rig.exports.find(exportId, null)).toMatchObject({ status: 'processing', uploadId: null, restarts: 0 })
     rmSync(filler)
