@@ -1,5 +1,5 @@
 import { type Block, type DeadLetter, deadLetterTextMax } from './block.ts'
-import type { EventLog, GroupPosition, LogBatch } from './log.ts'
+import type { EventLog, CommittedOffset, LogBatch } from './log.ts'
 
 /** Days for which dead letters are kept. */
 export const deadLetterDays = 365
@@ -28,14 +28,14 @@ export interface ReplayPositions {
  * although the log may have forgotten that: Kafka does so a week after the last replay.
  */
 export async function replayedUntil(
-  deadLetters: Pick<EventLog, 'id' | 'positions'>,
+  deadLetters: Pick<EventLog, 'id' | 'committedOffsets'>,
   positions: Pick<ReplayPositions, 'read'> | undefined,
-): Promise<GroupPosition[]> {
+): Promise<CommittedOffset[]> {
   const replayed = (await positions?.read(await deadLetters.id())) ?? new Map<number, bigint>()
-  return (await deadLetters.positions(replayGroup)).map(({ partition, next, end }) => {
+  return (await deadLetters.committedOffsets(replayGroup)).map(({ partition, offset, endOffset }) => {
     const kept = replayed.get(partition) ?? 0n
-    // A position beyond the end is that of an earlier topic of this name.
-    return { partition, next: kept > next && kept <= end ? kept : next, end }
+    // An offset beyond the end is that of an earlier topic of this name.
+    return { partition, offset: kept > offset && kept <= endOffset ? kept : offset, endOffset }
   })
 }
 

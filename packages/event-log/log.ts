@@ -24,12 +24,12 @@ export interface EventLog {
   /** A member of a consumer group. Nothing is read before `run`. */
   consumer(options: ConsumerOptions): LogConsumer
   /**
-   * The group's position in every partition, whether it has members or not. The call creates the group, as joining
+   * The group's committed offset in every partition, whether it has members or not. The call creates the group, as joining
    * does. Throws AppError `unavailable` while the log is unavailable.
    */
-  positions(group: string): Promise<readonly GroupPosition[]>
+  committedOffsets(group: string): Promise<readonly CommittedOffset[]>
   /**
-   * Replaces the group `from` by `to`: where `to` has no position in any partition, it gets those of `from`. `to`
+   * Replaces the group `from` by `to`: where `to` has committed no offset in any partition, it gets those of `from`. `to`
    * may have no members. Changes nothing when `from` is unknown or `to` is known, so that it can be repeated. Throws
    * AppError `unavailable` while the log is unavailable.
    */
@@ -38,7 +38,7 @@ export interface EventLog {
    * The offsets after the newest blocks, by partition: every block that was acknowledged before the call lies below.
    * Covers the partitions that exist now. Throws AppError `unavailable` while the log is unavailable.
    */
-  ends(): Promise<readonly bigint[]>
+  endOffsets(): Promise<readonly bigint[]>
   /**
    * The offset of the oldest block that was appended at `time` (Unix ms) or later, by partition; where there is none,
    * the offset after the newest block. Throws AppError `unavailable` while the log is unavailable.
@@ -97,19 +97,19 @@ export interface LogConsumer {
   lag(): readonly PartitionLag[]
 }
 
-/** A consumer group's position in one partition. */
-export interface GroupPosition {
+/** The committed offset of a consumer group in one partition. */
+export interface CommittedOffset {
   partition: number
   /** Offset of the next block that the group reads. */
-  next: bigint
-  /** The offset after the newest block: equal to `next` when the group has read everything. */
-  end: bigint
+  offset: bigint
+  /** The offset after the newest block: equal to `offset` when the group has read everything. */
+  endOffset: bigint
 }
 
 /** The blocks of one partition that a consumer has not committed yet. */
 export interface PartitionLag {
   partition: number
-  /** The group's position: all blocks below it were committed, by this member or an earlier one. */
+  /** The group's committed offset: all blocks below it were committed, by this member or an earlier one. */
   committed: bigint
   /** Blocks not yet committed. */
   blocks: number
@@ -126,13 +126,13 @@ export interface Claim {
    */
   readonly lost: AbortSignal
   /**
-   * Batches in order of offset, from the group's committed position. Ends when the claim is lost or the consumer stops.
+   * Batches in order of offset, from the group's committed offset. Ends when the claim is lost or the consumer stops.
    * `ready` is called when a batch is due, because it is full or its first block has lingered: the batch then holds
    * what has arrived until the promise resolves. It must not reject.
    */
   batches(options?: { ready?: () => Promise<void> }): AsyncIterable<LogBatch>
   /**
-   * Commits the position after `batch`. Batches are committed once each and in order, after they have been processed.
+   * Commits the offset after `batch`. Batches are committed once each and in order, after they have been processed.
    * Rejects when the claim is lost: its next owner reads them again, which is harmless.
    */
   commit(batch: LogBatch): Promise<void>

@@ -30,8 +30,8 @@ afterEach(async () => {
 
 /** Number of blocks in the log of events that the writer has not committed yet. */
 async function uncommitted(): Promise<number> {
-  const positions = await stores.log.positions(writerGroup(await stores.inserter.storeId()))
-  return positions.reduce((sum, { next, end }) => sum + Number(end - next), 0)
+  const positions = await stores.log.committedOffsets(writerGroup(await stores.inserter.storeId()))
+  return positions.reduce((sum, { offset, endOffset }) => sum + Number(endOffset - offset), 0)
 }
 
 const waitUntilDrained = () => waitUntil(async () => (await uncommitted()) === 0, 'the log is drained')

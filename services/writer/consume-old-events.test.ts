@@ -92,7 +92,7 @@ describe('copies of an event that travel on both lanes', () => {
 
 test('old rows of many months are stored by one statement of each partition while no live rows arrive', async () => {
   const { statements, inserter } = recordingInserter()
-  const quiet = { ends: () => Promise.resolve([0n]) }
+  const quiet = { endOffsets: () => Promise.resolve([0n]) }
   await publishOld(blockOfRows(0, scattered))
   // The first look at the log's end can't tell that it stands.
   const writer = start(runOldWriter, { inserter, log: { ...stores.log, ...quiet } })
@@ -167,7 +167,7 @@ test('a stop during a pause ends at once, and the rows come again', async () => 
     await new Promise((resolve) => setTimeout(resolve, 3_000))
     return stores.inserter.insert(batch, options)
   }
-  const log = { ...stores.log, ends: () => Promise.reject(new Error('away')) }
+  const log = { ...stores.log, endOffsets: () => Promise.reject(new Error('away')) }
   const writer = runOldWriter(stores, { log, inserter: { ...stores.inserter, insert } })
   await waitUntil(async () => (await stores.stored()).length > 0, 'the first statement')
   const elapsedMs = startStopwatch()

@@ -8,7 +8,7 @@ const idleThresholdMsDefault = 5_000
  * the log has grown lately. It returns true as well when the log does not answer, and at its first call.
  */
 export function liveTraffic(
-  log: Pick<EventLog, 'ends'>,
+  log: Pick<EventLog, 'endOffsets'>,
   lag: () => readonly PartitionLag[],
   idleThresholdMs = idleThresholdMsDefault,
 ): () => Promise<boolean> {
@@ -16,7 +16,7 @@ export function liveTraffic(
   let grewAt = -Infinity
 
   const hasGrown = async (): Promise<boolean> => {
-    const end = (await log.ends()).reduce((sum, each) => sum + each, 0n)
+    const end = (await log.endOffsets()).reduce((sum, each) => sum + each, 0n)
     if (end !== known) grewAt = performance.now()
     known = end
     return performance.now() - grewAt < idleThresholdMs

@@ -1,5 +1,5 @@
 import { deadLetterDays, replayedUntil, type ReplayPositions } from '@sluice/event-log/dead-letters'
-import type { EventLog, GroupPosition } from '@sluice/event-log/log'
+import type { CommittedOffset, EventLog } from '@sluice/event-log/log'
 import type { EventInserter } from '@sluice/event-store/insert/event-inserter'
 import { internalMessage } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
@@ -15,7 +15,7 @@ const defaultIntervalMs = 30_000
 const expiringDays = 300
 
 export interface StorageMeterDeps {
-  deadLetters: Pick<EventLog, 'id' | 'positions' | 'offsetsForTime'>
+  deadLetters: Pick<EventLog, 'id' | 'committedOffsets' | 'offsetsForTime'>
   /** Where Postgres keeps how far dead letters were replayed. */
   positions: Pick<ReplayPositions, 'read'>
   inserter: Pick<EventInserter, 'freeBytes'>
@@ -60,9 +60,9 @@ export function storageMeter({
     const recentFrom = clock.now() - expiringDays * 86_400_000
     const partitions = await replayedUntil(deadLetters, positions)
     const recent = await deadLetters.offsetsForTime(recentFrom)
-    const count = (until: (place: GroupPosition) => bigint): number =>
-      partitions.reduce((sum, place) => sum + Math.max(0, Number(until(place) - place.next)), 0)
-    waiting.set(count(({ end }) => end))
+    const count = (until: (place: CommittedOffset) => bigint): number =>
+      partitions.reduce((sum, place) => sum + Math.max(0, Number(until(place) - place.offset)), 0)
+    waiting.set(count(({ endOffset }) => endOffset))
     expiring.set(count(({ partition }) => recent[partition] ?? 0n))
   }
 

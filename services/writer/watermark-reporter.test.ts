@@ -172,9 +172,9 @@ test('the watermark moves when blocks are committed, before the ends of the log 
   let requests = 0
   const log = {
     id: () => stores.log.id(),
-    ends: () => {
+    endOffsets: () => {
       requests++
-      return stores.log.ends()
+      return stores.log.endOffsets()
     },
   }
   startReporter(writer, { log, intervalMs: 3_600_000 })
@@ -198,10 +198,10 @@ test('a slow response of the log does not advance the watermark too far', async 
   let requestedAt: number | undefined
   const slow = {
     id: () => stores.log.id(),
-    ends: async () => {
+    endOffsets: async () => {
       if (requestedAt !== undefined) throw unavailable('asked once')
       const at = (requestedAt = Date.now())
-      const ends = await stores.log.ends()
+      const ends = await stores.log.endOffsets()
       await waitUntil(() => Date.now() > at, 'the clock goes on')
       return ends
     },

@@ -12,7 +12,7 @@ import { metricPrefix } from './metrics.ts'
 import { type LogSnapshot, watermark } from './watermark.ts'
 
 const defaultIntervalMs = 250
-/** Time between two comparisons of the group's positions with the ends of the log: they cost no request. */
+/** Time between two comparisons of the group's committed offsets with the end offsets of the log: they cost no request. */
 const defaultCompareMs = 50
 /** A writer that can report nothing new still registers the partitions that it sees in the log. */
 const registrationMs = 1_000
@@ -20,16 +20,16 @@ const registrationMs = 1_000
 const storeTimeoutMs = 2_000
 
 export interface WatermarkReporterDeps {
-  log: Pick<EventLog, 'id' | 'ends'>
+  log: Pick<EventLog, 'id' | 'endOffsets'>
   /** Given for the reporter of the backfill log: that log, which belongs to `log`. */
-  backfill?: Pick<EventLog, 'ends'> | undefined
+  backfill?: Pick<EventLog, 'endOffsets'> | undefined
   /** Consumer lag of the partitions that this writer owns. */
   lag: () => readonly PartitionLag[]
   store: Pick<WatermarkStore, 'advance'>
   logger: Logger
   metrics: Metrics
   clock: Pick<SynchronizedClock, 'now' | 'earliest'>
-  /** Time between two requests of the log's ends. */
+  /** Time between two requests of the log's end offsets. */
   intervalMs?: number
   compareMs?: number
 }
@@ -70,7 +70,7 @@ export function watermarkReporter({
     },
   })
 
-  let newest: Pick<LogSnapshot, 'requestedAt' | 'ends'> | undefined
+  let newest: Pick<LogSnapshot, 'requestedAt' | 'endOffsets'> | undefined
   /** `performance.now()` of the last request of the ends, and of the last time that Postgres stored a report. */
   let endsRequestedAt = -Infinity
   let storedAt = -Infinity
@@ -81,7 +81,7 @@ export function watermarkReporter({
     if (newest !== undefined && now - endsRequestedAt < intervalMs) return newest
     // Taken before the request, because its response may take long.
     const requestedAt = clock.earliest()
-    newest = { requestedAt, ends: await (backfill ?? log).ends() }
+    newest = { requestedAt, endOffsets: await (backfill ?? log).endOffsets() }
     endsRequestedAt = now
     return newest
   }

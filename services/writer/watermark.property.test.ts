@@ -116,8 +116,8 @@ function simulate(clocks: { gateways: readonly number[]; writers: readonly numbe
     } else if (member.requestedAt === undefined) {
       member.requestedAt = now - member.behind
     } else {
-      const ends = log.map(({ length }) => BigInt(length))
-      member.statement = member.rule({ requestedAt: member.requestedAt, ends, committed: member.committed })
+      const endOffsets = log.map(({ length }) => BigInt(length))
+      member.statement = member.rule({ requestedAt: member.requestedAt, endOffsets, committed: member.committed })
       member.requestedAt = undefined
     }
   }
@@ -172,7 +172,7 @@ test('no accepted event is missing below the watermark, which follows the time o
 test('the watermark advances under load, when the end is always ahead, by each end that was requested', () => {
   const rule = watermark()
   const at = (requestedAt: number, end: number, position: number) =>
-    rule({ requestedAt: requestedAt, ends: [BigInt(end)], committed: new Map([[0, BigInt(position)]]) })
+    rule({ requestedAt: requestedAt, endOffsets: [BigInt(end)], committed: new Map([[0, BigInt(position)]]) })
   expect(at(1_000, 10, 0)).toStrictEqual([undefined])
   expect(at(2_000, 20, 9)).toStrictEqual([undefined])
   expect(at(3_000, 30, 15)).toStrictEqual([1_000 - margin])
@@ -184,7 +184,7 @@ test('the watermark advances under load, when the end is always ahead, by each e
 test('an end that does not move is reached as of its latest request', () => {
   const rule = watermark()
   const at = (requestedAt: number, position: number) =>
-    rule({ requestedAt, ends: [10n, 10n], committed: new Map([[0, BigInt(position)]]) })
+    rule({ requestedAt, endOffsets: [10n, 10n], committed: new Map([[0, BigInt(position)]]) })
   expect(at(1_000, 0)).toStrictEqual([undefined, undefined])
   expect(at(2_000, 9)).toStrictEqual([undefined, undefined])
   expect(at(3_000, 10)).toStrictEqual([3_000 - margin, undefined])
@@ -193,7 +193,7 @@ test('an end that does not move is reached as of its latest request', () => {
 test('after a long backlog the watermark follows by ends that lie further apart', () => {
   const rule = watermark()
   const at = (requestedAt: number, position: number) =>
-    rule({ requestedAt, ends: [BigInt(requestedAt)], committed: new Map([[0, BigInt(position)]]) })[0]
+    rule({ requestedAt, endOffsets: [BigInt(requestedAt)], committed: new Map([[0, BigInt(position)]]) })[0]
   for (let time = 1; time <= 10_000; time++) expect(at(time, 0)).toBeUndefined()
   for (let position = 1_000; position < 10_000; position += 1_000) {
     const until = at(10_000 + position, position) ?? -Infinity

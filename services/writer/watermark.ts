@@ -5,7 +5,7 @@ export interface LogSnapshot {
   /** Unix ms before the log's ends were requested, by a clock that is not ahead of Postgres's. */
   requestedAt: number
   /** Offsets after the newest blocks, by partition. */
-  ends: readonly bigint[]
+  endOffsets: readonly bigint[]
   /** The group's position in each partition that this writer owns: every event below it is stored or a dead letter. */
   committed: ReadonlyMap<number, bigint>
 }
@@ -52,8 +52,8 @@ export function watermark(): (snapshot: LogSnapshot) => (number | undefined)[] {
     return targets.findLast(({ end }) => position >= end)?.requestedAt
   }
 
-  return ({ requestedAt, ends, committed }) =>
-    ends.map((end, partition) => {
+  return ({ requestedAt, endOffsets, committed }) =>
+    endOffsets.map((end, partition) => {
       const position = committed.get(partition)
       if (position === undefined) return undefined
       const at = completeSince(partition, position, { requestedAt, end })

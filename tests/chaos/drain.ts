@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { backfillAgeMs } from '@sluice/contracts/lanes'
 import { silent } from '@sluice/event-log/conformance/collect'
-import type { GroupPosition } from '@sluice/event-log/log'
+import type { CommittedOffset } from '@sluice/event-log/log'
 import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
 import { writerGroup } from '@sluice/event-log/writer-group'
 import { openClickHouse } from '@sluice/event-store/client'
@@ -72,7 +72,7 @@ async function waitForGroups(rig: DrainedRig, timeoutMs: number): Promise<void> 
   await withPositions(rig, async (positions) => {
     const isAtEnd = async (): Promise<boolean> => {
       try {
-        return (await positions()).every((lane) => lane.every(({ next, end }) => next === end))
+        return (await positions()).every((lane) => lane.every(({ offset, endOffset }) => offset === endOffset))
       } catch (error) {
         // A log that is away, or too busy to answer, is asked again.
         if (!isRetryable(error)) throw error
@@ -87,7 +87,7 @@ async function waitForGroups(rig: DrainedRig, timeoutMs: number): Promise<void> 
 function uncommittedBlocks(rig: DrainedRig): Promise<string> {
   return withPositions(rig, async (positions) => {
     const [live = [], backfill = []] = (await positions()).map((lane) =>
-      lane.map(({ next, end }) => String(end - next)),
+      lane.map(({ offset, endOffset }) => String(endOffset - offset)),
     )
     return `live ${live.join(' ')}, backfill ${backfill.join(' ')}`
   })
@@ -98,14 +98,14 @@ function uncommittedBlocks(rig: DrainedRig): Promise<string> {
  */
 async function withPositions<T>(
   { logUrl, clickHouse }: DrainedRig,
-  work: (positions: () => Promise<(readonly GroupPosition[])[]>) => Promise<T>,
+  work: (positions: () => Promise<(readonly CommittedOffset[])[]>) => Promise<T>,
 ): Promise<T> {
   const inserter = openEventInserter(clickHouse.url)
   const live = await openEventLog(logUrl, { logger: silent })
   const backfill = await openBackfillLog(logUrl, live, { logger: silent })
   try {
     const group = writerGroup(await inserter.storeId())
-    return await work(() => Promise.all([live, backfill].map((log) => log.positions(group))))
+    return await work(() => Promise.all([live, backfill].map((log) => log.committedOffsets(group))))
   } finally {
     await Promise.all([inserter.close(), live.close(), backfill.close()])
   }

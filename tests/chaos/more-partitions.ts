@@ -57,7 +57,7 @@ export async function morePartitions(rig: Rig, { seed, events, say }: MorePartit
 async function endsOf({ logUrl }: Rig): Promise<readonly bigint[]> {
   const log = await openEventLog(logUrl, { logger: silent })
   try {
-    return await log.ends()
+    return await log.endOffsets()
   } finally {
     await log.close()
   }

@@ -237,7 +237,7 @@ test('the file log keeps blocks in the tables of the golden file', async () => {
   try {
     const log = await openEventLog(`file:${folder}`, { logger: capturedLogger().logger, file: { partitions: 6 } })
     await log.publish(Object.values(blocks), { timeoutMs: 5_000 })
-    await log.positions('writer')
+    await log.committedOffsets('writer')
     const id = await log.id()
     await log.close()
     expectGolden(

@@ -202,14 +202,14 @@ describe('an import of events', () => {
     }, 'a writer reads the backfill log')
     await first()
     await rig.publish(blockOfRows(0, [event('live', { site_id: 'live' })]))
-    const ends = await rig.backfill.ends()
+    const ends = await rig.backfill.endOffsets()
     const metrics = createMetrics()
     stops.push(await rig.startWorker(metrics))
     const events = generateEvents(50)
     const { importId, siteId } = await uploadFile(rig, csvOf(events))
     const paused = async () => (await figure(metrics, 'sluice_worker_import_paused_seconds_total')) ?? 0
     await waitUntil(async () => (await paused()) > 1, 'the import is paused')
-    expect(await rig.backfill.ends()).toStrictEqual(ends)
+    expect(await rig.backfill.endOffsets()).toStrictEqual(ends)
     stops.push(await rig.startWriter())
     expect((await rig.ended(importId)).status).toBe('completed')
     expect(await storedRows(rig.clickHouse, siteId)).toStrictEqual(expectedRows(events))
@@ -218,7 +218,7 @@ describe('an import of events', () => {
   test('publishes nothing while the partitions are not spread evenly over the shards', async () => {
     const { inserter } = rig
     await watermarkStore(rig.postgres).advance(await rig.log.id(), [undefined], 'backfill')
-    const ends = await rig.backfill.ends()
+    const ends = await rig.backfill.endOffsets()
     // The rig has three partitions.
     const two = jest.spyOn(inserter, 'shards').mockResolvedValue(2)
     stops.push(await rig.startWorker())
@@ -231,7 +231,7 @@ describe('an import of events', () => {
     }, 'a unit of the import failed').finally(() => {
       two.mockRestore()
     })
-    expect(await rig.backfill.ends()).toStrictEqual(ends)
+    expect(await rig.backfill.endOffsets()).toStrictEqual(ends)
     stops.push(await rig.startWriter())
     expect((await rig.ended(importId)).status).toBe('completed')
     expect(await storedRows(rig.clickHouse, siteId)).toStrictEqual(expectedRows(events))

@@ -139,10 +139,11 @@ describeWithKafka('a reshard under load', () => {
 
   /** Waits until the writers have read the log up to its ends of now. */
   async function waitUntilRead(): Promise<void> {
-    const ends = await stores.log.ends()
+    const ends = await stores.log.endOffsets()
     const group = writerGroup(await stores.inserter.storeId())
     await waitUntil(
-      async () => (await stores.log.positions(group)).every(({ partition, next }) => next >= (ends[partition] ?? 0n)),
+      async () =>
+        (await stores.log.committedOffsets(group)).every(({ partition, offset }) => offset >= (ends[partition] ?? 0n)),
       'the log is read up to where it ended',
       120_000,
     )
@@ -254,7 +255,8 @@ describeWithKafka('a reshard under load', () => {
       }
       const group = writerGroup(await inserter.storeId())
       await waitUntil(
-        async () => (await gateway.backfill.positions(group)).every(({ next: position, end }) => position === end),
+        async () =>
+          (await gateway.backfill.committedOffsets(group)).every(({ offset, endOffset }) => offset === endOffset),
         'the backfill log is drained',
         120_000,
       )

@@ -67,8 +67,8 @@ async function waitUntilStored(): Promise<void> {
   const group = writerGroup(await inserter.storeId())
   await waitUntil(
     async () =>
-      [...(await log.positions(group)), ...(await gateway.backfill.positions(group))].every(
-        ({ next, end }) => next === end,
+      [...(await log.committedOffsets(group)), ...(await gateway.backfill.committedOffsets(group))].every(
+        ({ offset, endOffset }) => offset === endOffset,
       ),
     'both lanes are drained',
     60_000,
@@ -85,7 +85,7 @@ test('events that are exported, imported and sent again are stored once, on thei
   }))
   await waitUntil(async () => {
     expect((await gateway.collect({ site_id: 'warm', event_type: 'x', timestamp: 1_600_000_000_000 })).status).toBe(202)
-    return (await gateway.backfill.ends()).some((end) => end > 0n)
+    return (await gateway.backfill.endOffsets()).some((end) => end > 0n)
   }, 'the gateway uses the backfill log')
   expect((await gateway.collectBatch({ events })).status).toBe(202)
   await waitUntilStored()

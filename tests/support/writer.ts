@@ -90,8 +90,8 @@ export async function createTestStores(
     publish: (...blocks) => log.publish(blocks, { timeoutMs }),
     isDrained: async () => {
       const group = writerGroup(await inserter.storeId())
-      const positions = [...(await log.positions(group)), ...(await backfill.positions(group))]
-      return positions.every(({ next, end }) => next === end)
+      const positions = [...(await log.committedOffsets(group)), ...(await backfill.committedOffsets(group))]
+      return positions.every(({ offset, endOffset }) => offset === endOffset)
     },
     closeLogs,
     drop: async () => {

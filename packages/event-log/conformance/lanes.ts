@@ -19,7 +19,7 @@ export function describeLanes({ createUrl, open, openBackfill, publishEverywhere
       const reader = collect(await openBackfill(url, reopened), 'group')
       await waitUntil(() => reader.committed.length === partitions, 'the old blocks')
       expect(reader.committed.sort()).toEqual(names)
-      expect(await reopened.ends()).toEqual([0n, 0n, 0n, 0n])
+      expect(await reopened.endOffsets()).toEqual([0n, 0n, 0n, 0n])
     })
 
     test('is read by groups of its own, also when they have the same name', async () => {
@@ -36,9 +36,11 @@ export function describeLanes({ createUrl, open, openBackfill, publishEverywhere
       await waitUntil(() => live.committed.length + old.committed.length === 2 * partitions + 1, 'all blocks')
       expect(live.committed.sort()).toEqual(['last', ...liveNames])
       expect(old.committed.sort()).toEqual(oldNames)
-      const standing = (await backfill.positions('group')).map(({ next, end }) => `${next}/${end}`)
+      const standing = (await backfill.committedOffsets('group')).map(
+        ({ offset, endOffset }) => `${offset}/${endOffset}`,
+      )
       expect(standing).toEqual(['1/1', '1/1', '1/1', '1/1'])
-      expect(await log.ends()).toEqual([2n, 1n, 1n, 1n])
+      expect(await log.endOffsets()).toEqual([2n, 1n, 1n, 1n])
     })
   })
 }

@@ -14,7 +14,7 @@ export function describePositions({
   publishNames,
   publishEverywhere,
 }: Harness): void {
-  describe('positions of a group', () => {
+  describe('committed offsets of a group', () => {
     test('a group continues where it stopped, independent of other groups', async () => {
       const log = await openNew()
       const first = await publishEverywhere(log, 'first')
@@ -35,10 +35,12 @@ export function describePositions({
       expect(other.names.sort()).toEqual([...first, ...second].sort())
     })
 
-    test('the positions of a group are reported before it joins, while it reads and afterwards', async () => {
+    test('the committed offsets of a group are reported before it joins, while it reads and afterwards', async () => {
       const log = await openNew()
       const standing = async () =>
-        (await log.positions('group')).map(({ partition, next, end }) => `${partition}: ${next}/${end}`).sort()
+        (await log.committedOffsets('group'))
+          .map(({ partition, offset, endOffset }) => `${partition}: ${offset}/${endOffset}`)
+          .sort()
       expect(await standing()).toEqual(['0: 0/0', '1: 0/0', '2: 0/0', '3: 0/0'])
       await publishNames(log, 1, ['a', 'b'])
       await publishNames(log, 3, ['c'])
@@ -82,9 +84,9 @@ export function describePositions({
       await after.running
       expect(after.names.sort()).toEqual(second)
 
-      // A group with positions keeps them, whatever the other one has read.
+      // A group with committed offsets keeps them, whatever the other one has read.
       await log.replaceGroup('before', 'after')
-      expect((await log.positions('after')).every(({ next, end }) => next === end)).toBe(true)
+      expect((await log.committedOffsets('after')).every(({ offset, endOffset }) => offset === endOffset)).toBe(true)
     })
 
     test('groups of the same name in two logs are independent', async () => {

@@ -66,17 +66,17 @@ export function describePublishing({ open, openNew, createUrl, startProcess, pub
 
     test('the ends lie beyond every block that was acknowledged before', async () => {
       const log = await openNew()
-      expect(await log.ends()).toEqual([0n, 0n, 0n, 0n])
+      expect(await log.endOffsets()).toEqual([0n, 0n, 0n, 0n])
       let acknowledged = 0
       const publishers = Array.from({ length: 4 }, async () => {
         for (let round = 0; round < 20; round++) {
           await publishNames(log, 2, ['block'])
           const least = BigInt(++acknowledged)
-          expect((await log.ends())[2]).toBeGreaterThanOrEqual(least)
+          expect((await log.endOffsets())[2]).toBeGreaterThanOrEqual(least)
         }
       })
       await Promise.all(publishers)
-      expect(await log.ends()).toEqual([0n, 0n, 80n, 0n])
+      expect(await log.endOffsets()).toEqual([0n, 0n, 80n, 0n])
     })
 
     test('headers and payload are read unchanged', async () => {

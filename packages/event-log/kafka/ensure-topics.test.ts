@@ -159,7 +159,7 @@ describeWithKafka('topics in Kafka', () => {
   test('report their ends with the new partitions as soon as partitions were added', async () => {
     const url = await createKafkaLog()
     const log = await open(url)
-    expect(await log.ends()).toEqual([0n, 0n])
+    expect(await log.endOffsets()).toEqual([0n, 0n])
     const admin = kafkaClientOf(url).admin()
     await admin.connect()
     await admin.createPartitions({ topicPartitions: [{ topic: topicOf(url), count: 3 }] })
@@ -168,7 +168,7 @@ describeWithKafka('topics in Kafka', () => {
       return topics[0]?.partitions.length
     }
     await waitUntil(async () => (await countOf()) === 3, 'the broker reports them')
-    expect(await log.ends()).toEqual([0n, 0n, 0n])
+    expect(await log.endOffsets()).toEqual([0n, 0n, 0n])
     await admin.disconnect()
   })
 

@@ -206,9 +206,9 @@ describeWithKafka('a frozen member of a Kafka group', () => {
       await waitUntil(() => reported('refused').length >= 2, 'its commits to be refused')
       expect(reported('committed')).toEqual([])
       await log.publish([block(0, 'c'), block(1, 'd')], { timeoutMs })
-      // The group's positions, because a commit that Kafka has taken may be refused to a member that is losing its
+      // The group's committed offsets, because a commit that Kafka has taken may be refused to a member that is losing its
       // claims.
-      const isCommitted = async () => (await log.positions('group')).every(({ next }) => next === 2n)
+      const isCommitted = async () => (await log.committedOffsets('group')).every(({ offset }) => offset === 2n)
       await waitUntil(isCommitted, 'the blocks after it are committed')
     } finally {
       frozen.kill('SIGKILL')
@@ -261,33 +261,33 @@ describeWithKafka('a Kafka broker', () => {
   }
 
   describe('without any group so far', () => {
-    test('reports the positions of a new group once it has created the topic for them', async () => {
+    test('reports the committed offsets of a new group once it has created the topic for them', async () => {
       const log = await open(url)
-      expect(await log.positions('first')).toMatchObject([{ next: 0n }, { next: 0n }])
+      expect(await log.committedOffsets('first')).toMatchObject([{ offset: 0n }, { offset: 0n }])
     })
 
     test.each([
       ['connects', () => Promise.resolve()],
-      ['is connected', (log: EventLog) => log.positions('before')],
+      ['is connected', (log: EventLog) => log.committedOffsets('before')],
     ])('may take longer than the timeout of a request, when the log %s', async (_, prepare) => {
       const [log, other] = [await open(url), await open(url)]
       await prepare(log)
       kafka.pause()
-      const positions = log.positions('second')
-      positions.catch(() => undefined)
+      const offsets = log.committedOffsets('second')
+      offsets.catch(() => undefined)
       try {
         for (let n = 0; n < 2; n++) await expect(other.check()).rejects.toMatchObject({ code: 'unavailable' })
       } finally {
         kafka.resume()
       }
-      expect(await positions).toMatchObject([{ next: 0n }, { next: 0n }])
+      expect(await offsets).toMatchObject([{ offset: 0n }, { offset: 0n }])
     })
   })
 
   test.each([
     ['id', (log: EventLog) => log.id()],
     ['number of partitions', (log: EventLog) => log.partitions()],
-    ['ends', (log: EventLog) => log.ends()],
+    ['end offsets', (log: EventLog) => log.endOffsets()],
   ])('is asked again for its %s when it does not answer in time', async (_, ask) => {
     const [log, other] = [await open(url), await open(url)]
     const answers = () =>

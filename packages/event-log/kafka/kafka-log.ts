@@ -8,7 +8,7 @@ import { createKafkaAdmin, createKafkaClient, describeKafkaError, type KafkaAdmi
 import { createKafkaConsumer } from './consumer.ts'
 import { forwardKafkaLogs } from './forward-logs.ts'
 import type { KafkaGroupTimes } from './group-times.ts'
-import { copyPositions, fetchOffsets, kafkaGroup, startOffset } from './offsets.ts'
+import { copyCommittedOffsets, fetchOffsets, kafkaGroup, startOffset } from './offsets.ts'
 import { createKafkaPublisher } from './publisher.ts'
 import type { KafkaAddress } from './url.ts'
 
@@ -117,7 +117,7 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
   }
 
   /** The leaders' high watermarks: all in-sync replicas have every record below them. */
-  async function fetchEnds(kafkajsAdmin: Admin): Promise<bigint[]> {
+  async function fetchEndOffsets(kafkajsAdmin: Admin): Promise<bigint[]> {
     // kafkajs's admin requests partitions and leaders anew at each call.
     const offsets = await kafkajsAdmin.fetchTopicOffsets(topic)
     return offsets.sort((a, b) => a.partition - b.partition).map(({ high }) => BigInt(high))
@@ -196,10 +196,14 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
         closing === undefined ? consumer.run() : Promise.reject(unavailable('The event log is closed'))
       return { ...consumer, run }
     },
-    async positions(group) {
+    async committedOffsets(group) {
       try {
         const offsets = await coordinated((kafkajsAdmin) => fetchOffsets(kafkajsAdmin, kafkaGroup(topic, group), topic))
-        return [...offsets].map(([partition, known]) => ({ partition, next: startOffset(known), end: known.high }))
+        return [...offsets].map(([partition, known]) => ({
+          partition,
+          offset: startOffset(known),
+          endOffset: known.high,
+        }))
       } catch (error) {
         throw toUnavailable(error)
       }
@@ -207,15 +211,15 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
     async replaceGroup(from, to) {
       try {
         await coordinated((kafkajsAdmin) =>
-          copyPositions(kafkajsAdmin, topic, kafkaGroup(topic, from), kafkaGroup(topic, to)),
+          copyCommittedOffsets(kafkajsAdmin, topic, kafkaGroup(topic, from), kafkaGroup(topic, to)),
         )
       } catch (error) {
         throw toUnavailable(error)
       }
     },
-    async ends() {
+    async endOffsets() {
       try {
-        return await request(fetchEnds)
+        return await request(fetchEndOffsets)
       } catch (error) {
         throw toUnavailable(error)
       }

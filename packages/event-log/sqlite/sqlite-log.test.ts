@@ -71,16 +71,16 @@ describe('the folder of a SQLite log', () => {
     database.close()
 
     const kept = await open(dir)
-    expect(await kept.ends()).toEqual([1n, 1n, 0n, 0n])
+    expect(await kept.endOffsets()).toEqual([1n, 1n, 0n, 0n])
     await kept.publish([block(0, 'new')], { timeoutMs })
-    expect((await kept.positions('group'))[0]).toEqual({ partition: 0, next: 0n, end: 2n })
+    expect((await kept.committedOffsets('group'))[0]).toEqual({ partition: 0, offset: 0n, endOffset: 2n })
     await kept.close()
     const pruned = await open(dir, { retentionMs: 365 * dayMs })
-    expect((await pruned.positions('group'))[0]).toEqual({ partition: 0, next: 1n, end: 2n })
+    expect((await pruned.committedOffsets('group'))[0]).toEqual({ partition: 0, offset: 1n, endOffset: 2n })
     const reader = collect(pruned, 'group')
     await waitUntil(() => reader.committed.length === 1, 'the newer block')
     expect(reader.names).toEqual(['new'])
-    expect(await pruned.ends()).toEqual([2n, 0n, 0n, 0n])
+    expect(await pruned.endOffsets()).toEqual([2n, 0n, 0n, 0n])
   })
 
   test('is named in the error when it cannot be created', async () => {

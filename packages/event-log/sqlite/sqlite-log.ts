@@ -132,17 +132,21 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
       await writes.publish(compressBlocks(blocks), timeoutMs)
     },
     consumer: (consumerOptions) => createSqliteConsumer(consumerContext, consumerOptions),
-    async positions(group) {
+    async committedOffsets(group) {
       if (closing !== undefined) throw unavailable(`${name} is closed`)
       const positions = await loadPositions(await engine(), group)
-      return positions.map((next, partition) => ({ partition, next: BigInt(next), end: BigInt(ends[partition] ?? 0) }))
+      return positions.map((offset, partition) => ({
+        partition,
+        offset: BigInt(offset),
+        endOffset: BigInt(ends[partition] ?? 0),
+      }))
     },
     async replaceGroup(from, to) {
       if (closing !== undefined) throw unavailable(`${name} is closed`)
       await (await engine()).call('replaceGroup', { from, to })
       groups.delete(from)
     },
-    async ends() {
+    async endOffsets() {
       if (closing !== undefined) throw unavailable(`${name} is closed`)
       // `ends` is updated before a publish is acknowledged.
       await engine()

@@ -196,8 +196,8 @@ async function readLanes(logUrl: string, storeId: string): Promise<Manifest['lan
   try {
     const [first, second] = await Promise.all(
       [live, backfill].map(async (log) => {
-        const positions = await log.positions(group)
-        const next = positions.toSorted((a, b) => a.partition - b.partition).map((each) => String(each.next))
+        const positions = await log.committedOffsets(group)
+        const next = positions.toSorted((a, b) => a.partition - b.partition).map((each) => String(each.offset))
         return { logId: await log.id(), next }
       }),
     )

@@ -96,21 +96,24 @@ function describeTakeover(name: string, createUrl: () => Promise<string>): void 
       { timeoutMs },
     )
     await consume(before, formerWriterGroup(await before.id()), 3)
-    const left = (await before.positions(formerWriterGroup(await before.id()))).map(({ next }) => next)
+    const left = (await before.committedOffsets(formerWriterGroup(await before.id()))).map(({ offset }) => offset)
     expect(left.reduce((sum, next) => sum + next, 0n)).toBe(3n)
     await before.close()
 
     const groups = [await migrateStore(url, stores[0]?.url ?? ''), await migrateStore(url, stores[0]?.url ?? '')]
     expect(groups[0]).toBe(groups[1])
     const after = await open()
-    expect((await after.positions(groups[0] ?? '')).map(({ next }) => next)).toStrictEqual(left)
+    expect((await after.committedOffsets(groups[0] ?? '')).map(({ offset }) => offset)).toStrictEqual(left)
     await consume(after, groups[0] ?? '', 1)
     await after.close()
 
     // A later migration leaves the positions of a group that has read on.
     const group = await migrateStore(url, stores[0]?.url ?? '')
     const last = await open()
-    expect((await last.positions(group)).map(({ next, end }) => end - next)).toStrictEqual([0n, 0n])
+    expect((await last.committedOffsets(group)).map(({ offset, endOffset }) => endOffset - offset)).toStrictEqual([
+      0n,
+      0n,
+    ])
     await last.close()
   })
 }

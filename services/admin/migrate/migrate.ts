@@ -108,7 +108,7 @@ async function forgetReplays(postgres: Postgres, logUrl: string, newTopics: read
   const deadLetters = await openEventLog(deadUrl, { logger: silentLogger })
   try {
     const positions = replayPositionStore(postgres)
-    const [id, ends] = [await deadLetters.id(), await deadLetters.ends()]
+    const [id, ends] = [await deadLetters.id(), await deadLetters.endOffsets()]
     const isBeyondEnd = [...(await positions.read(id))].some(([partition, next]) => next > (ends[partition] ?? 0n))
     if (isBeyondEnd || newTopics.includes(parseKafkaUrl(deadUrl).topic)) await positions.forget(id)
   } finally {
@@ -162,14 +162,14 @@ async function prepareLog({
  * ids that they make into any partition, which would be stored on any shard.
  */
 export async function requireFittingLogs(
-  logs: readonly Pick<EventLog, 'partitions' | 'ends'>[],
+  logs: readonly Pick<EventLog, 'partitions' | 'endOffsets'>[],
   { shards, areShardsNoted }: { shards: number; areShardsNoted: boolean },
 ): Promise<void> {
   const [log] = logs
   if (log === undefined) return
   requireWholePartitions(await log.partitions(), shards)
   if (shards === 1 || areShardsNoted) return
-  const ends = await Promise.all(logs.map((each) => each.ends()))
+  const ends = await Promise.all(logs.map((each) => each.endOffsets()))
   if (ends.flat().every((end) => end === 0n)) return
   throw internalError(
     'The log has held events that were accepted for a store on one ClickHouse server, or for another store. Name a new ' +

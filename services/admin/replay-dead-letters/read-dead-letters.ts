@@ -30,8 +30,12 @@ export async function readDeadLetters(
   const logId = await deadLetters.id()
   const waiting = await replayedUntil(deadLetters, positions)
   /** Partitions with letters left, and the offset after the last of each. */
-  const ends = new Map(waiting.filter(({ next, end }) => next < end).map(({ partition, end }) => [partition, end]))
-  const starts = new Map(waiting.map(({ partition, next }) => [partition, next]))
+  const ends = new Map(
+    waiting
+      .filter(({ offset, endOffset }) => offset < endOffset)
+      .map(({ partition, endOffset }) => [partition, endOffset]),
+  )
+  const starts = new Map(waiting.map(({ partition, offset }) => [partition, offset]))
   if (ends.size === 0) return
 
   const idle = Promise.withResolvers<never>()

@@ -34,7 +34,7 @@ function letter(row: object, changes: Partial<DeadLetter> = {}): Block {
 async function waitUntilDrained(stores: TestStores): Promise<void> {
   const group = writerGroup(await stores.inserter.storeId())
   await waitUntil(
-    async () => (await stores.log.positions(group)).every(({ next, end }) => next === end),
+    async () => (await stores.log.committedOffsets(group)).every(({ offset, endOffset }) => offset === endOffset),
     'the log is drained',
   )
 }
@@ -131,7 +131,7 @@ function describeReplay(name: string, createUrl: () => Promise<string | undefine
 
       expect(await replayDeadLetters(stores)).toStrictEqual({ letters: 1, rows: 1, copies: 2, foreign: 0 })
       await waitUntilDrained(stores)
-      const ends = await deadLetters.ends()
+      const ends = await deadLetters.endOffsets()
       expect(ends.reduce((sum, end) => sum + end, 0n)).toBe(4n)
       expect(await replayDeadLetters(stores)).toStrictEqual({ letters: 1, rows: 1, copies: 0, foreign: 0 })
     })
@@ -146,10 +146,10 @@ function describeReplay(name: string, createUrl: () => Promise<string | undefine
       }
       await stores.deadLetters.publish([unreadable, blockOfRows(0, [event()])], { timeoutMs })
       expect(await replayDeadLetters(stores)).toStrictEqual({ letters: 1, rows: 9, copies: 0, foreign: 1 })
-      const positions = await stores.log.positions('any')
-      expect(positions.filter(({ end }) => end > 0n).map(({ partition, end }) => [partition, end])).toStrictEqual([
-        [2, 1n],
-      ])
+      const positions = await stores.log.committedOffsets('any')
+      expect(
+        positions.filter(({ endOffset }) => endOffset > 0n).map(({ partition, endOffset }) => [partition, endOffset]),
+      ).toStrictEqual([[2, 1n]])
       writer = runWriter(stores)
       await waitUntilDrained(stores)
       expect(await stores.dead()).toMatchObject([{ reason: 'row_count' }])
@@ -179,7 +179,7 @@ describeWithKafka('kafka', () => {
     const renamed = (group: string) => `${group}-after-a-week`
     const forgetful: EventLog = {
       ...deadLetters,
-      positions: (group) => deadLetters.positions(renamed(group)),
+      committedOffsets: (group) => deadLetters.committedOffsets(renamed(group)),
       consumer: (options) => deadLetters.consumer({ ...options, group: renamed(options.group) }),
     }
     await deadLetters.publish([letter(event('c'))], { timeoutMs })

@@ -214,7 +214,7 @@ async function planLanes(logUrl: string, { lanes, clickHouse }: Manifest): Promi
       const log = await openEventLog(url, { logger: silent })
       try {
         // The call also waits for a broker that has had no group yet.
-        await log.positions(group).catch(explainMissingTopic)
+        await log.committedOffsets(group).catch(explainMissingTopic)
         const state = await readGroupWithoutMembers(url, group)
         return { url, state, ...planLane(await log.id(), state, positions) }
       } finally {

@@ -32,7 +32,7 @@ test('a gateway that starts while its log is away publishes nothing until the lo
   expect((await collect(event)).status).toBe(503)
   isAway = false
   expect((await collect(event)).status).toBe(503)
-  expect((await log.ends()).every((end) => end === 0n)).toBe(true)
+  expect((await log.endOffsets()).every((end) => end === 0n)).toBe(true)
 
   const watermarks = watermarkStore(postgres)
   const noon = Date.UTC(2026, 0, 15, 12)

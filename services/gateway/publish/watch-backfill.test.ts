@@ -23,7 +23,7 @@ afterEach(async () => {
 
 /** The number of blocks in a log. */
 async function blocksIn(log: EventLog): Promise<number> {
-  return (await log.ends()).reduce((sum, end) => sum + Number(end), 0)
+  return (await log.endOffsets()).reduce((sum, end) => sum + Number(end), 0)
 }
 
 const oldEvent = { site_id: 'shop', event_type: 'x', timestamp: Date.now() - backfillAgeMs - 60_000 }

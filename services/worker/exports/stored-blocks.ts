@@ -18,19 +18,19 @@ export function storedBlocks({
   group,
   clock,
 }: {
-  logs: readonly Pick<EventLog, 'ends' | 'positions'>[]
+  logs: readonly Pick<EventLog, 'endOffsets' | 'committedOffsets'>[]
   group: () => Promise<string>
   clock: Clock
 }): StoredBlocks {
-  async function isStored(log: Pick<EventLog, 'positions'>, ends: readonly bigint[]): Promise<boolean> {
-    const positions = await log.positions(await group())
-    return positions.every(({ partition, next, end }) => next >= (ends[partition] ?? 0n) || next >= end)
+  async function isStored(log: Pick<EventLog, 'committedOffsets'>, ends: readonly bigint[]): Promise<boolean> {
+    const offsets = await log.committedOffsets(await group())
+    return offsets.every(({ partition, offset, endOffset }) => offset >= (ends[partition] ?? 0n) || offset >= endOffset)
   }
 
   return {
     wait: async ({ signal, timeoutMs }) => {
       const until = clock.now() + timeoutMs
-      const waited = await Promise.all(logs.map(async (log) => ({ log, ends: await log.ends() })))
+      const waited = await Promise.all(logs.map(async (log) => ({ log, ends: await log.endOffsets() })))
       for (;;) {
         const stored = await Promise.all(waited.map(({ log, ends }) => isStored(log, ends)))
         const areStored = stored.every(Boolean)

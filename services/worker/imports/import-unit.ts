@@ -27,7 +27,7 @@ export interface ImportUnitDeps {
   shards: Pick<ShardStore, 'readState'>
   blobs: Pick<BlobStore, 'read' | 'write' | 'remove' | 'disk'>
   log: Pick<EventLog, 'id' | 'partitions'>
-  backfill: Pick<EventLog, 'partitions' | 'publish' | 'ends' | 'positions'>
+  backfill: Pick<EventLog, 'partitions' | 'publish' | 'endOffsets' | 'committedOffsets'>
   inserter: Pick<EventInserter, 'storeId' | 'shards' | 'insertUsers'>
   encoder: SegmentEncoder
   pace: PublishPace
@@ -79,7 +79,7 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
       failed,
       errorsObject: await writeErrors(job.importId, segment.n, errors, signal),
       // Requested after the last acknowledgement, so that every block of the segment is below.
-      positions: isPublished ? toPositions(await backfill.ends()) : null,
+      positions: isPublished ? toPositions(await backfill.endOffsets()) : null,
     })
     const { type } = job
     metrics.rows.inc({ type, result: 'accepted' }, processed - failed)
@@ -213,10 +213,11 @@ async function areStored(
 ): Promise<boolean> {
   const published = segments.flatMap(({ positions }) => (positions === null ? [] : [positions]))
   if (published.length === 0) return true
-  const positions = await backfill.positions(writerGroup(await inserter.storeId()))
+  const offsets = await backfill.committedOffsets(writerGroup(await inserter.storeId()))
   // A group that has read everything has read these blocks too, also in a log that was made anew.
-  return positions.every(
-    ({ partition, next, end }) => next >= end || published.every((segment) => next >= BigInt(segment[partition] ?? 0)),
+  return offsets.every(
+    ({ partition, offset, endOffset }) =>
+      offset >= endOffset || published.every((segment) => offset >= BigInt(segment[partition] ?? 0)),
   )
 }
 

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals'
-import type { GroupPosition } from '@sluice/event-log/log'
+import type { CommittedOffset } from '@sluice/event-log/log'
 import { createMetrics } from '@sluice/runtime/metrics'
 import { virtualClock } from '../../../tests/support/virtual-clock.ts'
 import { blockOfRows, event } from '../../../tests/support/writer.ts'
@@ -17,14 +17,14 @@ function start() {
   const clock = virtualClock(1_000_000)
   const lanes = { live: { next: 0, end: 0 }, old: { next: 0, end: 0 } }
   const positionsOf = (lane: keyof typeof lanes) => () =>
-    Promise.resolve<GroupPosition[]>([
-      { partition: 0, next: BigInt(lanes[lane].next), end: BigInt(lanes[lane].end) },
-      { partition: 1, next: 5n, end: 5n },
+    Promise.resolve<CommittedOffset[]>([
+      { partition: 0, offset: BigInt(lanes[lane].next), endOffset: BigInt(lanes[lane].end) },
+      { partition: 1, offset: 5n, endOffset: 5n },
     ])
   const metrics = importMetrics(createMetrics())
   const pace = publishPace({
-    log: { positions: positionsOf('live') },
-    backfill: { positions: positionsOf('old') },
+    log: { committedOffsets: positionsOf('live') },
+    backfill: { committedOffsets: positionsOf('old') },
     group: () => Promise.resolve('group'),
     clock,
     metrics,

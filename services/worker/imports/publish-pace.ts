@@ -1,5 +1,5 @@
 import type { Block } from '@sluice/event-log/block'
-import type { EventLog, GroupPosition } from '@sluice/event-log/log'
+import type { CommittedOffset, EventLog } from '@sluice/event-log/log'
 import type { Clock } from '@sluice/runtime/clock'
 import type { ImportMetrics } from './metrics.ts'
 
@@ -21,7 +21,7 @@ const stalledMsMax = 30_000
 const lagMax = { rows: 500_000, bytes: 256 * 1024 * 1024 }
 const pollMs = 100
 
-type PositionsLog = Pick<EventLog, 'positions'>
+type OffsetsLog = Pick<EventLog, 'committedOffsets'>
 
 /** Keeps imports from delaying live events, and from filling the backfill log. */
 export interface PublishPace {
@@ -44,7 +44,7 @@ export interface UnitPace {
 }
 
 /**
- * The pace by what the log tells about the writers' group: its positions and the logs' ends, in blocks.
+ * The pace by what the log tells about the writers' group: its committed offsets and the logs' end offsets, in blocks.
  *
  * - Live rows wait less than 0.3 s if the group has everything, or has passed the ends of 0.3 s ago. Under a steady load the
  *   group never has everything, so ends are kept until they are so old; without such ends the answer is no.
@@ -58,35 +58,35 @@ export function publishPace({
   clock,
   metrics,
 }: {
-  log: PositionsLog
-  backfill: PositionsLog
+  log: OffsetsLog
+  backfill: OffsetsLog
   /** The writers' group (`writerGroup`). */
   group: () => Promise<string>
   clock: Clock
   metrics: Pick<ImportMetrics, 'pausedSeconds'>
 }): PublishPace {
-  /** Positions of the live log by the time of their request, oldest first. */
-  let samples: { at: number; positions: readonly GroupPosition[] }[] = []
+  /** Offsets in the live log by the time of their request, oldest first. */
+  let samples: { at: number; offsets: readonly CommittedOffset[] }[] = []
 
   async function isLiveStored(): Promise<boolean> {
     const at = clock.now()
-    const positions = await log.positions(await group())
+    const offsets = await log.committedOffsets(await group())
     const isOldEnough = (sample: { at: number }): boolean => at - sample.at >= liveWaitMsMax
     const reference = samples.findLast(isOldEnough)
-    samples = [...samples.filter((sample) => !isOldEnough(sample)), { at, positions }]
+    samples = [...samples.filter((sample) => !isOldEnough(sample)), { at, offsets }]
     if (reference !== undefined) samples.unshift(reference)
-    if (positions.every(({ next, end }) => next >= end)) return true
+    if (offsets.every(({ offset, endOffset }) => offset >= endOffset)) return true
     // Older ends would say less.
     if (reference === undefined || at - reference.at > 2 * liveWaitMsMax) return false
-    const ends = new Map(reference.positions.map(({ partition, end }) => [partition, end]))
-    return positions.every(({ partition, next }) => next >= (ends.get(partition) ?? 0n))
+    const ends = new Map(reference.offsets.map(({ partition, endOffset }) => [partition, endOffset]))
+    return offsets.every(({ partition, offset }) => offset >= (ends.get(partition) ?? 0n))
   }
 
   /** Whether the backfill log has room for the blocks, and how many blocks of it the writers have stored. */
   async function readRoom(blocks: readonly Block[]): Promise<{ hasRoom: boolean; stored: bigint }> {
-    const positions = await backfill.positions(await group())
-    const stored = positions.reduce((sum, { next }) => sum + next, 0n)
-    const lag = Number(positions.reduce((sum, { next, end }) => sum + (end - next), 0n))
+    const offsets = await backfill.committedOffsets(await group())
+    const stored = offsets.reduce((sum, { offset }) => sum + offset, 0n)
+    const lag = Number(offsets.reduce((sum, { offset, endOffset }) => sum + (endOffset - offset), 0n))
     const share = lag / Math.max(1, blocks.length)
     const rows = blocks.reduce((sum, { headers }) => sum + headers.rows, 0)
     const bytes = blocks.reduce((sum, { headers }) => sum + headers.bytes, 0)
