@@ -7,7 +7,7 @@ import {
   type AppError,
   insufficientScope,
   invalidApiKey,
-  keyOfWebPages,
+  browserKeyNotAllowed,
   originNotAllowed,
   unavailable,
 } from '@sluice/runtime/errors'
@@ -230,7 +230,7 @@ function requireScope({ credential, route: { scope, alternativeScope } }: Reques
 function requireAllowedOrigin({ request, route, credential }: RequestContext): void {
   const allowed = credential?.allowedOrigins
   if (!allowed || route.scope !== 'events:write') return
-  if (route.limit !== 'events') throw keyOfWebPages()
+  if (route.limit !== 'events') throw browserKeyNotAllowed()
   const { origin } = request.headers
   if (origin === undefined) return
   if (!allowed.includes(origin)) throw originNotAllowed()

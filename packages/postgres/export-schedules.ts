@@ -1,7 +1,7 @@
 import { type Selectable, sql } from 'kysely'
 import type { ExportSpec, Frequency } from '@sluice/contracts/exports'
 import { type LeaseKey, LeaseLost } from '@sluice/leases/lease-table'
-import { lockCutoff } from './cutoff-lock.ts'
+import { lockReceiptTimes } from './receipt-time-lock.ts'
 import { type ExportRecord, findRecord, insertExport, type NewExport } from './export-records.ts'
 import { leaseEnd, progress as leaseProgress, updateHeld } from './leases.ts'
 import type { Db, Tables } from './tables.ts'
@@ -83,7 +83,7 @@ export async function insertRun(
   const definition = await findRecord(db, lease.id)
   // Imports of the site are accepted before or after this transaction, and runs of the schedule fail before or after
   // it.
-  await lockCutoff(db, definition.siteId)
+  await lockReceiptTimes(db, definition.siteId)
   const { rows } = await sql<{ last_cutoff: Date | null; next_run: Date }>`
     SELECT last_cutoff, next_run FROM export_schedules WHERE schedule_id = ${lease.id}`.execute(db)
   const [schedule] = rows

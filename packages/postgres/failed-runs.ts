@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { lockCutoff } from './cutoff-lock.ts'
+import { lockReceiptTimes } from './receipt-time-lock.ts'
 import { fromFirstRow } from './export-records.ts'
 import { leaseEnd, progress } from './leases.ts'
 import type { Db } from './tables.ts'
@@ -18,7 +18,7 @@ export interface FailingRun {
 const repeatedAfterMs = 3_600_000
 
 /**
- * Locks an unfinished run by time of receipt, and before it what `lockCutoff` locks: runs of the schedule are made
+ * Locks an unfinished run by time of receipt, and before it what `lockReceiptTimes` locks: runs of the schedule are made
  * before or after this transaction. Undefined: the export is none, or reads no time, or has ended.
  */
 export async function lockFailingRun(transaction: Db, exportId: string): Promise<FailingRun | undefined> {
@@ -29,7 +29,7 @@ export async function lockFailingRun(transaction: Db, exportId: string): Promise
     .where('schedule_id', 'is not', null)
     .executeTakeFirst()
   if (!run) return undefined
-  await lockCutoff(transaction, run.site_id)
+  await lockReceiptTimes(transaction, run.site_id)
   const { rows } = await sql<FailingRun>`
     SELECT
       export_id AS "exportId", schedule_id AS "scheduleId", received_from AS "from", received_until AS "until",

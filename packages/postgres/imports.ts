@@ -3,7 +3,7 @@ import type { ImportResource, ImportStatus, ImportType } from '@sluice/contracts
 import type { Environment } from '@sluice/contracts/scopes'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
 import { unavailable } from '@sluice/runtime/errors'
-import { lockCutoff } from './cutoff-lock.ts'
+import { lockReceiptTimes } from './receipt-time-lock.ts'
 import { encodeBody, queueForWebhooks } from './deliveries.ts'
 import { leaseEnd, leaseTable, progress, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
@@ -208,7 +208,7 @@ export function importStore(postgres: Postgres): ImportStore {
  * (exports.ts, `createRun`).
  */
 async function acceptanceTime(transaction: Db, siteId: string, at: number): Promise<Date> {
-  await lockCutoff(transaction, siteId)
+  await lockReceiptTimes(transaction, siteId)
   const { rows } = await sql<{ cutoff: Date | null }>`
     SELECT max(last_cutoff) AS cutoff FROM export_schedules JOIN exports ON export_id = export_schedules.schedule_id
     WHERE site_id = ${siteId}`.execute(transaction)

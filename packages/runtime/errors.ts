@@ -122,7 +122,7 @@ export function originNotAllowed(): AppError {
 }
 
 /** 403: imports, with a key that everybody can read in a page. */
-export function keyOfWebPages(): AppError {
+export function browserKeyNotAllowed(): AppError {
   return new AppError('forbidden', {
     message: 'A key with allowed_origins can not be used for imports: use a key without it',
   })

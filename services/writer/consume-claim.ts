@@ -5,19 +5,22 @@ import { causesMax, causesOf, isTracing, type SpanContext, traced } from '@sluic
 import type { InsertSlot } from './insert-slots.ts'
 import { type BatchContext, processBatch } from './process-batch.ts'
 
-/** A stop of the writer: `requested` ends the attempts, `graceOver` the wait for those that run. */
+/** A stop of the writer: after `requested` no attempt begins, after `graceExpired` none is waited for. */
 export interface WriterStop {
   requested: AbortSignal
-  graceOver: AbortSignal
+  graceExpired: AbortSignal
 }
 
 /** Processes the batches of a claim, one after the other, until the claim is lost or the writer stops. */
 export async function consumeClaim(claim: Claim, stop: WriterStop, context: BatchContext): Promise<void> {
   const { reserve, stalledPartitions } = context
-  /** Ends the attempts. */
+  /** No further attempt begins once it is aborted. */
   const signal = AbortSignal.any([claim.lost, stop.requested])
-  /** Ends the wait for the running attempt: the partition's next claim ends a running insert. */
-  const cut = AbortSignal.any([claim.lost, stop.graceOver])
+  /**
+   * The running attempt is not waited for once it is aborted: if its insert still runs, the partition's next claim ends
+   * it.
+   */
+  const stopWaiting = AbortSignal.any([claim.lost, stop.graceExpired])
   let isFirstOfClaim = true
   let slot: InsertSlot | undefined
   // Blocks that arrive while a batch waits for its slot or its turn are stored with it, and not after another wait.
@@ -33,7 +36,7 @@ export async function consumeClaim(claim: Claim, stop: WriterStop, context: Batc
       // Blocks that are not stored yet are read again after the stop, or by the partition's new owner.
       if (signal.aborted) continue
       const work = () => processBatch(claim, batch, { isFirstOfClaim, signal, slot }, context)
-      await settledOrAborted(isTracing() ? tracedBatch(batch, work) : work(), cut)
+      await settledOrAborted(isTracing() ? tracedBatch(batch, work) : work(), stopWaiting)
         .catch((error: unknown) => {
           if (!signal.aborted) throw error
         })

@@ -98,7 +98,7 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
       // either.
       const [logId, storeId] = await Promise.all([log.id(), deps.inserter.storeId()])
       await refuseUnevenPartitions(backfill?.log ?? log, deps.inserter)
-      const graceOver = new AbortController()
+      const graceExpired = new AbortController()
       const member = (backfill?.log ?? log).consumer({
         group: writerGroup(storeId),
         batchBytesMax: backfill ? backfillBatchBytesMax : batchBytesMax,
@@ -106,12 +106,12 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
         ...(deps.budget && { budget: deps.budget }),
         lingerMs: backfill ? 0 : (deps.lingerMs ?? lingerMsDefault),
         onClaim: (claim) =>
-          consumeClaim(claim, { requested: stopping, graceOver: graceOver.signal }, { ...context, logId }),
+          consumeClaim(claim, { requested: stopping, graceExpired: graceExpired.signal }, { ...context, logId }),
       })
       consumer = member
       const stop = (): void => {
         setTimeout(() => {
-          graceOver.abort(new Error('the writer stops'))
+          graceExpired.abort(new Error('the writer stops'))
         }, stopGraceMs).unref()
         void member.stop()
       }

@@ -18,18 +18,18 @@ import { insertQueryId } from './insert-lock.ts'
 /** ClickHouse takes well under a second for a full batch; an insert that takes this long is stalled. */
 const timeoutMs = 60_000
 /**
- * Delay before an insert is repeated that was refused because another insert with the same lock runs: shorter than the
+ * Delay before an insert is retried after a lock conflict, that is while another insert with the same lock runs: shorter than the
  * gap between two statements of the backfill log (backfill-pace.ts), in which an insert of the live lane gets its
  * turn.
  */
-const excludedDelayMs = 100
-/** An insert that was excluded for this long has failed, and is repeated and reported as such. */
-const excludedMsMax = 10_000
+const lockRetryDelayMs = 100
+/** An insert that has waited for the lock for this long has failed: it is retried and reported as such. */
+const lockWaitMsMax = 10_000
 /**
- * An insert of old rows that was excluded for this long ends the running one: the live lane may store one batch after
+ * An insert of the backfill log that has waited for the lock for this long ends the running one: the live lane may store one batch after
  * the other. Not shorter than `timeoutMs`, so that no running insert is ended before its own time limit.
  */
-const backfillExcludedMsMax = timeoutMs
+const backfillLockWaitMsMax = timeoutMs
 
 export interface StoreDeps {
   inserter: Pick<EventInserter, 'insert' | 'findBadRows'>
@@ -62,8 +62,8 @@ export interface Stored {
  * The rows are stored on the shard of the partition, where the lock and the look-back of the insert are as on a single
  * server. The `query_id` admits one insert at a time, of either lane and of the partitions that share it
  * (insert-lock.ts). An insert of a member that lost the partition may still run: `shouldReplaceRunning` ends it, at the
- * first insert of a claim and after an insert of this writer whose outcome is unknown. An insert that is excluded, or
- * ended, by another one is tried again soon.
+ * first insert of a claim and after an insert of this writer whose outcome is unknown. An insert that another one
+ * excludes or ends is retried after a short delay.
  *
  * Rows become dead letters only when ClickHouse can't read them: after any other error, such as a missing table or a
  * full disk, the insert is retried until it succeeds (docs/decisions/005-dead-letters.md).
@@ -108,20 +108,20 @@ export async function storeBatch(
     })
 
   /** Inserts once no other insert with the lock runs: of the other topic, another partition, or an earlier owner. */
-  async function insertUnlessExcluded(blocks: readonly BlockAtOffset[]): Promise<void> {
+  async function insertWhenUnlocked(blocks: readonly BlockAtOffset[]): Promise<void> {
     for (let since = performance.now(); ;) {
       try {
         await insertOnce(blocks)
         return
       } catch (error) {
         const waitedMs = performance.now() - since
-        if (!wasExcluded(error) || (statements === undefined && waitedMs > excludedMsMax)) throw error
-        if (statements !== undefined && waitedMs > backfillExcludedMsMax) {
+        if (!isLockConflict(error) || (statements === undefined && waitedMs > lockWaitMsMax)) throw error
+        if (statements !== undefined && waitedMs > backfillLockWaitMsMax) {
           shouldReplaceRunning = true
           since = performance.now()
         }
       }
-      await sleep(excludedDelayMs, signal)
+      await sleep(lockRetryDelayMs, signal)
       signal.throwIfAborted()
     }
   }
@@ -134,7 +134,7 @@ export async function storeBatch(
       blocks.length > 1 && error instanceof ClickHouseError && error.isTooLarge
     try {
       await retryUntilDone(
-        () => insertUnlessExcluded(blocks),
+        () => insertWhenUnlocked(blocks),
         (error) => mayHoldBadRows(error) || isTooLarge(error),
       )
       return []
@@ -166,7 +166,7 @@ export async function storeBatch(
 }
 
 /** Whether ClickHouse refused or cancelled an insert because of another insert with the same lock. */
-function wasExcluded(error: unknown): boolean {
+function isLockConflict(error: unknown): boolean {
   const code = error instanceof ClickHouseError ? error.serverCode : undefined
   return code === clickHouseCode.queryWithSameIdIsAlreadyRunning || code === clickHouseCode.queryWasCancelled
 }
@@ -177,7 +177,7 @@ function shouldReplaceAfter(error: unknown): boolean | undefined {
   // Without a response, the insert may still run.
   if (code === undefined) return true
   // The other insert must finish first.
-  return wasExcluded(error) ? false : undefined
+  return isLockConflict(error) ? false : undefined
 }
 
 /** Separates the rows that ClickHouse can read from the others, which become dead letters: one per block and reason. */

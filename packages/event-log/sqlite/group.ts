@@ -23,12 +23,12 @@ export interface Group {
 /** A group without members, for a log of this many partitions. */
 export function createGroup(partitions: number): Group {
   const members: Member[] = []
-  const startLeaving = new Set<Member>()
+  const leavingMembers = new Set<Member>()
   let owners: (Member | undefined)[] = Array.from({ length: partitions }, () => undefined)
 
   const rebalance = () => {
     // Nothing moves while a leaving member finishes its batches; its `leave` calls this function again.
-    if (startLeaving.size > 0) return
+    if (leavingMembers.size > 0) return
     const next = assignPartitions(owners, members)
     for (const [partition, owner] of owners.entries()) {
       if (owner !== next[partition]) owner?.claims.lose(partition, 'the partition went to another member')
@@ -46,10 +46,10 @@ export function createGroup(partitions: number): Group {
       rebalance()
     },
     startLeaving(member) {
-      if (members.includes(member)) startLeaving.add(member)
+      if (members.includes(member)) leavingMembers.add(member)
     },
     leave(member) {
-      startLeaving.delete(member)
+      leavingMembers.delete(member)
       const index = members.indexOf(member)
       if (index === -1) return
       members.splice(index, 1)

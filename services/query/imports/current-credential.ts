@@ -2,7 +2,7 @@ import type { Credential } from '@sluice/access/credential'
 import { type KeyStore, unusableReason } from '@sluice/access/keys'
 import { operations } from '@sluice/api/operations'
 import { grants } from '@sluice/contracts/scopes'
-import { insufficientScope, invalidApiKey, keyOfWebPages } from '@sluice/runtime/errors'
+import { insufficientScope, invalidApiKey, browserKeyNotAllowed } from '@sluice/runtime/errors'
 
 /**
  * The credential with the rights that its key has at `now` (Unix ms). Throws 401 for a key that is revoked or has
@@ -18,6 +18,6 @@ export async function currentCredential(
   const { scopes, siteIds, allowedOrigins } = key
   const { scope } = operations.createImport
   if (!grants(scopes, scope)) throw insufficientScope(scope)
-  if (allowedOrigins) throw keyOfWebPages()
+  if (allowedOrigins) throw browserKeyNotAllowed()
   return { ...credential, scopes, siteIds, allowedOrigins }
 }

@@ -112,7 +112,7 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
       const known = unansweredRules.get(siteId) ?? []
       const { usual, last } = splitUnanswered(groupBySpec(due, site?.settings), known)
       const groups = [...usual, ...last]
-      const triedInVain: RuleGroup[] = []
+      const unansweredGroups: RuleGroup[] = []
       let [tried, answered, unansweredInRow] = [0, 0, 0]
       const batched = await measureRuleGroups(usual, minute, runner, metrics)
       for (const group of groups) {
@@ -121,7 +121,7 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
         lease.signal.throwIfAborted()
         tried += 1
         if (measured === 'unanswered') {
-          triedInVain.push(group)
+          unansweredGroups.push(group)
           unansweredInRow += 1
           continue
         }
@@ -131,7 +131,7 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
         if (clock.now() >= storeAt) await store()
       }
       // Those that were tried now are measured after the others the next time.
-      const unanswered = [...groups.slice(Math.max(tried, usual.length)), ...triedInVain]
+      const unanswered = [...groups.slice(Math.max(tried, usual.length)), ...unansweredGroups]
       // Rules that are judged early are some of a site's: what is known of the others stays.
       const ofOthers = known.filter((id) => due.every(({ ruleId }) => ruleId !== id))
       const ids = [...ofOthers, ...unanswered.flatMap(({ rules: [rule] }) => rule?.ruleId ?? [])]
@@ -140,7 +140,7 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
       const areUsualTried = tried >= usual.length
       // ClickHouse answered other groups: the conditions of these ones need too much.
       if (answered > 0)
-        for (const group of areUsualTried ? unanswered : triedInVain)
+        for (const group of areUsualTried ? unanswered : unansweredGroups)
           judgeGroup(group, { measured: { outcome: 'failed' }, error: unansweredText })
       await store()
       return areUsualTried && (answered > 0 || unanswered.length === 0)
