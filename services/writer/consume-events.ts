@@ -2,9 +2,10 @@ import { availableParallelism } from 'node:os'
 import type { Lane } from '@sluice/contracts/lanes'
 import type { ReadBudget } from '@sluice/event-log/consumer/read-budget'
 import type { EventLog, LogConsumer, PartitionLag } from '@sluice/event-log/log'
-import { unevenPartitionsText } from '@sluice/event-log/require-whole-partitions'
+import { requirePartitionsMultipleOf } from '@sluice/event-log/require-partitions-multiple-of'
 import { writerGroup } from '@sluice/event-log/writer-group'
 import type { EventInserter } from '@sluice/event-store/insert/event-inserter'
+import { internalMessage } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import type { Metrics } from '@sluice/runtime/metrics'
 import { type Component, FatalError } from '@sluice/runtime/supervisor'
@@ -97,7 +98,12 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
       // The log's id for both lanes: the inserts of a partition exclude each other, as copies of an event travel on
       // either.
       const [logId, storeId] = await Promise.all([log.id(), deps.inserter.storeId()])
-      await refuseUnevenPartitions(backfill?.log ?? log, deps.inserter)
+      const [partitions, shards] = await Promise.all([(backfill?.log ?? log).partitions(), deps.inserter.shards()])
+      try {
+        requirePartitionsMultipleOf(shards, partitions)
+      } catch (error) {
+        throw new FatalError(internalMessage(error), { cause: error })
+      }
       const graceExpired = new AbortController()
       const member = (backfill?.log ?? log).consumer({
         group: writerGroup(storeId),
@@ -142,16 +148,4 @@ function measuredInserter(
       return result
     },
   }
-}
-
-/**
- * Throws FatalError, with what to do, when the log's partitions are not spread evenly over the shards of ClickHouse.
- */
-async function refuseUnevenPartitions(
-  log: Pick<EventLog, 'partitions'>,
-  inserter: Pick<EventInserter, 'shards'>,
-): Promise<void> {
-  const [partitions, shards] = await Promise.all([log.partitions(), inserter.shards()])
-  const uneven = unevenPartitionsText(partitions, shards)
-  if (uneven !== undefined) throw new FatalError(uneven)
 }

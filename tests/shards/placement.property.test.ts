@@ -7,7 +7,7 @@ import { replayDeadLetters } from '@sluice/admin/replay-dead-letters/replay'
 import { type Block, blockVersion } from '@sluice/event-log/block'
 import { type BlockEncoder, blockEncoder } from '@sluice/event-log/encode-blocks'
 import { openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
-import { requireWholePartitions } from '@sluice/event-log/require-whole-partitions'
+import { requirePartitionsMultipleOf } from '@sluice/event-log/require-partitions-multiple-of'
 import { type EncodedEvent, encodeEvent } from '@sluice/events/encode-event'
 import { hashGeneratedIds } from '@sluice/gateway/publish/hash-generated-ids'
 import { encodeImportedEvent } from '@sluice/imports/encode-imported-event'
@@ -82,7 +82,7 @@ test('all copies of an event are on one shard, whatever the numbers of partition
       const again = encodeEvent({ ...sent, event_id: eventId }, { receivedAt: receivedAt + 5_000, environment: 'prod' })
       const found = new Set<number>()
       for (const count of partitions) {
-        requireWholePartitions(count, shards)
+        requirePartitionsMultipleOf(shards, count)
         found.add(partitionOf(await publishedBlocks(first, count, flush % count)) % shards)
         found.add(partitionOf(await publishedBlocks(again, count, (flush + 1) % count)) % shards)
         found.add(partitionOf(importedBlocks(first.line, count)) % shards)

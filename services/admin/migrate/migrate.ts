@@ -2,7 +2,7 @@ import { ensureTopics } from '@sluice/event-log/kafka/ensure-topics'
 import { parseKafkaUrl } from '@sluice/event-log/kafka/url'
 import type { EventLog } from '@sluice/event-log/log'
 import { deadLetterUrl, openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
-import { requireWholePartitions } from '@sluice/event-log/require-whole-partitions'
+import { requirePartitionsMultipleOf } from '@sluice/event-log/require-partitions-multiple-of'
 import { formerWriterGroup, writerGroup } from '@sluice/event-log/writer-group'
 import { type ClickHouseAddress, parseClickHouseUrl } from '@sluice/event-store/client'
 import { storeServers } from '@sluice/event-store/cluster'
@@ -167,7 +167,7 @@ export async function requireFittingLogs(
 ): Promise<void> {
   const [log] = logs
   if (log === undefined) return
-  requireWholePartitions(await log.partitions(), shards)
+  requirePartitionsMultipleOf(shards, await log.partitions())
   if (shards === 1 || areShardsNoted) return
   const ends = await Promise.all(logs.map((each) => each.endOffsets()))
   if (ends.flat().every((end) => end === 0n)) return

@@ -1,5 +1,5 @@
 import { openEventLog } from '@sluice/event-log/open-event-log'
-import { requireWholePartitions } from '@sluice/event-log/require-whole-partitions'
+import { requirePartitionsMultipleOf } from '@sluice/event-log/require-partitions-multiple-of'
 import { openResharding, type Resharding } from '@sluice/event-store/reshard/resharding'
 import type { ReshardTarget } from '@sluice/event-store/reshard/servers'
 import { checkPostgresSchema, withMigrationLock } from '@sluice/postgres/migrate'
@@ -171,7 +171,7 @@ async function requireDoubling({ postgres, logUrl }: ReshardEngines, { shards }:
   await shardStore(postgres).requireSame(shards)
   const log = await openEventLog(logUrl, { logger: silentLogger })
   try {
-    requireWholePartitions(await log.partitions(), 2 * shards)
+    requirePartitionsMultipleOf(2 * shards, await log.partitions())
   } finally {
     await log.close()
   }

@@ -78,6 +78,6 @@ test('a gateway that has read too few partitions at its start ends when the numb
   await supervisor.start()
   await shards.startDoubling()
   const { message } = await supervisor.fatal
-  expect(message).toMatch(/has 4 partitions and ClickHouse 8 shards.*if it is another one now, start it again/)
+  expect(message).toMatch(/has 4 partitions and ClickHouse 8 shards.*if it has been changed since, restart this one/)
   await supervisor.stop()
 })

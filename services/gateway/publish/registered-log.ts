@@ -1,5 +1,5 @@
 import type { EventLog } from '@sluice/event-log/log'
-import { requireWholePartitions } from '@sluice/event-log/require-whole-partitions'
+import { partitionsReadAtStart, requirePartitionsMultipleOf } from '@sluice/event-log/require-partitions-multiple-of'
 import { oneShardLeaseMs, placementShards, type Shards, type ShardStore } from '@sluice/postgres/shards'
 import type { WatermarkStore } from '@sluice/postgres/watermarks'
 import { internalError, internalMessage, isRetryable, unavailable } from '@sluice/runtime/errors'
@@ -67,7 +67,7 @@ export function registeredLog(
   }
 
   async function requirePlacement(shards: Shards): Promise<void> {
-    requireWholePartitions(await log.partitions(), placementShards(shards))
+    requirePartitionsMultipleOf(placementShards(shards), await log.partitions())
   }
 
   return {
@@ -80,9 +80,7 @@ export function registeredLog(
         if (shards === undefined) return
         await requirePlacement(shards).catch((error: unknown) => {
           if (isRetryable(error)) throw error
-          const text =
-            'This process has read the number of partitions at its start; if it is another one now, start it again.'
-          throw new FatalError(`${internalMessage(error)} ${text}`, { cause: error })
+          throw new FatalError(`${internalMessage(error)} ${partitionsReadAtStart}`, { cause: error })
         })
       },
     }),

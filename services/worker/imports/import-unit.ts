@@ -3,7 +3,7 @@ import type { SiteStore } from '@sluice/access/sites'
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import { hasFreeSpace, waitsForFreeSpace } from '@sluice/blobs/disk-space'
 import type { EventLog } from '@sluice/event-log/log'
-import { unevenPartitionsText } from '@sluice/event-log/require-whole-partitions'
+import { partitionsReadAtStart, requirePartitionsMultipleOf } from '@sluice/event-log/require-partitions-multiple-of'
 import { writerGroup } from '@sluice/event-log/writer-group'
 import type { EventInserter } from '@sluice/event-store/insert/event-inserter'
 import { errorsName } from '@sluice/imports/blob-names'
@@ -183,9 +183,12 @@ async function requirePlacement({
   shards,
 }: Pick<ImportUnitDeps, 'backfill' | 'inserter' | 'shards'>): Promise<void> {
   const noted = (await shards.readState()) ?? { number: await inserter.shards(), doublingSince: null }
-  const uneven = unevenPartitionsText(await backfill.partitions(), placementShards(noted))
-  // The process has read the number of partitions at its start.
-  if (uneven !== undefined) throw unavailable(`${uneven} If it has that number, start the worker again.`)
+  const partitions = await backfill.partitions()
+  try {
+    requirePartitionsMultipleOf(placementShards(noted), partitions)
+  } catch (error) {
+    throw unavailable(`${internalMessage(error)} ${partitionsReadAtStart}`, error)
+  }
 }
 
 /** Undefined: there is no such blob. */

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals'
-import { requireWholePartitions } from './require-whole-partitions.ts'
+import { requirePartitionsMultipleOf } from './require-partitions-multiple-of.ts'
 
 test.each([
   [1, 1],
@@ -8,7 +8,7 @@ test.each([
   [12, 4],
 ])('%i partitions are spread evenly over %i shards', (partitions, shards) => {
   expect(() => {
-    requireWholePartitions(partitions, shards)
+    requirePartitionsMultipleOf(shards, partitions)
   }).not.toThrow()
 })
 
@@ -18,7 +18,7 @@ test.each([
   [4, 8],
 ])('%i partitions are not spread evenly over %i shards', (partitions, shards) => {
   expect(() => {
-    requireWholePartitions(partitions, shards)
+    requirePartitionsMultipleOf(shards, partitions)
   }).toThrow(
     expect.objectContaining({ internal: expect.stringContaining(`must be a multiple of ${shards}`) as unknown }),
   )
