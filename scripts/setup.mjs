@@ -25,7 +25,7 @@ if (isForced || installed !== wanted) await installAndStamp()
 for (const each of builds) if (existsSync(join(root, each.folder, 'build.ts'))) await build(each)
 
 async function installAndStamp() {
-  const occasion = installed === undefined ? 'first start, about 800 MB' : 'they have changed'
+  const occasion = installed === undefined ? 'first start, about 1.2 GB of disk' : 'they have changed'
   process.stderr.write(`Installing dependencies (${isForced ? 'from scratch' : occasion})…\n`)
   // An installation that is cut short must not pass for a complete one.
   rmSync(stampFile, { force: true })

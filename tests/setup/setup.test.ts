@@ -17,7 +17,7 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { waitUntil } from '@sluice/runtime/wait-until'
 
 const installCall = '--yes pnpm@1.2.3 install --frozen-lockfile\n'
-const firstStartLine = 'Installing dependencies (first start, about 800 MB)…\n'
+const firstStartLine = 'Installing dependencies (first start, about 1.2 GB of disk)…\n'
 const changeLine = 'Installing dependencies (they have changed)…\n'
 
 let root: string
