@@ -10,7 +10,7 @@ import { allSitesKnown, noon, openStatsDatabase, type StatsDatabase } from '../.
 import { readStatsRequest } from './read-stats-request.ts'
 import { statsBatchRoute } from './stats-batch.ts'
 
-/** More than a million, so that results may be estimated; session n begins n × 70 ms after noon. */
+/** Estimates are allowed from a million sessions on; session n begins n × 70 ms after noon. */
 const sessions = 1_200_000
 const gapMs = 70
 /** Sessions of one insert. */
@@ -55,7 +55,7 @@ const caller = { key: 'key_test', signal: new AbortController().signal, priority
 
 const sampling = { eventsMin: 1_000_000, sampleFactor: 2, sampleMin: 500_000 }
 
-/** Measures the whole range, with lower limits for samples than the service has. */
+/** Measures the whole range, with lower limits than the service has, which samples from four million sessions on. */
 async function sampled(
   metric: string,
   parameters: object = {},
@@ -74,7 +74,7 @@ async function sampled(
   return measureSessions(planStats(spec), queryReader(database.reader).as(caller), limits)
 }
 
-describe('with more than a million sessions', () => {
+describe('with more than a million sessions and thresholds that admit them', () => {
   test.each(['bounce_rate', 'avg_session_duration'] as const)(
     '%s may be estimated from a sample, within 1 %%, and says so',
     async (metric) => {
