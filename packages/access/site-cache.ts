@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache'
+import { dayMs } from '@sluice/contracts/time-units'
 import { withDeadline } from '@sluice/runtime/deadline'
 import { type AppError, invalidField, isRetryable, notFound, rateLimited, unavailable } from '@sluice/runtime/errors'
 import { logThrottle } from '@sluice/runtime/log-throttle'
@@ -42,7 +43,6 @@ const logIntervalMs = 1_000
 /** New sites of one key that wait while Postgres registers others. */
 const queuedSitesMax = 10_000
 const defaultPollIntervalMs = 1_000
-const dayMs = 86_400_000
 
 const noPolicies: SitePolicies = new Map()
 /** The policy of a site that accepts every event; compared by its identity. */

@@ -1,9 +1,9 @@
 import { InvalidArgumentError } from 'commander'
 import { Temporal } from 'temporal-polyfill'
+import { unitMs } from '@sluice/runtime/durations'
 import { parseExactly } from '@sluice/runtime/parse-exactly'
 
 const durationPattern = /^(\d+)(s|m|h|d)$/
-const unitMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 
 /** 0, or ten digits, which Unix ms have since 12 January 1970: fewer digits are a year, or a date without dashes. */
 const unixMsPattern = /^(0|\d{10,16})$/

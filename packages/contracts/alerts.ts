@@ -3,13 +3,12 @@ import type { Filter } from './conditions.ts'
 import type { Page } from './paging.ts'
 import type { Environment } from './scopes.ts'
 import type { Metric } from './stats.ts'
+import { dayMs } from './time-units.ts'
 
 /** How the receiver of an alert is notified. */
 export const notificationTypes = ['webhook', 'slack', 'email'] as const
 
 export type NotificationType = (typeof notificationTypes)[number]
-
-const dayMs = 86_400_000
 
 /** Limits of alert rules (docs/limits.md). Lengths count code points. */
 export const alertLimits = {

@@ -2,8 +2,7 @@ import type { Actor } from './actors.ts'
 import type { Filter } from './conditions.ts'
 import type { Environment } from './scopes.ts'
 import type { Period } from './stats.ts'
-
-const dayMs = 24 * 3_600_000
+import { dayMs } from './time-units.ts'
 
 /** Limits of funnels: numbers of steps, and times between the first and the last one. */
 export const funnelLimits = {

@@ -1,5 +1,6 @@
 import type { Filter } from './conditions.ts'
 import type { Environment } from './scopes.ts'
+import { hourMs } from './time-units.ts'
 
 /** The metrics, in the order of docs/http-interface.md#stats-parameters. */
 export const metrics = [
@@ -14,8 +15,6 @@ export const metrics = [
 ] as const
 
 export type Metric = (typeof metrics)[number]
-
-const hourMs = 3_600_000
 
 /** Length of each period in ms. */
 export const periods = { '1h': hourMs, '24h': 24 * hourMs, '7d': 7 * 24 * hourMs, '30d': 30 * 24 * hourMs } as const

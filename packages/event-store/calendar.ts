@@ -1,10 +1,7 @@
 import { Temporal } from 'temporal-polyfill'
 import { canonicalTimeZone } from '@sluice/contracts/sites'
 import { statsLimits, type TimeUnit, timeUnits } from '@sluice/contracts/stats'
-
-const hourMs = 3_600_000
-
-const dayMs = 24 * hourMs
+import { dayMs, hourMs } from '@sluice/contracts/time-units'
 
 /** Units whose buckets follow the clocks of a zone, and not its dates, with their length in ms. */
 const clockUnits = { minute: 60_000, hour: hourMs } as const

@@ -7,6 +7,7 @@ import {
   type NotificationType,
 } from '@sluice/contracts/alerts'
 import type { Environment } from '@sluice/contracts/scopes'
+import { minuteMs } from '@sluice/contracts/time-units'
 import type { LeaseTable } from '@sluice/leases/lease-table'
 import { newId } from '@sluice/runtime/ids'
 import { readHistory, removeOldHistory } from './alert-history.ts'
@@ -106,7 +107,6 @@ export interface AlertRuleStore {
 }
 
 const failedRetryMs = 60_000
-const minuteMs = 60_000
 
 /** The alert rules of this Postgres. */
 export function alertRuleStore(postgres: Postgres): AlertRuleStore {

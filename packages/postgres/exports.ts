@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Criteria } from '@sluice/contracts/conditions'
 import type { EventKey, ExportType } from '@sluice/contracts/exports'
+import { dayMs } from '@sluice/contracts/time-units'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
 import { queueCompletion } from './export-completion.ts'
 import { requireFurtherExport } from './export-limits.ts'
@@ -136,8 +137,6 @@ export interface ExportStore {
    */
   createRun(lease: LeaseKey, run: NewRun, at: number): Promise<ExportRecord | undefined>
 }
-
-const dayMs = 86_400_000
 
 /** Error, for users, of an export whose file an erasure removed. */
 const withdrawnText = 'An erasure removed the file. Export it again.'

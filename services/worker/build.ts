@@ -1,3 +1,4 @@
+import { hourMs } from '@sluice/contracts/time-units'
 import type { Context } from '@sluice/http/run-service'
 import type { Service } from '@sluice/http/service'
 import { leaseMetrics } from '@sluice/leases/metrics'
@@ -16,8 +17,6 @@ export interface WorkerOptions {
   canary?: CanaryOptions | undefined
   kinds?: readonly JobKind[]
 }
-
-const hourMs = 3_600_000
 
 /** The worker on its engines: the background work of all sites. Its port serves health and metrics only. */
 export function buildWorker(

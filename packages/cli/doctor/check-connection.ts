@@ -1,6 +1,7 @@
 import { lookup } from 'node:dns/promises'
 import { connect as connectTcp, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
+import { dayMs } from '@sluice/contracts/time-units'
 import { connectionFailure } from '../connection-failure.ts'
 import { messageOf } from '../failure.ts'
 import { formatTime } from '../output/format.ts'
@@ -8,7 +9,6 @@ import { failed, type Finding, ok, warning } from './check.ts'
 
 const timeoutMs = 5_000
 const certificateWarningDays = 14
-const dayMs = 86_400_000
 
 /** Resolves the name, opens a connection, and over HTTPS judges the certificate. Ends at the first failure. */
 export async function* checkConnection(address: string): AsyncGenerator<Finding> {

@@ -1,4 +1,5 @@
 import type { Measured } from '@sluice/contracts/alert-state'
+import { minuteMs } from '@sluice/contracts/time-units'
 import type { QueryRunner } from '../query-runner.ts'
 import { type AlertSpec, countsEvents } from './alert-spec.ts'
 import type { MeasureOptions } from './measure-alert.ts'
@@ -18,7 +19,6 @@ export interface AlertSeries {
   points: { timestamp: number; measured: Exclude<Measured, { outcome: 'failed' }> }[]
 }
 
-const minuteMs = 60_000
 const pointsPerWindow = 12
 
 /**

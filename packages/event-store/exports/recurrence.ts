@@ -1,7 +1,6 @@
 import type { Frequency } from '@sluice/contracts/exports'
+import { dayMs, hourMs } from '@sluice/contracts/time-units'
 import { zoned } from '../calendar.ts'
-
-const hourMs = 3_600_000
 
 /** When a schedule makes its runs: at its anchor, and whole periods before and after it. */
 export interface Recurrence {
@@ -17,8 +16,6 @@ export interface Occurrence {
   at: number
   previous: number
 }
-
-const dayMs = 24 * hourMs
 
 /** Units of Temporal, and the usual length of a period in ms. */
 const periods = {

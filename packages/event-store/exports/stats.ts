@@ -1,12 +1,11 @@
 import { type Grouping, type Metric, statsLimits } from '@sluice/contracts/stats'
+import { dayMs } from '@sluice/contracts/time-units'
 import { isTimeUnit } from '../calendar.ts'
 import type { QueryRunner } from '../query-runner.ts'
 import { evaluateStats, type StatsNumbers } from '../stats/evaluate-stats.ts'
 import { type EdgesRow, edgesStatement } from './events.ts'
 import type { ExportColumn, ExportRows } from './row-formats.ts'
 import type { ExportScope } from './scope.ts'
-
-const dayMs = 86_400_000
 
 /** A metric whose breakdown is exported. */
 export interface StatsExport {

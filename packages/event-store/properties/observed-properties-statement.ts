@@ -1,11 +1,10 @@
 import { conditionLimits } from '@sluice/contracts/conditions'
 import { observedPropertiesLimits } from '@sluice/contracts/observed-properties'
 import type { Environment } from '@sluice/contracts/scopes'
+import { dayMs } from '@sluice/contracts/time-units'
 import { eventFieldSql } from '../conditions.ts'
 import { inKeyOrder, scopeCondition, scopeParams } from '../event-scope.ts'
 import type { Statement } from '../query-runner.ts'
-
-const dayMs = 24 * 3_600_000
 
 /** Fields of an event that are offered for conditions; ids are too many to choose from a list. */
 const fields = ['event_type', 'url', 'path', 'referrer', 'referrer_host', 'country', 'device_type'] as const

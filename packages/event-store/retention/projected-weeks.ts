@@ -1,7 +1,6 @@
+import { dayMs, hourMs } from '@sluice/contracts/time-units'
 import { bucketStarts, type Range } from '../calendar.ts'
 
-const hourMs = 3_600_000
-const dayMs = 24 * hourMs
 /** A week, in ms. */
 export const weekMs = 7 * dayMs
 

@@ -1,6 +1,7 @@
 import type { SiteStore } from '@sluice/access/sites'
 import { isMet, type Measured } from '@sluice/contracts/alert-state'
 import { alertLimits } from '@sluice/contracts/alerts'
+import { minuteMs } from '@sluice/contracts/time-units'
 import { countsEvents } from '@sluice/event-store/alerts/alert-spec'
 import type { QueryReader } from '@sluice/event-store/query-runner'
 import type { Lease, UnitResult } from '@sluice/leases/run-unit'
@@ -22,7 +23,6 @@ export interface AlertUnitDeps {
   metrics: AlertMetrics
 }
 
-const minuteMs = 60_000
 /** The pause before the watermark is looked at again. */
 const waitMs = 1_000
 /**

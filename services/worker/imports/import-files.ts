@@ -1,5 +1,6 @@
 import { type BlobStore, probeName } from '@sluice/blobs/blob-store'
 import { importLimits } from '@sluice/contracts/imports'
+import { dayMs } from '@sluice/contracts/time-units'
 import { importsPrefix, parseBlobName } from '@sluice/imports/blob-names'
 import { type ImportRecord, type ImportStore, importStore } from '@sluice/postgres/imports'
 import type { Clock } from '@sluice/runtime/clock'
@@ -7,7 +8,6 @@ import { poller } from '@sluice/runtime/poller'
 import type { JobKind } from '../job-kind.ts'
 
 const intervalMs = 3_600_000
-const dayMs = 86_400_000
 /** An upload writes a blob every few minutes at least; what has stood for this long belongs to no upload under way. */
 const orphanMs = dayMs
 /** Queries answer 410 by then. */

@@ -2,6 +2,7 @@ import { addAbortSignal, type Readable } from 'node:stream'
 import type { SiteStore } from '@sluice/access/sites'
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import { hasFreeSpace, waitsForFreeSpace } from '@sluice/blobs/disk-space'
+import { dayMs } from '@sluice/contracts/time-units'
 import type { EventLog } from '@sluice/event-log/log'
 import { partitionsReadAtStart, requirePartitionsMultipleOf } from '@sluice/event-log/require-partitions-multiple-of'
 import { writerGroup } from '@sluice/event-log/writer-group'
@@ -40,7 +41,6 @@ const publishTimeoutMs = 30_000
 const insertTimeoutMs = 60_000
 /** The pause before an import that has to wait for something is looked at again. */
 const waitMs = 1_000
-const dayMs = 86_400_000
 
 /**
  * One unit of an import's work: its next segment, or its end once all segments are done.

@@ -1,4 +1,5 @@
 import type { SiteStore } from '@sluice/access/sites'
+import { dayMs } from '@sluice/contracts/time-units'
 import type { EventEraser } from '@sluice/event-store/event-eraser'
 import type { Lease, UnitResult } from '@sluice/leases/run-unit'
 import type { ErasureStore } from '@sluice/postgres/erasures'
@@ -11,7 +12,6 @@ export interface RetentionUnitDeps {
   clock: Pick<Clock, 'now'>
 }
 
-const dayMs = 86_400_000
 /** As long as ClickHouse keeps tombstones: a restore of an older backup can repeat no erasure. */
 const hashesKeptMs = 400 * dayMs
 /** Twice a day: what expires just after a run is deleted within 24 hours, however long the next run takes. */

@@ -1,10 +1,7 @@
+import { hourMs, minuteMs, secondMs } from '@sluice/contracts/time-units'
 import type { Channel } from '@sluice/contracts/webhooks'
 import type { AttemptResult } from '@sluice/outbound/outbound'
 import type { EndpointHealth, Verdict } from '@sluice/postgres/delivery-queue'
-
-const secondMs = 1_000
-const minuteMs = 60 * secondMs
-const hourMs = 60 * minuteMs
 
 /** Before each attempt of a delivery, ms from the end of the one before. */
 export const retryDelaysMs = [

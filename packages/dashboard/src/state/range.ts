@@ -1,5 +1,6 @@
 import { eventLimits } from '@sluice/contracts/event-limits'
 import { statsLimits, type TimeUnit } from '@sluice/contracts/stats'
+import { hourMs } from '@sluice/contracts/time-units'
 import { temporal } from './temporal.ts'
 
 /** Ranges with a name, in the order of the menu. */
@@ -222,7 +223,6 @@ export function datesOf({ startMs, endMs }: Bounds, zone: string): CustomRange {
   }
 }
 
-const hourMs = 3_600_000
 const unitMs: Record<TimeUnit, number> = {
   minute: 60_000,
   hour: hourMs,

@@ -1,4 +1,5 @@
 import type { AlertHistoryEntry, AlertResource } from '@sluice/contracts/alerts'
+import { dayMs } from '@sluice/contracts/time-units'
 import { webhookLimits } from '@sluice/contracts/webhooks'
 import { serverNow } from '../../api/client.ts'
 import { useApi } from '../../api/hooks.ts'
@@ -19,7 +20,6 @@ const limit = 1_000
 const refreshMs = 15_000
 /** The points of 30 days: one more each minute at most, because rules are judged each minute. */
 const chartRefreshMs = 60_000
-const dayMs = 86_400_000
 
 /**
  * What a rule did: the chart of the preview with the firings that really were, and each change with its notification.

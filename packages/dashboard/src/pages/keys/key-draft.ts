@@ -1,6 +1,7 @@
 import type { KeyResource } from '@sluice/contracts/keys'
 import { limitMax, type RateLimits } from '@sluice/contracts/rate-limits'
 import type { Environment, Scope } from '@sluice/contracts/scopes'
+import { dayMs } from '@sluice/contracts/time-units'
 import { texts } from './messages.ts'
 import { originsOf, type Preset, presetOf, presets, wrongOrigin } from './presets.ts'
 
@@ -73,8 +74,6 @@ export const scopesOf = ({ preset, scopes }: KeyDraft): readonly Scope[] =>
 /** Whether keys of these scopes send events, so that origins matter. */
 export const sendsEvents = (draft: KeyDraft): boolean =>
   scopesOf(draft).some((scope) => scope === 'events:write' || scope === 'admin')
-
-const dayMs = 86_400_000
 
 function expiresAtOf({ expiry, day }: KeyDraft, now: number, kept: number | null): number | null {
   if (expiry === 'never') return null

@@ -1,5 +1,6 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { LiveQuery, LiveResult } from '@sluice/contracts/live'
+import { minuteMs } from '@sluice/contracts/time-units'
 import { serverNow } from '../../api/client.ts'
 import { useApi } from '../../api/hooks.ts'
 import { requestOf } from '../../api/request.ts'
@@ -23,7 +24,6 @@ import { texts } from './messages.ts'
 const visibleMs = 2_000
 const hiddenMs = 15_000
 const spokenMs = 30_000
-const minuteMs = 60_000
 /** The latest events are of the last 24 hours. */
 const feedMs = 86_400_000
 

@@ -1,5 +1,6 @@
 import { useEffect } from 'preact/hooks'
 import type { Environment } from '@sluice/contracts/scopes'
+import { dayMs } from '@sluice/contracts/time-units'
 import { useApi } from '../../api/hooks.ts'
 import { formatBounds, formatDate } from '../../format/dates.ts'
 import { messages } from '../../messages/en.ts'
@@ -12,7 +13,6 @@ import { Button } from '../../ui/button.tsx'
 import { EmptyState } from '../../ui/states.tsx'
 import { texts } from './messages.ts'
 
-const dayMs = 86_400_000
 /** Days that are shown when the last event lies elsewhere, unless the site is younger. */
 const shownDays = 28
 

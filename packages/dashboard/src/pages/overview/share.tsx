@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import { dayMs } from '@sluice/contracts/time-units'
 import { serverNow } from '../../api/client.ts'
 import { useChange } from '../../api/hooks.ts'
 import { type Questions, useQuestions, useView } from '../../state/hooks.ts'
@@ -81,7 +82,6 @@ export function Share({ bounds, compared, zone, environment }: SharedQuestions) 
   )
 }
 
-const dayMs = 86_400_000
 const choices = ['1', '7', '30', '90'] as const
 
 /** Makes a key with `stats:read` for this site alone until it expires, and a link that signs in with it. */

@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import { dayMs } from '@sluice/contracts/time-units'
 import type { WebhookResource } from '@sluice/contracts/webhooks'
 import { serverNow } from '../../api/client.ts'
 import { fieldErrors } from '../../api/field-errors.ts'
@@ -15,8 +16,6 @@ interface TaskProps {
   of: WebhookResource
   onClose: () => void
 }
-
-const dayMs = 86_400_000
 
 /** Has everything since a time sent again that did not succeed. */
 export function Recover({ of, onClose }: TaskProps) {
