@@ -1,3 +1,5 @@
+import { sum } from '@sluice/runtime/sum'
+
 /** The log record's layout; a writer refuses a version it does not know. */
 export const blockVersion = 1
 
@@ -9,6 +11,11 @@ export interface Block {
   partition: number
   headers: BlockHeaders
   payload: Buffer
+}
+
+/** Bytes of the payloads of blocks. */
+export function payloadBytes(blocks: readonly Block[]): number {
+  return sum(blocks.map(({ payload }) => payload.length))
 }
 
 /** The headers of a block's record (docs/decisions/002-exactly-once.md). */

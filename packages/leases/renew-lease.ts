@@ -1,5 +1,6 @@
 import type { Clock } from '@sluice/runtime/clock'
 import { isRetryable } from '@sluice/runtime/errors'
+import { isAborted } from '@sluice/runtime/is-aborted'
 import { type LeaseKey, type LeaseTable, leaseWorkMsMax } from './lease-table.ts'
 
 const renewMs = 10_000
@@ -46,9 +47,4 @@ export async function renewLease(
       renewal.catch(() => undefined)
     }
   }
-}
-
-/** A function, because the compiler would keep the value that it saw before an await. */
-function isAborted(signal: AbortSignal): boolean {
-  return signal.aborted
 }

@@ -1,4 +1,5 @@
 import { withDeadline } from './deadline.ts'
+import { isAborted } from './is-aborted.ts'
 import type { Logger } from './logger.ts'
 
 /** A long-lived part of a service. At least one of the three functions is there. */
@@ -144,11 +145,6 @@ export function supervise(
     },
     start: () => (starting = startAll()),
   }
-}
-
-/** A function, because the compiler would keep the value that it saw before an await. */
-function isAborted(signal: AbortSignal): boolean {
-  return signal.aborted
 }
 
 /** Many clients say goodbye to their engine, which may hang; by then nothing depends on them any more. */

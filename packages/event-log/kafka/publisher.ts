@@ -3,7 +3,7 @@ import { withDeadline } from '@sluice/runtime/deadline'
 import { unavailable } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import { sleep } from '@sluice/runtime/supervisor'
-import type { Block } from '../block.ts'
+import { type Block, payloadBytes } from '../block.ts'
 import { compressBlocks } from '../compression.ts'
 import type { PublishOptions } from '../log.ts'
 import { describeKafkaError, isRefusal, type KafkaClient, kafkaErrorType } from './client.ts'
@@ -206,7 +206,7 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
 
   async function publish(blocks: readonly Block[], publishOptions: PublishOptions): Promise<void> {
     const { timeoutMs } = publishOptions
-    const bytes = bytesOf(blocks)
+    const bytes = payloadBytes(blocks)
     if (unacknowledgedBytes > 0 && unacknowledgedBytes + bytes > options.unacknowledgedBytesMax) {
       throw unavailable(`Kafka has not acknowledged ${unacknowledgedBytes} bytes given to it before`)
     }
@@ -247,10 +247,6 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
       if (last !== undefined) await client?.close(() => last.disconnect(), disconnectTimeoutMs)
     },
   }
-}
-
-function bytesOf(blocks: readonly Block[]): number {
-  return blocks.reduce((sum, { payload }) => sum + payload.length, 0)
 }
 
 /**

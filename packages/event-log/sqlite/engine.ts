@@ -77,7 +77,7 @@ export async function startSqliteEngine(data: SqliteWorkerData): Promise<SqliteE
           return
         }
         lastCall++
-        calls.set(lastCall, { resolve: resolve, reject })
+        calls.set(lastCall, { resolve, reject })
         worker.postMessage({ call: lastCall, kind, ...request }, transfer)
       }),
     ended: ended.promise,

@@ -325,7 +325,7 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
       return {}
     },
   }
-  return { opened: { id, partitions, ends: [...ends] }, handlers, deleteReadBlocks: deleteReadBlocks }
+  return { opened: { id, partitions, ends: [...ends] }, handlers, deleteReadBlocks }
 }
 
 /** Buffers that are transferred to the other thread instead of being copied. */

@@ -1,5 +1,5 @@
 import { unavailable } from '@sluice/runtime/errors'
-import type { Block } from '../block.ts'
+import { type Block, payloadBytes } from '../block.ts'
 import type { SqliteEngine } from './engine.ts'
 import type { Append, Commit } from './protocol.ts'
 
@@ -46,7 +46,7 @@ export function createSqliteWrites(
   const takePublishes = () => {
     let bytes = 0
     const end = publishes.findIndex(({ blocks }, index) => {
-      bytes += bytesOf(blocks)
+      bytes += payloadBytes(blocks)
       return index > 0 && bytes > transactionBytesMax
     })
     const taken = end === -1 ? publishes : publishes.slice(0, end)
@@ -115,16 +115,12 @@ export function createSqliteWrites(
   }
 }
 
-function bytesOf(blocks: readonly Block[]): number {
-  return blocks.reduce((sum, block) => sum + block.payload.length, 0)
-}
-
 /**
  * One buffer with all payloads, which is transferred to the thread. It is a copy, because a transferred buffer is
  * detached and the caller may have to retry with it; the copy takes far less time than the fsync.
  */
 function packPayloads(blocks: readonly Block[]): { appends: Append[]; data: ArrayBuffer } {
-  const bytes = new Uint8Array(bytesOf(blocks))
+  const bytes = new Uint8Array(payloadBytes(blocks))
   const appends: Append[] = []
   let position = 0
   for (const { partition, headers, payload } of blocks) {
