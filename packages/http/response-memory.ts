@@ -47,7 +47,7 @@ export function releaseRequest(
   response: ServerResponse,
 ): void {
   if (!quota) return
-  // Mostly the system has taken the whole response.
+  // Usually the kernel already holds the whole response.
   if (response.writableLength === 0 || response.closed) {
     admission.release(quota, reservedBytes + reservedBodyBytes)
     return

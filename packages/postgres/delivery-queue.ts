@@ -32,11 +32,11 @@ export interface TakenDelivery extends LeaseKey {
 
 type AttemptedDelivery = LeaseKey & Pick<TakenDelivery, 'endpointId' | 'targetFingerprint'>
 
-/** How an endpoint has fared. Times are Unix ms. */
+/** Outcomes of the latest attempts at an endpoint. Times are Unix ms. */
 export interface EndpointHealth {
   /** False: it is inactive or was switched off. */
   isOn: boolean
-  /** False for the target of an alert rule, whose record could not say so. */
+  /** False for the target of an alert rule: a rule has no field that would show it as disabled. */
   canBeSwitchedOff: boolean
   failingSince: number | null
   failuresInRow: number
@@ -73,8 +73,8 @@ export interface RecordedAttempt {
 export interface DeliveryQueue {
   /**
    * Takes up to `max` attempts that are due, each for `leaseMs`, at most `failingMax` of them of failing endpoints: at
-   * most four at a time per endpoint over all workers, and one for a failing endpoint. What waits at endpoints that are
-   * off becomes `failed`.
+   * most four at a time per endpoint over all workers, and one for a failing endpoint. Deliveries that wait for an
+   * endpoint that is off become `failed`.
    */
   take(now: number, limits: { max: number; failingMax: number }): Promise<TakenDelivery[]>
   /**
@@ -90,10 +90,7 @@ export interface DeliveryQueue {
   ): Promise<Verdict>
   /** Gives a delivery back without an attempt. Nothing happens if the lease has ended. */
   release(taken: LeaseKey): Promise<void>
-  /**
-   * How many endpoints are switched off, and since when the oldest attempt is due that no worker has taken, failing
-   * endpoints apart.
-   */
+  /** Number of disabled endpoints, and due time of the oldest untaken attempt, ignoring failing endpoints. */
   measure(now: number): Promise<{ disabled: number; oldestDueAt: number | undefined }>
   /** Removes up to `max` deliveries that were queued before then and have no attempt left; returns how many. */
   removeOld(before: number, max: number): Promise<number>

@@ -15,9 +15,9 @@ export function updateKeyRoute({ keys }: { keys: Pick<KeyStore, 'update'> }): Ro
       requireUsable(key, receivedAt)
       const changes = changesOf(sent)
       const changed = { ...key, ...changes }
-      // The resulting key is checked, not only the changes: a key must not prolong the life of one with more rights.
+      // The resulting key is checked, not only the changes: a key must not extend the lifetime of a key with more rights.
       requireGrantable(credential, changed)
-      // Nor give rights to a key that outlives it: they would outlive it, too.
+      // A key must not grant rights to a longer-lived key.
       if (sent.expires_at !== undefined || addsRights(key, changed)) {
         requireExpiry(credential, changed.expiresAt?.getTime() ?? null)
       }
