@@ -1,5 +1,6 @@
 import { RE2JS, RE2JSException, RE2JSSyntaxException } from 're2js'
 import { patternLimits } from '@sluice/contracts/conditions'
+import { sum } from '@sluice/runtime/sum'
 
 /**
  * Returns the reason why a pattern can't be used, as text that follows the name of the field; undefined for a valid
@@ -73,7 +74,7 @@ function patternSize(pattern: string): number {
       last *= copies
     }
   }
-  return outer.reduce((sum, each) => sum + each, size)
+  return size + sum(outer)
 }
 
 /**

@@ -1,3 +1,4 @@
+import { sum } from '@sluice/runtime/sum'
 import type { ByteRange, UploadedPart } from './blob-store.ts'
 
 /** The file adapter adds an id and keeps both in one file name, of which file systems allow 255 characters. */
@@ -52,5 +53,5 @@ export function checkParts(parts: readonly UploadedPart[]): void {
 
 /** The size of the blob that the parts become. */
 export function totalBytes(parts: readonly UploadedPart[]): number {
-  return parts.reduce((sum, { bytes }) => sum + bytes, 0)
+  return sum(parts.map(({ bytes }) => bytes))
 }

@@ -1,3 +1,4 @@
+import { sum } from '@sluice/runtime/sum'
 import { type Block, blockVersion } from './block.ts'
 
 /** A row for the log, with the values that decide its partition and block: an `EncodedEvent` of packages/events. */
@@ -125,7 +126,7 @@ function blocksOf(pieces: readonly Piece[], partition: number, undated: boolean)
   let open: Piece[] = []
   let bytes = 0
   const close = (): void => {
-    const rows = open.reduce((sum, piece) => sum + piece.rows, 0)
+    const rows = sum(open.map((piece) => piece.rows))
     const [first] = open
     blocks.push({
       partition,

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import http from 'node:http'
 import https from 'node:https'
+import { sum } from '@sluice/runtime/sum'
 import { type ClickHouseAddress, namedServer, noSummaryText } from './client.ts'
 import { ClickHouseError } from './errors.ts'
 import { postedRowSettings, strictSettings } from './strict-settings.ts'
@@ -79,7 +80,7 @@ export function externalTableClient(address: ClickHouseAddress): ExternalTableCl
 
   return {
     post: ({ payloads, ...query }) => {
-      const contentLength = payloads.reduce((sum, { length }) => sum + length, head.length + tail.length)
+      const contentLength = sum([head, ...payloads, tail].map(({ length }) => length))
 
       return new Promise((resolve, reject) => {
         const call = request(externalTableUrl(address, query), {

@@ -1,3 +1,4 @@
+import { sum } from '@sluice/runtime/sum'
 import type { Page } from './app.ts'
 import type { Client } from './route.ts'
 import { type HtmlPage, renderHtml } from './send-html.ts'
@@ -17,7 +18,7 @@ export function htmlPage(path: string, page: HtmlPage): Page {
     handle: (_request, response, client) => {
       const origin = Buffer.from(originOf(client))
       const parts = fixedParts.flatMap((part, index) => (index === 0 ? [part] : [origin, part]))
-      const length = parts.reduce((sum, part) => sum + part.length, 0)
+      const length = sum(parts.map((part) => part.length))
       response.writeHead(200, { ...headers, 'Content-Length': length })
       for (const part of parts) response.write(part)
       response.end()

@@ -3,6 +3,7 @@ import type { ImportResource, ImportStatus, ImportType } from '@sluice/contracts
 import type { Environment } from '@sluice/contracts/scopes'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
 import { unavailable } from '@sluice/runtime/errors'
+import { sum } from '@sluice/runtime/sum'
 import { lockReceiptTimes } from './receipt-time-lock.ts'
 import { encodeBody, queueForWebhooks } from './deliveries.ts'
 import { leaseEnd, leaseTable, progress, updateHeld } from './leases.ts'
@@ -134,7 +135,7 @@ export function importStore(postgres: Postgres): ImportStore {
             type: created.type,
             status: 'queued',
             sha256: created.sha256,
-            total_records: String(segments.reduce((sum, { records }) => sum + records, 0)),
+            total_records: String(sum(segments.map(({ records }) => records))),
             key_id: created.keyId,
             created_at: new Date(created.createdAt),
             accepted_at: await acceptanceTime(transaction, created.siteId, at),

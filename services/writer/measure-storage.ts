@@ -5,6 +5,7 @@ import { internalMessage } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import { Gauge, type Metrics } from '@sluice/runtime/metrics'
 import { poller } from '@sluice/runtime/poller'
+import { sum } from '@sluice/runtime/sum'
 import type { Component } from '@sluice/runtime/supervisor'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 
@@ -61,7 +62,7 @@ export function storageMeter({
     const partitions = await replayedUntil(deadLetters, positions)
     const recent = await deadLetters.offsetsForTime(recentFrom)
     const count = (until: (place: CommittedOffset) => bigint): number =>
-      partitions.reduce((sum, place) => sum + Math.max(0, Number(until(place) - place.offset)), 0)
+      sum(partitions.map((place) => Math.max(0, Number(until(place) - place.offset))))
     waiting.set(count(({ endOffset }) => endOffset))
     expiring.set(count(({ partition }) => recent[partition] ?? 0n))
   }

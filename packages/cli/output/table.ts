@@ -1,3 +1,4 @@
+import { sum } from '@sluice/runtime/sum'
 import { safeText } from './safe-text.ts'
 
 /** A column of a table in the terminal. */
@@ -23,7 +24,7 @@ export function tableLines(
 ): string[] {
   const cells = [columns.map(({ title }) => title), ...rows.map((row) => row.map((cell) => safeText(cell)))]
   const widths = columns.map((_column, at) => Math.max(...cells.map((row) => lengthOf(row[at] ?? ''))))
-  const total = widths.reduce((sum, each) => sum + each, 0) + gap.length * (columns.length - 1)
+  const total = sum(widths) + gap.length * (columns.length - 1)
   let excess = total - width
   const flexible = columns.flatMap(({ isFlexible }, at) => (isFlexible ? [at] : []))
   // The widest column gives first, one character at a time: no column vanishes for the sake of another.

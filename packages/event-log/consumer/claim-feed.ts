@@ -1,3 +1,4 @@
+import { sum } from '@sluice/runtime/sum'
 import type { Block } from '../block.ts'
 import { decompressBlock } from '../compression.ts'
 import type { Claim, ConsumerOptions, LogBatch } from '../log.ts'
@@ -131,13 +132,11 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
       // Decompressed only now: a block may be a thousand times larger than it is in the log.
       blocks: entries.map(({ block }) => decompressBlock(block)),
       offsets: entries.map(({ offset }) => offset),
-      rows: entries.reduce((sum, { block }) => sum + block.headers.rows, 0),
-      bytes: entries.reduce((sum, { block }) => sum + block.headers.bytes, 0),
+      rows: sum(entries.map(({ block }) => block.headers.rows)),
+      bytes: sum(entries.map(({ block }) => block.headers.bytes)),
       oldestAppendedAt: entries.reduce((oldest, entry) => Math.min(oldest, entry.appendedAt), Infinity),
     }
-    account.add(
-      batch.bytes + entries.length * blockOverheadBytes - entries.reduce((sum, { block }) => sum + heldBytes(block), 0),
-    )
+    account.add(batch.bytes + entries.length * blockOverheadBytes - sum(entries.map(({ block }) => heldBytes(block))))
     bufferedBytes -= batch.bytes
     bufferedRows -= batch.rows
     uncommitted.push({ nextOffset: batch.nextOffset, oldestAppendedAt: batch.oldestAppendedAt })

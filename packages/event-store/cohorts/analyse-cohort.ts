@@ -1,3 +1,4 @@
+import { sum } from '@sluice/runtime/sum'
 import { percent } from '../percent.ts'
 import type { QueryRunner } from '../query-runner.ts'
 import { type AgeRow, analysisStatement, type CohortAnalysisSpec } from './analysis-statement.ts'
@@ -41,10 +42,10 @@ function weekNumbers(rows: readonly AgeRow[], week: number): CohortWeekNumbers {
   const isComplete = week === 0 ? over.length === rows.length : over.length > 0
   const counted = week === 0 || !isComplete ? begun : over
   const size = sumOfUsers(counted)
-  const returningUsers = counted.reduce((sum, { returned }) => sum + (returned[week] ?? 0), 0)
+  const returningUsers = sum(counted.map(({ returned }) => returned[week] ?? 0))
   return { week, retentionRate: percent(returningUsers, size), size, returningUsers, isComplete }
 }
 
 function sumOfUsers(rows: readonly AgeRow[]): number {
-  return rows.reduce((sum, { users }) => sum + users, 0)
+  return sum(rows.map(({ users }) => users))
 }

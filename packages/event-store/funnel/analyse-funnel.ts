@@ -1,3 +1,4 @@
+import { sum } from '@sluice/runtime/sum'
 import { percent } from '../percent.ts'
 import type { QueryRunner } from '../query-runner.ts'
 import { type FunnelSpec, funnelStatement, type LevelRow } from './funnel-statement.ts'
@@ -15,7 +16,7 @@ export interface FunnelStepNumbers {
 export async function analyseFunnel(spec: FunnelSpec, runner: QueryRunner): Promise<FunnelStepNumbers[]> {
   const { rows } = await runner.query<LevelRow>(funnelStatement(spec))
   const usersByStep = spec.steps.map((_, index) =>
-    rows.filter(({ level }) => level > index).reduce((sum, { users }) => sum + users, 0),
+    sum(rows.filter(({ level }) => level > index).map(({ users }) => users)),
   )
   return usersByStep.map((users, index) => ({
     users,

@@ -1,5 +1,6 @@
 import { liveLimits } from '@sluice/contracts/live'
 import type { StoredEvent } from '@sluice/contracts/stored-event'
+import { sum } from '@sluice/runtime/sum'
 import type { QueryRunner } from '../query-runner.ts'
 import { type StoredEventRow, toStoredEvent } from '../stored-event.ts'
 import { countsStatement, lastEventsStatement, type LiveSpec, type MinuteRow } from './live-statements.ts'
@@ -26,7 +27,7 @@ export async function readLive(spec: LiveSpec, runner: QueryRunner): Promise<Liv
   for (const { minute, events: count } of counts.rows) eventsPerMinute[minute] = count
   return {
     visitors: counts.totals?.visitors ?? 0,
-    events: eventsPerMinute.slice(-liveLimits.recentMinutes).reduce((sum, count) => sum + count, 0),
+    events: sum(eventsPerMinute.slice(-liveLimits.recentMinutes)),
     eventsPerMinute,
     lastEvents: events.rows.map(toStoredEvent),
   }

@@ -1,4 +1,5 @@
 import { internalError, isRetryable } from '@sluice/runtime/errors'
+import { sum } from '@sluice/runtime/sum'
 import { onEach, retiredDatabase } from '../cluster.ts'
 import { createClosedStore } from '../migrate.ts'
 import { defaultTimes, waitForMutationsOf } from '../mutations.ts'
@@ -117,7 +118,7 @@ export async function openResharding(
           say,
         )
       })
-      return copied.reduce((sum, count) => sum + count, 0)
+      return sum(copied)
     },
     retire: async () => {
       const { sources } = store()

@@ -2,6 +2,7 @@ import type { Actor } from '@sluice/contracts/actors'
 import type { Criteria } from '@sluice/contracts/conditions'
 import { eventLimits } from '@sluice/contracts/event-limits'
 import type { RetentionMode } from '@sluice/contracts/retention'
+import { sum } from '@sluice/runtime/sum'
 import type { CohortScope } from '../cohorts/members.ts'
 import { percent } from '../percent.ts'
 import type { QueryRunner } from '../query-runner.ts'
@@ -88,8 +89,8 @@ function averageOf(newUsers: readonly NewUsersNumbers[]): RetentionNumbers[] {
     const complete = newUsers.flatMap(({ weeks }) => weeks.filter((each) => each.week === week && each.isComplete))
     return numbersOf(
       week,
-      complete.reduce((sum, { size }) => sum + size, 0),
-      complete.reduce((sum, { returningUsers }) => sum + returningUsers, 0),
+      sum(complete.map(({ size }) => size)),
+      sum(complete.map(({ returningUsers }) => returningUsers)),
     )
   })
 }

@@ -13,6 +13,7 @@ import { internalMessage, isRetryable } from '@sluice/runtime/errors'
 import { newId } from '@sluice/runtime/ids'
 import { retry } from '@sluice/runtime/retry'
 import { thisBuild } from '@sluice/runtime/schema-versions'
+import { sum } from '@sluice/runtime/sum'
 import {
   fingerprintOf,
   type Manifest,
@@ -100,7 +101,7 @@ export async function backUp(engines: BackupEngines, options: BackupOptions): Pr
       storeId,
       database: clickHouse.database,
       place: location,
-      bytes: shardBackups.reduce((sum, shard) => sum + shard.bytes, 0),
+      bytes: sum(shardBackups.map((shard) => shard.bytes)),
       ...(isSharded && { pieces: shardBackups }),
       base: base ? { backupId: base.manifest.backupId, target: base.url } : null,
     },

@@ -6,6 +6,7 @@ import { storeServers } from '@sluice/event-store/cluster'
 import { planClickHouse } from '@sluice/event-store/migrate'
 import { planPostgres } from '@sluice/postgres/migrate'
 import { shardStore } from '@sluice/postgres/shards'
+import { sum } from '@sluice/runtime/sum'
 import { isStoreLost, lostStore, type MigrateOptions, requireFittingLogs, silentLogger } from './migrate.ts'
 
 interface Planned {
@@ -59,7 +60,7 @@ async function planLog(logUrl: string, store: { shards: number; areShardsNoted: 
 
 function section(engine: string, planned: readonly Planned[]): string[] {
   if (planned.length === 0) return [`${engine}: up to date`]
-  const bytes = planned.flatMap(({ statements }) => statements).reduce((sum, statement) => sum + statement.bytes, 0)
+  const bytes = sum(planned.flatMap(({ statements }) => statements.map((statement) => statement.bytes)))
   return [
     `${engine}: would add ${planned.map(({ name }) => name).join(', ')}; reads or rewrites at most ${bytes} bytes`,
     ...planned.flatMap(({ name, statements }) => [

@@ -1,6 +1,7 @@
 import type { Block } from '@sluice/event-log/block'
 import { blocksWithOffsets, type ReplayPositions } from '@sluice/event-log/dead-letters'
 import type { EventLog } from '@sluice/event-log/log'
+import { sum } from '@sluice/runtime/sum'
 import { distinctLetters } from './distinct-letters.ts'
 import { readDeadLetters } from './read-dead-letters.ts'
 
@@ -48,7 +49,7 @@ export async function replayDeadLetters(logs: ReplayLogs & { log: EventLog }): P
         throw error
       }
       done.letters += again.length
-      done.rows += again.reduce((sum, { headers }) => sum + headers.rows, 0)
+      done.rows += sum(again.map(({ headers }) => headers.rows))
       done.copies += letters.length - again.length
       done.foreign += blocks.length - letters.length
     },

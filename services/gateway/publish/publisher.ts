@@ -6,6 +6,7 @@ import type { EncodedEvent } from '@sluice/events/encode-event'
 import { withDeadline } from '@sluice/runtime/deadline'
 import { type AppError, unavailable } from '@sluice/runtime/errors'
 import { Counter, Gauge, Histogram, type Metrics } from '@sluice/runtime/metrics'
+import { sum } from '@sluice/runtime/sum'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { activeTraceparent, causesMax, sampledSpan, type SpanContext, traced } from '@sluice/runtime/tracing'
 
@@ -179,7 +180,7 @@ export function createPublisher(
 
   /** Settles requests whose events are durable. */
   function acceptRequests(requests: readonly PendingRequest[]): void {
-    published.inc(requests.reduce((sum, { events }) => sum + events, 0))
+    published.inc(sum(requests.map(({ events }) => events)))
     // Read after the acknowledgement.
     const latest = clock.latest()
     for (const request of requests) {

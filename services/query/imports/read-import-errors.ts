@@ -3,12 +3,13 @@ import { createGunzip } from 'node:zlib'
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import type { ImportError } from '@sluice/contracts/imports'
 import type { ImportSegment } from '@sluice/postgres/imports'
+import { sum } from '@sluice/runtime/sum'
 
 type Segments = readonly Pick<ImportSegment, 'failed' | 'errorsObject'>[]
 
 /** The number of errors in all segments. */
 export function countErrors(segments: Segments): number {
-  return segments.reduce((sum, { failed }) => sum + failed, 0)
+  return sum(segments.map(({ failed }) => failed))
 }
 
 /**

@@ -17,6 +17,7 @@ import type { ExportStore } from '@sluice/postgres/exports'
 import type { WatermarkStore } from '@sluice/postgres/watermarks'
 import type { Clock } from '@sluice/runtime/clock'
 import { AppError, internalMessage } from '@sluice/runtime/errors'
+import { sum } from '@sluice/runtime/sum'
 import { exportBlobName } from './blob-names.ts'
 import { compressor, type FileFrame, fileFrame, isResumable } from './file-format.ts'
 import type { ExportMetrics } from './metrics.ts'
@@ -195,7 +196,7 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
     lease: Lease,
   ): Promise<UnitResult> {
     lease.signal.throwIfAborted()
-    const bytes = parts.reduce((sum, part) => sum + part.bytes, 0)
+    const bytes = sum(parts.map((part) => part.bytes))
     // Completing an upload in a folder copies its parts, which needs as much free space again.
     if (!(await hasFreeSpace(blobs, bytes))) throw new DiskFullError()
     if (parts.length > 0) await blobs.completeParts(upload, parts)

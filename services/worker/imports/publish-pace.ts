@@ -1,6 +1,7 @@
 import type { Block } from '@sluice/event-log/block'
 import type { CommittedOffset, EventLog } from '@sluice/event-log/log'
 import type { Clock } from '@sluice/runtime/clock'
+import { sum } from '@sluice/runtime/sum'
 import type { ImportMetrics } from './metrics.ts'
 
 /** Live rows may wait this long, in ms, while rows of imports are published. */
@@ -85,11 +86,11 @@ export function publishPace({
   /** Whether the backfill log has room for the blocks, and how many blocks of it the writers have stored. */
   async function readRoom(blocks: readonly Block[]): Promise<{ hasRoom: boolean; stored: bigint }> {
     const offsets = await backfill.committedOffsets(await group())
-    const stored = offsets.reduce((sum, { offset }) => sum + offset, 0n)
-    const lag = Number(offsets.reduce((sum, { offset, endOffset }) => sum + (endOffset - offset), 0n))
+    const stored = offsets.reduce((total, { offset }) => total + offset, 0n)
+    const lag = Number(offsets.reduce((total, { offset, endOffset }) => total + (endOffset - offset), 0n))
     const share = lag / Math.max(1, blocks.length)
-    const rows = blocks.reduce((sum, { headers }) => sum + headers.rows, 0)
-    const bytes = blocks.reduce((sum, { headers }) => sum + headers.bytes, 0)
+    const rows = sum(blocks.map(({ headers }) => headers.rows))
+    const bytes = sum(blocks.map(({ headers }) => headers.bytes))
     return { hasRoom: share * rows < lagMax.rows && share * bytes < lagMax.bytes, stored }
   }
 
