@@ -6,7 +6,7 @@ import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { conflict } from '@sluice/runtime/errors'
 import { newId } from '@sluice/runtime/ids'
-import { repeatUntilKnown } from '../repeat-until-known.ts'
+import { retryUnknownOutcome } from '../retry-unknown-outcome.ts'
 import { newSecret } from '../webhooks/new-secret.ts'
 import type { AlertDeps } from './alert-deps.ts'
 import { toAlertResource } from './alert-resource.ts'
@@ -43,7 +43,7 @@ export function createAlertRoute({
       channel: config.channel ?? null,
       target: sealAlertTarget(secrets, type, { ...config, ...generated }),
     }
-    const rule = await repeatUntilKnown(() => alertRules.create(newRule, clock.now()))
+    const rule = await retryUnknownOutcome(() => alertRules.create(newRule, clock.now()))
     if (!rule) throw conflict(`Site has ${alertLimits.rulesPerSiteMax} alert rules, and may not have more`)
     log({ rule_id: rule.ruleId })
     const resource = toAlertResource(rule, secrets)

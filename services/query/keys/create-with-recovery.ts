@@ -1,5 +1,5 @@
 import type { KeyRecord, KeyStore } from '@sluice/access/keys'
-import { repeatUntilKnown } from '../repeat-until-known.ts'
+import { retryUnknownOutcome } from '../retry-unknown-outcome.ts'
 
 /**
  * Stores a new key as `keys.create` does, and again when the outcome of the first attempt is unknown: the index of the
@@ -11,5 +11,5 @@ export async function createWithRecovery(
 ): Promise<KeyRecord | undefined> {
   const create = () => keys.create(key, makerId)
   const again = async () => (await create()) ?? keys.findByHash(key.hash)
-  return repeatUntilKnown(create, again)
+  return retryUnknownOutcome(create, again)
 }

@@ -5,7 +5,7 @@ import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { conflict, notFound } from '@sluice/runtime/errors'
-import { repeatUntilKnown } from '../repeat-until-known.ts'
+import { retryUnknownOutcome } from '../retry-unknown-outcome.ts'
 import { toKeyResource } from './key-resource.ts'
 
 /**
@@ -34,7 +34,7 @@ export function rotateKeyRoute({ keys }: { keys: Pick<KeyStore, 'rotate' | 'find
           if (!stored) throw error
           return stored
         })
-      const record = await repeatUntilKnown(rotate, again)
+      const record = await retryUnknownOutcome(rotate, again)
       if (!record || !generated) throw notFound('Key')
       log({ rotated_key_id: keyId, created_key_id: record.keyId })
       return { ...toKeyResource(record), key: generated.key }

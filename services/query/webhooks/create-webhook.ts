@@ -7,7 +7,7 @@ import type { Route } from '@sluice/http/route'
 import { type NewEndpoint, sealTarget } from '@sluice/postgres/endpoints'
 import { conflict } from '@sluice/runtime/errors'
 import { newId } from '@sluice/runtime/ids'
-import { repeatUntilKnown } from '../repeat-until-known.ts'
+import { retryUnknownOutcome } from '../retry-unknown-outcome.ts'
 import { newSecret } from './new-secret.ts'
 import type { WebhookDeps } from './webhook-deps.ts'
 import { toWebhookResource } from './webhook-resource.ts'
@@ -43,7 +43,7 @@ export function createWebhookRoute({
       keyId: credential.keyId,
       environment: credential.environment,
     }
-    const record = await repeatUntilKnown(() => webhooks.create(endpoint, now, webhookLimits.webhooksPerSiteMax))
+    const record = await retryUnknownOutcome(() => webhooks.create(endpoint, now, webhookLimits.webhooksPerSiteMax))
     if (!record) throw conflict(`Site has ${webhookLimits.webhooksPerSiteMax} webhooks, and may not have more`)
     log({ webhook_id: record.endpointId })
     return { ...toWebhookResource(record, secrets, now), ...generated }

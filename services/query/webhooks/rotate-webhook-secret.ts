@@ -2,7 +2,7 @@ import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { conflict, notFound } from '@sluice/runtime/errors'
-import { repeatUntilKnown } from '../repeat-until-known.ts'
+import { retryUnknownOutcome } from '../retry-unknown-outcome.ts'
 import { newSecret } from './new-secret.ts'
 import type { WebhookDeps } from './webhook-deps.ts'
 import { toWebhookResource } from './webhook-resource.ts'
@@ -40,7 +40,7 @@ export function rotateWebhookSecretRoute({ webhooks, secrets, clock }: WebhookDe
         },
         now,
       )
-    const record = await repeatUntilKnown(rotate)
+    const record = await retryUnknownOutcome(rotate)
     if (!record) throw notFound('Webhook')
     return { ...toWebhookResource(record, secrets, now), secret }
   })
