@@ -22,6 +22,11 @@ export interface SiteStore {
    * already.
    */
   create(siteId: string, settings: Partial<SiteSettings>, keyId: string): Promise<SiteRecord | undefined>
+  /**
+   * Returns the site if `create` has stored it with these arguments less than a minute ago, and nothing was changed
+   * since. Call it when `create` returned undefined after an attempt whose outcome is unknown.
+   */
+  findCreated(siteId: string, settings: Partial<SiteSettings>, keyId: string): Promise<SiteRecord | undefined>
   /** Changes the settings that are present; undefined for a site that is not registered. */
   update(siteId: string, settings: Partial<SiteSettings>): Promise<SiteRecord | undefined>
   /** Registers the new ones among the sites; the others stay as they are. */

@@ -23,7 +23,8 @@ export interface CohortRecord {
  */
 export interface CohortStore {
   /**
-   * Throws AppError 409 when the site has as many cohorts as it may (`cohortLimits`), and 404 when it has been deleted.
+   * A cohort of this id that is stored already is returned as it is. Throws AppError 409 when the site has as many
+   * cohorts as it may (`cohortLimits`), and 404 when it has been deleted.
    */
   create(cohort: { cohortId: string; siteId: string; settings: CohortSettings }): Promise<CohortRecord>
   find(cohortId: string, siteIds: SiteIds): Promise<CohortRecord | undefined>
@@ -44,6 +45,10 @@ export function cohortStore(postgres: Postgres): CohortStore {
     create: ({ cohortId, siteId, settings }) =>
       postgres.transaction(async (transaction) => {
         await lockSite(transaction, siteId)
+        // Two creations at once would both count the cohorts before either.
+        await takeAdvisoryLock(transaction, 'cohort', siteId)
+        const stored = await find(transaction, cohortId, null)
+        if (stored) return stored
         await requireFurtherCohort(transaction, siteId)
         const row = await transaction
           .insertInto('cohorts')
@@ -58,16 +63,7 @@ export function cohortStore(postgres: Postgres): CohortStore {
           .executeTakeFirstOrThrow()
         return toRecord(row)
       }),
-    find: (cohortId, siteIds) =>
-      postgres.run(async (db) => {
-        const row = await db
-          .selectFrom('cohorts')
-          .selectAll()
-          .where('cohort_id', '=', cohortId)
-          .where(siteCondition(siteIds))
-          .executeTakeFirst()
-        return row && toRecord(row)
-      }),
+    find: (cohortId, siteIds) => postgres.run((db) => find(db, cohortId, siteIds)),
     list: (siteId, page) =>
       postgres.run(async (db) => {
         const newestFirst = db
@@ -105,9 +101,17 @@ export function cohortStore(postgres: Postgres): CohortStore {
   }
 }
 
+async function find(db: Db, cohortId: string, siteIds: SiteIds): Promise<CohortRecord | undefined> {
+  const row = await db
+    .selectFrom('cohorts')
+    .selectAll()
+    .where('cohort_id', '=', cohortId)
+    .where(siteCondition(siteIds))
+    .executeTakeFirst()
+  return row && toRecord(row)
+}
+
 async function requireFurtherCohort(transaction: Db, siteId: string): Promise<void> {
-  // Two creations at once would both count the cohorts before either.
-  await takeAdvisoryLock(transaction, 'cohort', siteId)
   const { total } = await transaction
     .selectFrom('cohorts')
     .where('site_id', '=', siteId)

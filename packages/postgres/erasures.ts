@@ -40,12 +40,13 @@ export type NewErasure = Pick<ErasureRecord, 'erasureId' | 'siteId' | 'kind' | '
 export interface ErasureStore {
   /** The erasures as jobs. One never fails for good: a failure that no attempt mends is repeated every hour. */
   leases: LeaseTable<ErasureRecord>
-  /** Stores an erasure and hands it to the workers. */
+  /** Stores an erasure and hands it to the workers. An erasure of this id that is stored already is returned as it is. */
   create(erasure: NewErasure): Promise<ErasureRecord>
   /**
    * Stores the erasure of a deleted site (kind `site`), and removes the site's record, cohorts, endpoints, imports and
    * exports in the same transaction. Returns the files of the exports as well, which the caller removes. Undefined, and
-   * nothing is done, if the site is not registered.
+   * nothing is done, if the site is not registered. An erasure of this id that is stored already is returned as it is,
+   * without files, and nothing is removed.
    */
   createForSite(erasure: NewErasure): Promise<{ erasure: ErasureRecord; files: ExportFiles } | undefined>
   find(siteId: string, erasureId: string): Promise<ErasureRecord | undefined>
@@ -76,10 +77,19 @@ export function erasureStore(postgres: Postgres): ErasureStore {
       fail: (lease, _error, at) =>
         postgres.run((db) => updateHeld(db, 'erasures', lease, sql`failed_at = ${new Date(at)}, failures = 0`)),
     },
-    create: (erasure) => postgres.run((db) => insert(db, erasure)),
+    create: (erasure) =>
+      postgres.run(async (db) => {
+        const record = (await insert(db, erasure)) ?? (await findStored(db, erasure.erasureId))
+        if (!record) throw new Error(`${erasure.erasureId} is stored and can't be found`)
+        return record
+      }),
     createForSite: (erasure) =>
       postgres.transaction(async (transaction) => {
-        const { siteId } = erasure
+        const { siteId, erasureId } = erasure
+        // A deletion of this site that is still to commit is waited for: it may be the first attempt at this one.
+        await sql`SELECT FROM sites WHERE site_id = ${siteId} FOR UPDATE`.execute(transaction)
+        const stored = await findStored(transaction, erasureId)
+        if (stored) return { erasure: stored, files: filesOf([]) }
         const { numDeletedRows } = await transaction
           .deleteFrom('sites')
           .where('site_id', '=', siteId)
@@ -97,7 +107,9 @@ export function erasureStore(postgres: Postgres): ErasureStore {
         // Their files belong to no import any more, and are removed a day later
         // (services/worker/imports/import-files.ts).
         await transaction.deleteFrom('imports').where('site_id', '=', siteId).execute()
-        return { erasure: await insert(transaction, erasure), files: filesOf(exports) }
+        const inserted = await insert(transaction, erasure)
+        if (!inserted) throw new Error(`${erasureId} was stored by another transaction`)
+        return { erasure: inserted, files: filesOf(exports) }
       }),
     find: (siteId, erasureId) =>
       postgres.run(async (db) => {
@@ -183,7 +195,16 @@ export function erasureStore(postgres: Postgres): ErasureStore {
   }
 }
 
-async function insert(db: Db, { hashes, before, requestedAt, ...erasure }: NewErasure): Promise<ErasureRecord> {
+async function findStored(db: Db, erasureId: string): Promise<ErasureRecord | undefined> {
+  const row = await db.selectFrom('erasures').selectAll().where('erasure_id', '=', erasureId).executeTakeFirst()
+  return row && toErasureRecord(row)
+}
+
+/** Undefined, and nothing is stored, if an erasure of this id is; a transaction that stores one is waited for. */
+async function insert(
+  db: Db,
+  { hashes, before, requestedAt, ...erasure }: NewErasure,
+): Promise<ErasureRecord | undefined> {
   const row = await db
     .insertInto('erasures')
     .values({
@@ -199,9 +220,10 @@ async function insert(db: Db, { hashes, before, requestedAt, ...erasure }: NewEr
       requested_at: new Date(requestedAt),
       due_at: new Date(requestedAt),
     })
+    .onConflict((conflict) => conflict.column('erasure_id').doNothing())
     .returningAll()
-    .executeTakeFirstOrThrow()
-  return toErasureRecord(row)
+    .executeTakeFirst()
+  return row && toErasureRecord(row)
 }
 
 /** Converts a row of `erasures`. */

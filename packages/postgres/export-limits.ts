@@ -5,10 +5,13 @@ import { takeAdvisoryLock } from './advisory-lock.ts'
 import type { NewExport } from './export-records.ts'
 import type { Db } from './tables.ts'
 
-/** Throws 409 when the site has as many schedules, or the key as many unfinished exports of the site, as they may. */
-export async function requireFurtherExport(transaction: Db, { siteId, keyId, scheduled }: NewExport): Promise<void> {
-  // Two requests at once would both count before either is stored.
+/** Until the end of the transaction, no other one creates exports of the site: both would count before either is stored. */
+export async function lockCreation(transaction: Db, siteId: string): Promise<void> {
   await takeAdvisoryLock(transaction, 'export', siteId)
+}
+
+/** Throws 409 when the site has as many schedules, or the key as many unfinished exports of the site, as they may; needs `lockCreation`. */
+export async function requireFurtherExport(transaction: Db, { siteId, keyId, scheduled }: NewExport): Promise<void> {
   const counted = scheduled
     ? sql`export_schedules JOIN exports ON export_id = export_schedules.schedule_id WHERE site_id = ${siteId}`
     : sql`exports WHERE site_id = ${siteId} AND key_id = ${keyId} AND schedule_id IS NULL AND due_at IS NOT NULL`

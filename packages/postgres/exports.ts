@@ -4,7 +4,7 @@ import type { EventKey, ExportType } from '@sluice/contracts/exports'
 import { dayMs } from '@sluice/contracts/time-units'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
 import { queueCompletion } from './export-completion.ts'
-import { requireFurtherExport } from './export-limits.ts'
+import { lockCreation, requireFurtherExport } from './export-limits.ts'
 import {
   countRestart,
   type ExportRecord,
@@ -68,8 +68,9 @@ export interface ExportStore {
   schedules: LeaseTable<ExportSchedule>
   /**
    * Stores an export and hands it to the workers: its status is `queued`, and it reads what was received until `at`. A
-   * schedule makes its first run at its time, at once if that is over. Throws AppError 404 when the site has been
-   * deleted, and 409 at the limits of a site's schedules and of a key's unfinished exports of it (`exportLimits`).
+   * schedule makes its first run at its time, at once if that is over. An export of this id that is stored already is
+   * returned as it is. Throws AppError 404 when the site has been deleted, and 409 at the limits of a site's schedules
+   * and of a key's unfinished exports of it (`exportLimits`).
    */
   create(created: NewExport, at: number): Promise<ExportRecord>
   find(exportId: string, siteIds: SiteIds): Promise<ExportRecord | undefined>
@@ -171,6 +172,9 @@ export function exportStore(postgres: Postgres): ExportStore {
       postgres.transaction(async (transaction) => {
         const { exportId, scheduled } = created
         await lockSite(transaction, created.siteId)
+        await lockCreation(transaction, created.siteId)
+        const stored = await find(transaction, exportId, null)
+        if (stored) return stored
         await requireFurtherExport(transaction, created)
         await insertExport(transaction, created, {
           created_at: new Date(at),
@@ -180,11 +184,7 @@ export function exportStore(postgres: Postgres): ExportStore {
         if (scheduled) await insertSchedule(transaction, exportId, scheduled)
         return findRecord(transaction, exportId)
       }),
-    find: (exportId, siteIds) =>
-      postgres.run(async (db) => {
-        const { rows } = await selectRecords(sql`export_id = ${exportId} AND ${siteCondition(siteIds)}`).execute(db)
-        return rows[0] && toRecord(rows[0])
-      }),
+    find: (exportId, siteIds) => postgres.run((db) => find(db, exportId, siteIds)),
     list: async (siteId, types, page) => {
       const listed = sql`site_id = ${siteId} AND schedule_id IS NULL AND type = ANY (${[...types]}::text[])`
       const { records, total } = await listRecords(postgres, listed, sql`created_at DESC, export_id DESC`, page)
@@ -323,6 +323,11 @@ export function exportStore(postgres: Postgres): ExportStore {
       }),
     createRun: (lease, run, at) => postgres.transaction((transaction) => insertRun(transaction, lease, run, at)),
   }
+}
+
+async function find(db: Db, exportId: string, siteIds: SiteIds): Promise<ExportRecord | undefined> {
+  const { rows } = await selectRecords(sql`export_id = ${exportId} AND ${siteCondition(siteIds)}`).execute(db)
+  return rows[0] && toRecord(rows[0])
 }
 
 async function finish(transaction: Db, lease: LeaseKey, set: RawBuilder<unknown>, at: number): Promise<void> {

@@ -12,6 +12,8 @@ import { siteCondition } from './visible-sites.ts'
 
 /** A process that is suspended with the lock must not delay others for longer; they try again later. */
 const lockTimeoutMs = 400
+/** The default of the column. */
+const timezoneDefault = 'UTC'
 
 /** The sites of this Postgres. */
 export function siteStore(postgres: Postgres): SiteStore {
@@ -38,6 +40,24 @@ export function siteStore(postgres: Postgres): SiteStore {
           .values({ site_id: siteId, ...columnsOf(settings), registered_by: keyId, changed_at: sql`now()` })
           .onConflict((conflict) => conflict.doNothing())
           .returningAll()
+          .executeTakeFirst()
+        return row && toRecord(row)
+      }),
+    findCreated: (siteId, settings, keyId) =>
+      postgres.run(async (db) => {
+        const { name = null, timezone = timezoneDefault, conversion_event = null, retention_days = null } = settings
+        const row = await db
+          .selectFrom('sites')
+          .selectAll()
+          .where('site_id', '=', siteId)
+          .where('registered_by', '=', keyId)
+          // Both times of a row that was not changed are those of the statement that inserted it.
+          .where(
+            sql<boolean>`
+              (name, timezone, conversion_event, retention_days) IS NOT DISTINCT FROM
+                (${name}::text, ${timezone}::text, ${conversion_event}::text, ${retention_days}::int)
+              AND changed_at = created_at AND created_at > now() - interval '1 minute'`,
+          )
           .executeTakeFirst()
         return row && toRecord(row)
       }),

@@ -68,7 +68,10 @@ export interface WebhookStore {
   ): Promise<Endpoint | undefined>
   /** Removes a webhook with its deliveries; false where `find` returns undefined. */
   delete(webhookId: string, siteIds: SiteIds): Promise<boolean>
-  /** Queues a delivery that somebody asked for; returns its id, undefined: there is no such webhook. */
+  /**
+   * Queues a delivery that somebody asked for; returns its id, also where it is queued already. Undefined: there is no
+   * such webhook.
+   */
   queueRequested(
     delivery: { webhookId: string; source: string; kind: DeliveryKind; body: Uint8Array },
     at: number,
@@ -125,7 +128,14 @@ export function webhookStore(postgres: Postgres): WebhookStore {
     queueRequested: ({ webhookId, ...delivery }, at) =>
       postgres.run(async (db) => {
         const [id] = await queueDeliveries(db, [{ endpointId: webhookId, requested: true, ...delivery }], at)
-        return id
+        if (id !== undefined) return id
+        const queued = await db
+          .selectFrom('deliveries')
+          .select('delivery_id')
+          .where('source', '=', delivery.source)
+          .where('endpoint_id', '=', webhookId)
+          .executeTakeFirst()
+        return queued?.delivery_id
       }),
     listDeliveries: (webhookId, status, { limit, offset }) =>
       postgres.run(async (db) => {

@@ -2,6 +2,7 @@ import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { notFound } from '@sluice/runtime/errors'
+import { retryUnknownOutcome } from '../retry-unknown-outcome.ts'
 import type { AlertDeps } from './alert-deps.ts'
 import { requireVisibleAlertRule } from './require-visible-alert-rule.ts'
 
@@ -13,7 +14,8 @@ export function testAlertRoute({ alertRules, clock }: Pick<AlertDeps, 'alertRule
   return handle(operations.testAlert, async ({ params: { rule_id: ruleId }, credential, log }) => {
     log({ rule_id: ruleId })
     const rule = await requireVisibleAlertRule(alertRules, ruleId, credential)
-    if (!(await alertRules.queueTest(rule, clock.now()))) throw notFound('Alert rule')
+    const now = clock.now()
+    if (!(await retryUnknownOutcome(() => alertRules.queueTest(rule, now)))) throw notFound('Alert rule')
     return { rule_id: ruleId, notification_type: rule.notificationType }
   })
 }

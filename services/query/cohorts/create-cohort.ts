@@ -5,6 +5,7 @@ import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import type { CohortStore } from '@sluice/postgres/cohorts'
 import { newId } from '@sluice/runtime/ids'
+import { retryUnknownOutcome } from '../retry-unknown-outcome.ts'
 import { toCohortResource } from './cohort-resource.ts'
 
 /**
@@ -23,7 +24,9 @@ export function createCohortRoute({
     log({ site_id: siteId })
     await requireWritableSite(sites, { credential, signal }, siteId)
     const cohortId = newId('coh')
-    const record = await cohorts.create({ cohortId, siteId, settings: { name, description, criteria } })
+    const record = await retryUnknownOutcome(() =>
+      cohorts.create({ cohortId, siteId, settings: { name, description, criteria } }),
+    )
     log({ cohort_id: cohortId })
     return toCohortResource(record)
   })

@@ -11,6 +11,7 @@ import type { ExportStore } from '@sluice/postgres/exports'
 import { insufficientScope, notFound, siteNotAllowed } from '@sluice/runtime/errors'
 import { newId } from '@sluice/runtime/ids'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
+import { retryUnknownOutcome } from '../retry-unknown-outcome.ts'
 import { scopeOfType } from './permitted-types.ts'
 import { requireCompatibleFields } from './require-compatible-fields.ts'
 
@@ -40,23 +41,21 @@ export function createExportRoute({ sites, cohorts, exports, clock }: CreateExpo
     await requireWritableSite(sites, { credential, signal }, siteId)
 
     const exportId = newId('exp')
-    const record = await exports.create(
-      {
-        exportId,
-        siteId,
-        keyId: credential.keyId,
-        name,
-        spec: toSpec(body, credential.environment),
-        ...(scheduled && {
-          scheduled: {
-            frequency: scheduled.frequency,
-            nextRun: scheduled.next_run ?? now,
-            paused: scheduled.paused ?? false,
-          },
-        }),
-      },
-      now,
-    )
+    const created = {
+      exportId,
+      siteId,
+      keyId: credential.keyId,
+      name,
+      spec: toSpec(body, credential.environment),
+      ...(scheduled && {
+        scheduled: {
+          frequency: scheduled.frequency,
+          nextRun: scheduled.next_run ?? now,
+          paused: scheduled.paused ?? false,
+        },
+      }),
+    }
+    const record = await retryUnknownOutcome(() => exports.create(created, now))
     log({ export_id: exportId })
     return toExportResource(record)
   })

@@ -8,6 +8,7 @@ import type { Route } from '@sluice/http/route'
 import type { ErasureStore } from '@sluice/postgres/erasures'
 import { newId } from '@sluice/runtime/ids'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
+import { retryUnknownOutcome } from '../retry-unknown-outcome.ts'
 import { type AnalysisReader, runAnalysis } from '../run-analysis.ts'
 
 /**
@@ -38,7 +39,8 @@ export function createErasureRoute({
     const erasureId = newId('era')
     const { before = null } = body
     const { keyId } = credential
-    await erasures.create({ erasureId, siteId, kind, hashes, before, requestedAt: clock.now(), keyId })
+    const erasure = { erasureId, siteId, kind, hashes, before, requestedAt: clock.now(), keyId }
+    await retryUnknownOutcome(() => erasures.create(erasure))
     log({ erasure_id: erasureId })
     return { erasure_id: erasureId, status: 'queued' as const }
   })

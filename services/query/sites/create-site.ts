@@ -4,6 +4,7 @@ import { allowsSite } from '@sluice/contracts/scopes'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { conflict, siteNotAllowed } from '@sluice/runtime/errors'
+import { retryUnknownOutcome } from '../retry-unknown-outcome.ts'
 import type { AnalysisReader } from '../run-analysis.ts'
 import { readEventTimeRanges } from './read-event-time-ranges.ts'
 import { toSiteResource } from './site-resource.ts'
@@ -17,7 +18,7 @@ export function createSiteRoute({
   siteStore,
   eventReader,
 }: {
-  siteStore: Pick<SiteStore, 'create'>
+  siteStore: Pick<SiteStore, 'create' | 'findCreated'>
   eventReader: AnalysisReader
 }): Route {
   return handle(operations.createSite, async ({ body, credential, signal, log }) => {
@@ -26,7 +27,9 @@ export function createSiteRoute({
     if (!allowsSite(credential.siteIds, siteId)) throw siteNotAllowed()
     // Events may have come before the registration. Read first, so that a failure leaves nothing behind.
     const times = await readEventTimeRanges([siteId], eventReader, { credential, signal })
-    const record = await siteStore.create(siteId, storedSettings(settings), credential.keyId)
+    const created = [siteId, storedSettings(settings), credential.keyId] as const
+    const create = () => siteStore.create(...created)
+    const record = await retryUnknownOutcome(create, async () => (await create()) ?? siteStore.findCreated(...created))
     if (!record) throw conflict('Site is registered already: change it with PUT')
     return toSiteResource(record, times)
   })

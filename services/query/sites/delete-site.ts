@@ -9,6 +9,7 @@ import type { ErasureStore } from '@sluice/postgres/erasures'
 import { internalMessage, notFound } from '@sluice/runtime/errors'
 import { newId } from '@sluice/runtime/ids'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
+import { retryUnknownOutcome } from '../retry-unknown-outcome.ts'
 
 /**
  * DELETE /api/v1/sites/:site_id: removes a site with its cohorts, webhooks, alert rules, imports and exports, and
@@ -31,15 +32,10 @@ export function deleteSiteRoute({
     await requireReadableSite(sites, { credential, signal }, siteId)
     const erasureId = newId('era')
     const { keyId } = credential
-    const deleted = await erasures.createForSite({
-      erasureId,
-      siteId,
-      kind: 'site',
-      hashes: null,
-      before: null,
-      requestedAt: clock.now(),
-      keyId,
-    })
+    const requestedAt = clock.now()
+    const deleted = await retryUnknownOutcome(() =>
+      erasures.createForSite({ erasureId, siteId, kind: 'site', hashes: null, before: null, requestedAt, keyId }),
+    )
     if (!deleted) throw notFound('Site')
     log({ erasure_id: erasureId })
     // The site is deleted, whether its files can be removed now or not: the workers remove what nothing names.

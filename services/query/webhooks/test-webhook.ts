@@ -4,6 +4,7 @@ import type { Route } from '@sluice/http/route'
 import { encodeBody } from '@sluice/postgres/deliveries'
 import { notFound } from '@sluice/runtime/errors'
 import { newId } from '@sluice/runtime/ids'
+import { retryUnknownOutcome } from '../retry-unknown-outcome.ts'
 import { requireVisibleWebhook } from './require-visible-webhook.ts'
 import type { WebhookDeps } from './webhook-deps.ts'
 
@@ -18,10 +19,8 @@ export function testWebhookRoute({ webhooks, clock }: WebhookDeps): Route {
     const now = clock.now()
     const data = { webhook_id: webhookId, message: 'This is a test delivery.' }
     const body = encodeBody({ event_type: 'webhook.test', timestamp: now, site_id: siteId, data })
-    const deliveryId = await webhooks.queueRequested(
-      { webhookId, source: newId('test'), kind: 'webhook.test', body },
-      now,
-    )
+    const delivery = { webhookId, source: newId('test'), kind: 'webhook.test', body } as const
+    const deliveryId = await retryUnknownOutcome(() => webhooks.queueRequested(delivery, now))
     if (deliveryId === undefined) throw notFound('Webhook')
     log({ delivery_id: deliveryId })
     return { delivery_id: deliveryId }
