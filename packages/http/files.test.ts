@@ -291,6 +291,57 @@ describe('a download', () => {
     expect(status).toBe(expected)
   })
 
+  test.each([
+    ['GET', 'If-Match', '"first"', 200],
+    ['GET', 'If-Match', '"second", "first"', 200],
+    ['GET', 'If-Match', '*', 200],
+    ['GET', 'If-Match', '"second"', 412],
+    ['GET', 'If-Match', 'W/"first"', 412],
+    ['GET', 'If-Match', '', 412],
+    ['HEAD', 'If-Match', '"second"', 412],
+    ['GET', 'If-None-Match', '"first"', 304],
+    ['GET', 'If-None-Match', '"second", W/"first"', 304],
+    ['GET', 'If-None-Match', '*', 304],
+    ['GET', 'If-None-Match', '"second"', 200],
+    ['HEAD', 'If-None-Match', '"first"', 304],
+  ])('by %s with %s: %s is answered with %d', async (method, name, condition, expected) => {
+    const { status } = await send('/download/100', { method, headers: { [name]: condition } })
+    expect(status).toBe(expected)
+    expect(service.state.opened).toBe(status === 200 ? 1 : 0)
+  })
+
+  test.each([
+    ['a, b', '"a, b"', 304],
+    ['a, b', '"x", "a, b"', 304],
+    ['b', '"a, b"', 200],
+    ['b', '"a","b","c"', 304],
+  ])('named %s is known to a client with If-None-Match: %s only as a whole', async (etag, condition, expected) => {
+    service.state.etag = etag
+    expect((await send('/download/100', { headers: { 'If-None-Match': condition } })).status).toBe(expected)
+  })
+
+  test('that the client has is answered without a body, but with its ETag', async () => {
+    const { headers, bytes } = await send('/download/100', { headers: { 'If-None-Match': '"first"' } })
+    expect(headers).toMatchObject({ etag: '"first"', 'cache-control': 'no-store', 'x-request-id': expect.any(String) })
+    expect(headers).not.toHaveProperty('content-type')
+    expect(bytes.length).toBe(0)
+  })
+
+  test('that is not the one of If-Match is refused before its range is looked at', async () => {
+    const response = await send('/download/100', {
+      headers: { 'If-Match': '"second"', 'If-None-Match': '"first"', Range: 'bytes=100-' },
+    })
+    expect([response.status, errorOf(response)]).toEqual([412, 'The file is not the one that If-Match names'])
+    expect(service.state.opened).toBe(0)
+  })
+
+  test('that the client has is not sent again, whatever its range', async () => {
+    const response = await send('/download/100', {
+      headers: { 'If-Match': '"first"', 'If-None-Match': '"first"', Range: 'bytes=100-' },
+    })
+    expect(response.status).toBe(304)
+  })
+
   test('by HEAD sends the headers only, and the file is not opened', async () => {
     const { status, headers, bytes } = await send('/download/100', { method: 'HEAD', headers: { Range: 'bytes=0-9' } })
     expect([status, headers['content-length'], bytes.length]).toEqual([200, '100', 0])

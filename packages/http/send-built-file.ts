@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { BuiltFile } from '@sluice/runtime/built-file'
+import { matchesEtag } from './preconditions.ts'
 
 /** Sends a file in a content coding that the client accepts, or 304 if the client has it in that coding. */
 export function sendBuiltFile(
@@ -24,15 +25,6 @@ export function sendBuiltFile(
     ...common,
   })
   response.end(body)
-}
-
-/**
- * Whether `If-None-Match` names the tag; weakly, as RFC 9110 section 13.1.2 requires: proxies that compress weaken
- * tags.
- */
-export function matchesEtag(etag: string, ifNoneMatch = ''): boolean {
-  const tags = ifNoneMatch.split(',').map((tag) => tag.trim().replace(/^W\//, ''))
-  return tags.includes(etag) || tags.includes('*')
 }
 
 /**

@@ -1,6 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
+import { AppError } from '@sluice/runtime/errors'
 import type { Headers } from './headers.ts'
+import { matchesEtag, passesIfMatch } from './preconditions.ts'
 import { RangeNotSatisfiableError } from './range-not-satisfiable.ts'
 import type { ByteRange, FileResult } from './route.ts'
 
@@ -8,6 +10,9 @@ import type { ByteRange, FileResult } from './route.ts'
  * Sends a file: 200, or 206 for one range of it; the response to HEAD has only the headers. Resolves when the file is
  * sent or the client has disconnected. Throws RangeNotSatisfiableError for a range beyond the end, the error of `open`,
  * and an error of the stream, which may come after the headers were sent.
+ *
+ * For a file whose content has a name, `If-Match` and `If-None-Match` are evaluated first, in the order of RFC 9110
+ * (13.2.2): throws 412 when `If-Match` does not name the content, and sends 304 when `If-None-Match` does.
  *
  * A request for several ranges gets the whole file, as RFC 9110 (14.2) allows; so does one whose `If-Range` names
  * another content, one whose `Range` is not valid, and every one for a file that is made while it is sent.
@@ -18,6 +23,10 @@ export async function sendFile(
   common: Headers,
   file: FileResult,
 ): Promise<void> {
+  if (file.content && isKnownToClient(file.content, request)) {
+    response.writeHead(304, { ETag: `"${file.content.etag}"`, 'Cache-Control': 'no-store', ...common }).end()
+    return
+  }
   const { range, length, headers } = file.content ? partOf(file.content, request) : unknownContent
   const allHeaders = {
     'Content-Type': file.contentType,
@@ -39,6 +48,15 @@ export async function sendFile(
     throw error
   }
   await writeStream(source, response, length)
+}
+
+/** Whether the client has the content already. Throws 412 when the client asks for another content. */
+function isKnownToClient({ etag: name }: { etag: string }, { headers }: IncomingMessage): boolean {
+  const etag = `"${name}"`
+  if (!passesIfMatch(etag, headers['if-match'])) {
+    throw new AppError('precondition_failed', { message: 'The file is not the one that If-Match names' })
+  }
+  return matchesEtag(etag, headers['if-none-match'])
 }
 
 /** The bytes of a file that a request asks for. */

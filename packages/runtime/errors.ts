@@ -13,6 +13,7 @@ export type ErrorCode =
   | 'method_not_allowed'
   | 'conflict'
   | 'gone'
+  | 'precondition_failed'
   | 'too_large'
   | 'unsupported_media_type'
   | 'range_not_satisfiable'

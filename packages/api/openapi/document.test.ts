@@ -179,4 +179,9 @@ describe('the document of an operation with files', () => {
     expect(responses?.[206]).toMatchObject({ content: { 'text/csv': {} } })
     expect(responses).toHaveProperty('416')
   })
+
+  it('has the statuses of If-Match and If-None-Match', () => {
+    expect(responses).toHaveProperty('412')
+    expect(responses?.[304]).toMatchObject({ headers: { ETag: { required: true } }, content: {} })
+  })
 })

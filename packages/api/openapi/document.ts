@@ -4,6 +4,7 @@ import { defaultLimits, limitWindowSeconds } from '@sluice/contracts/rate-limits
 import type { ErrorStatus } from '../error-status.ts'
 import { type BodyRule, mediaTypesOf, type MultipartBodyRule, type Operation } from '../operation.ts'
 import { exampleOf } from './example.ts'
+import { failures } from './failures.ts'
 import { idempotencyKey } from './idempotency-key.ts'
 import { toJsonSchema } from './schema.ts'
 import type {
@@ -76,6 +77,7 @@ export function failuresOf(operation: Operation): ErrorStatus[] {
     [403, !isPublic && (scope !== 'authenticated' || isWrite)],
     [404, takesPath || (rights.of === 'site' && rights.in === 'query')],
     [409, idempotent === true],
+    [412, hasRanges(response)],
     [413, body !== undefined],
     [415, body !== undefined],
     [416, hasRanges(response)],
@@ -85,32 +87,6 @@ export function failuresOf(operation: Operation): ErrorStatus[] {
   ]
   const statuses = conditions.filter(([, applies]) => applies).map(([status]) => status)
   return [...new Set([...statuses, ...errors])].sort((a, b) => a - b)
-}
-
-/** For each status, its meaning and the name of its response among the components. */
-const failures: Record<ErrorStatus, { name: string; meaning: string }> = {
-  400: { name: 'BadRequest', meaning: '`Missing required field: …`, `Invalid field: …` or `Invalid format: …`' },
-  401: {
-    name: 'Unauthorized',
-    meaning: '`Invalid API key`: no credential, or an unknown, mistyped, expired or revoked one',
-  },
-  403: {
-    name: 'Forbidden',
-    meaning: '`Insufficient scope: requires …`, `Key is not allowed for this site` or `Cross-site request refused`',
-  },
-  404: { name: 'NotFound', meaning: '`… not found`: unknown, or of a site that the key may not read' },
-  405: { name: 'MethodNotAllowed', meaning: 'Wrong method; `Allow` names the right ones' },
-  409: { name: 'Conflict', meaning: 'It exists already, is not ready, or was changed meanwhile' },
-  410: { name: 'Gone', meaning: 'It was there, and is not kept any longer' },
-  413: { name: 'TooLarge', meaning: 'The body is larger than it may be, before or after decompression' },
-  415: { name: 'UnsupportedMediaType', meaning: 'A media type, charset or encoding that is not taken' },
-  416: { name: 'RangeNotSatisfiable', meaning: 'The file ends before the range; `Content-Range` names its size' },
-  429: { name: 'TooManyRequests', meaning: '`Rate limit exceeded. Retry after <n> seconds.`' },
-  500: {
-    name: 'InternalError',
-    meaning: '`Internal server error`: our fault; the log has the cause under the request id',
-  },
-  503: { name: 'Unavailable', meaning: '`Service temporarily unavailable`: nothing was lost, repeat it' },
 }
 
 const headers: Record<string, Header> = {
@@ -182,7 +158,7 @@ function describeOperation(operation: Operation, shared: Shared): OperationObjec
     ...(body && { requestBody: requestBody(body, shared.schemas) }),
     responses: {
       [operation.response.status]: success(operation, shared.schemas),
-      ...(hasRanges(operation.response) && { 206: success(operation, shared.schemas) }),
+      ...(hasRanges(operation.response) && { 206: success(operation, shared.schemas), 304: notModified(operation) }),
       ...Object.fromEntries(failuresOf(operation).map((status) => [status, failure(status, operation, shared)])),
     },
   }
@@ -326,7 +302,15 @@ function success({ limit, idempotent, response }: Operation, schemas: Schemas): 
   }
 }
 
-/** A file that is made for the request has no ranges. */
+function notModified({ limit }: Operation): Response {
+  const headers = {
+    ...headersOf(limit === undefined ? [] : rateHeaders),
+    ETag: { description: 'The tag of `If-None-Match`.', required: true, schema: { type: 'string' } },
+  } as const
+  return { description: 'The client has the file: `If-None-Match` names its `ETag`', headers, content: {} }
+}
+
+/** A file that is made for the request has neither a tag nor ranges. */
 function hasRanges({ file, data }: Operation['response']): boolean {
   return file !== undefined && data === undefined
 }

@@ -118,6 +118,21 @@ test('a download goes on where it broke off, unless the file is another one', as
   expect([other.status, await other.text()]).toStrictEqual([200, '0123456789'])
 })
 
+test('a file that the client has is not sent again, and another one than it asks for is refused', async () => {
+  const exportId = await finished('0123456789')
+  const etag = `"etag-of-${exportId}"`
+  const known = await download(exportId, { 'If-None-Match': etag })
+  expect([known.status, known.headers.get('etag'), await known.text()]).toStrictEqual([304, etag, ''])
+  expect(known.headers.get('x-ratelimit-remaining')).toMatch(/^\d+$/)
+  const same = await download(exportId, { 'If-Match': etag })
+  expect([same.status, await same.text()]).toStrictEqual([200, '0123456789'])
+  const other = await download(exportId, { 'If-Match': '"another"' })
+  expect([other.status, await other.json()]).toMatchObject([
+    412,
+    { success: false, error: 'The file is not the one that If-Match names' },
+  ])
+})
+
 /**
  * The positions that RFC 9110 (14.1.2) gives a range of a file of `size` bytes; undefined: 416, null: no valid range.
  */

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { OpenApiDocument } from '@sluice/api/openapi/types'
 import type { Page } from '@sluice/http/app'
-import { matchesEtag } from '@sluice/http/send-built-file'
+import { matchesEtag } from '@sluice/http/preconditions'
 
 /** `/openapi.json`: serves the document without the envelope of other responses, to pages of any origin. */
 export function openApiPage(document: OpenApiDocument): Page {
