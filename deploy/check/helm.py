@@ -387,6 +387,16 @@ def check_notes(rendered, arguments):
     host = rendered.values["ingress"]["host"]
     scheme = "https" if rendered.values["ingress"]["tlsSecretName"] else "http"
     check(not host or f"{scheme}://{host}/collect" in notes, f"{rendered.name}: NOTES.txt does not say where to send events")
+    # The pods themselves, through a forwarded port.
+    scheme = "https" if rendered.values["settings"].get("SLUICE_TLS_CERT") else "http"
+    local = set(re.findall(r"(\w+)://localhost", notes))
+    check(local == {scheme}, f"{rendered.name}: NOTES.txt speaks {local} to pods that speak {scheme}")
+    flags = [line.split("://localhost")[0] for line in notes.splitlines() if "curl" in line and "://localhost" in line]
+    check(scheme == "http" or all(" -k " in flag for flag in flags), f"{rendered.name}: NOTES.txt: curl refuses the certificate")
+    is_closed = not host and all(rendered.values[name]["service"]["type"] == "ClusterIP" for name in ("gateway", "query"))
+    check(("from outside" in notes) == is_closed, f"{rendered.name}: NOTES.txt on what can be reached from outside")
+    is_open = not host and not is_closed
+    check(("get service" in notes) == is_open, f"{rendered.name}: NOTES.txt on the addresses of the Services")
 
 
 def check_lint(arguments, name):
