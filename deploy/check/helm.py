@@ -176,7 +176,8 @@ def check_deployment(rendered, name):
         )
         if kind[0] == "H":
             (metric,) = scaler["spec"]["metrics"]
-            check(metric["resource"]["target"]["averageUtilization"] == 65, f"{where}: the autoscaler has another target")
+            target = {"type": "AverageValue", "averageValue": values["autoscaling"]["targetCPU"]}
+            check(metric["resource"] == {"name": "cpu", "target": target}, f"{where}: the autoscaler has another target")
 
 
 def check_network(rendered):
@@ -307,7 +308,9 @@ def check_all(rendered):
 
 
 def check_defaults(rendered):
-    """The defaults request about one processor and 2 GiB."""
+    """The defaults request about one processor and 2 GiB; gateway and query are scaled by 65 % of the core that each can use."""
+    for name in ("gateway", "query"):
+        check(rendered.values[name]["autoscaling"]["targetCPU"] == "650m", f"{name}: is scaled at another use of its core")
     millicores = mebibytes = 0
     for name in names:
         requests = rendered.values[name]["resources"]["requests"]
@@ -326,7 +329,6 @@ def check_refusals():
         (["settings.SLUICE_POSTGRES_URL=postgres://a:b@c/d"], "make it a key of the Secret sluice (secretName)"),
         (["gateway.replicas=8"], "gateway.autoscaling.maxReplicas (6) is less than gateway.replicas (8)"),
         (["query.replicas=8"], "query.autoscaling.maxReplicas (6) is less than query.replicas (8)"),
-        (["gateway.resources.requests.cpu=null"], "gateway.resources.requests.cpu, which is not set"),
         ([*scaled_writer, "serviceMonitor.enabled=true"], "set keda.prometheusAddress"),
         ([*scaled_writer, *prometheus], "set serviceMonitor.enabled=true"),
         (["worker.autoscaling.enabled=true"], "worker.autoscaling asks Prometheus through KEDA"),
@@ -347,6 +349,8 @@ def check_refusals():
         (["gateway.replica=2"], "replica"),
         (["gateway.replicas=0"], "/gateway/replicas"),
         (["gateway.replicas=two"], "/gateway/replicas"),
+        (["gateway.autoscaling.targetCPU=65%"], "/gateway/autoscaling/targetCPU"),
+        (["query.autoscaling.targetCPU=0"], "/query/autoscaling/targetCPU"),
         (["settings.LOG_LEVEL=warn"], "LOG_LEVEL"),
         (["settings.OTEL_LOG_LEVEL=debug"], "settings.OTEL_LOG_LEVEL is no variable of a service"),
         (["extraEnv[0].name=SLUICE_POSTGRES_URL"], "extraEnv has SLUICE_POSTGRES_URL: variables that Sluice reads"),
