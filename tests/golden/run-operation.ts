@@ -104,6 +104,7 @@ function routesOn(
     },
     registerFor: () => unused('registerFor'),
     create: () => unused('create'),
+    findCreated: () => unused('findCreated'),
     update: () => unused('update'),
     findKnown: () => unused('findKnown'),
     listRetention: () => Promise.resolve([]),
