@@ -15,6 +15,7 @@ import type { UploadStore } from '@sluice/postgres/uploads'
 import { insufficientScope, rateLimited } from '@sluice/runtime/errors'
 import { newId } from '@sluice/runtime/ids'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
+import { retryUnknownOutcome } from '../retry-unknown-outcome.ts'
 import { currentCredential } from './current-credential.ts'
 import { permittedTypes } from './permitted-types.ts'
 import { ReceivedFile } from './received-file.ts'
@@ -107,7 +108,7 @@ async function queue(
   try {
     await imports.create(created, clock.now())
   } catch (error) {
-    const isStored = await isImport(imports, importId).catch(() => {
+    const isStored = await retryUnknownOutcome(() => isImport(imports, importId)).catch(() => {
       file.keep()
       return false
     })

@@ -75,6 +75,18 @@ describe('when the connection to Postgres breaks while the import is stored', ()
     expect(await countLeftovers(query)).toStrictEqual(nothing)
   })
 
+  test('after Postgres has stored it, the upload is accepted although Postgres is away for a moment', async () => {
+    const create: ImportStore['create'] = async (...parts) => {
+      await store.create(...parts)
+      throw lost
+    }
+    let calls = 0
+    const end = (importId: string) => ((calls += 1) === 1 ? Promise.reject(lost) : store.uploads.end(importId))
+    const uploads = { ...store.uploads, end }
+    expect(await uploadTo({ imports: { ...store, create, uploads } }, csv)).toMatchObject({ status: 202 })
+    expect(await countLeftovers(query)).toMatchObject({ blobs: 1, imports: 1, segments: 1, uploads: 0 })
+  })
+
   test('and nobody can tell whether it is stored, the file is kept', async () => {
     const create: ImportStore['create'] = async (...parts) => {
       await store.create(...parts)
