@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { sql } from 'kysely'
 import { alertNotice, noticeBody } from '@sluice/contracts/alert-notices'
 import {
@@ -78,7 +79,8 @@ export interface AlertRuleStore {
   list(siteId: string, page: Page): Promise<{ rules: AlertRule[]; total: number }>
   /**
    * Replaces the settings. With another condition, what is pending begins anew; a rule that is switched off fires no
-   * more. `changed`: somebody else changed the rule since that revision. Undefined where `find` returns undefined.
+   * more. A rule that has these very changes already is returned as it is. `changed`: somebody else changed the rule
+   * since that revision. Undefined where `find` returns undefined.
    */
   update(
     ruleId: string,
@@ -124,7 +126,7 @@ export function alertRuleStore(postgres: Postgres): AlertRuleStore {
       postgres.transaction(async (transaction) => {
         const isChanged = await updateRule(transaction, ruleId, changes, at)
         const rule = await findRule(transaction, ruleId, siteIds)
-        return isChanged || rule === undefined ? rule : 'changed'
+        return isChanged || rule === undefined || hasChanges(rule, changes) ? rule : 'changed'
       }),
     delete: (ruleId, siteIds) => postgres.transaction((transaction) => deleteRule(transaction, ruleId, siteIds)),
     history: (ruleId, page, at) => postgres.run((db) => readHistory(db, ruleId, page, at)),
@@ -265,6 +267,12 @@ async function updateRule(
     await updateEndpoint(db, ruleId, { channel: type, ...sealed, active: true }, at)
   }
   return true
+}
+
+/** Whether `updateRule` has stored these changes. No two boxes are equal, even of the same target. */
+function hasChanges(rule: AlertRule, { revision, settings, channel, target }: AlertRuleChanges): boolean {
+  if (target) return rule.sealedTarget.equals(target.sealedTarget)
+  return rule.revision === revision + 1 && rule.channel === channel && isDeepStrictEqual(rule.settings, settings)
 }
 
 async function deleteRule(db: Db, ruleId: string, siteIds: SiteIds): Promise<boolean> {

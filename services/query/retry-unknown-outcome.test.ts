@@ -17,6 +17,7 @@ import type { TestPostgres } from '../../tests/support/test-postgres.ts'
 import { testSecrets } from '../../tests/support/webhooks.ts'
 import { createAlertRoute } from './alerts/create-alert.ts'
 import { testAlertRoute } from './alerts/test-alert.ts'
+import { updateAlertRoute } from './alerts/update-alert.ts'
 import { createCohortRoute } from './cohorts/create-cohort.ts'
 import { createExportRoute } from './exports/create-export.ts'
 import { createErasureRoute } from './sites/create-erasure.ts'
@@ -131,6 +132,29 @@ describe.each([
     expect((await storedSecrets()).at(-1)).toBe(secret)
     const { previousSealedSecret } = (await webhooks.find(made.webhook_id, null)) ?? {}
     expect(previousSealedSecret && testSecrets.open(previousSealedSecret)).toBe(made.secret)
+  })
+
+  test('gives an alert rule that becomes a webhook one secret, which the response has', async () => {
+    const rules = alertRuleStore(postgres)
+    const slack = { ...rule, notification_type: 'slack' }
+    const made = await send<AlertResource>(createAlertRoute({ ...deps, alertRules: rules }), slack)
+    const update = brokenOnce((...args: Parameters<typeof rules.update>) => rules.update(...args), isCommitted)
+    const route = updateAlertRoute({ ...deps, alertRules: { ...rules, update } })
+    const change = { notification_type: 'webhook', notification_config: rule.notification_config }
+    const changed = await send<AlertResource>(route, change, { rule_id: made.rule_id })
+    expect(changed.notification_config.secret).toMatch(/./)
+    expect((await storedSecrets()).at(-1)).toBe(changed.notification_config.secret)
+    expect(await rules.find(made.rule_id, null)).toMatchObject({ revision: 1 })
+  })
+
+  test('changes an alert rule once', async () => {
+    const rules = alertRuleStore(postgres)
+    const made = await send<AlertResource>(createAlertRoute({ ...deps, alertRules: rules }), rule)
+    const update = brokenOnce((...args: Parameters<typeof rules.update>) => rules.update(...args), isCommitted)
+    const route = updateAlertRoute({ ...deps, alertRules: { ...rules, update } })
+    const changes = { name: 'Renamed', condition: { threshold: 5 } }
+    expect(await send<AlertResource>(route, changes, { rule_id: made.rule_id })).toMatchObject(changes)
+    expect(await rules.find(made.rule_id, null)).toMatchObject({ revision: 1 })
   })
 
   test('makes one cohort', async () => {

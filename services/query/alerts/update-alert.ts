@@ -7,6 +7,7 @@ import type { AlertRule } from '@sluice/postgres/alert-records'
 import type { AlertTarget } from '@sluice/postgres/alert-rules'
 import { conflict, notFound } from '@sluice/runtime/errors'
 import { requireOwnSite } from '../require-own-site.ts'
+import { retryUnknownOutcome } from '../retry-unknown-outcome.ts'
 import { newSecret } from '../webhooks/new-secret.ts'
 import type { AlertDeps } from './alert-deps.ts'
 import { configOf, toAlertResource } from './alert-resource.ts'
@@ -37,7 +38,8 @@ export function updateAlertRoute(deps: AlertDeps): Route {
       channel,
       ...(target && { target }),
     }
-    const rule = await alertRules.update(ruleId, credential.siteIds, changes, clock.now())
+    const now = clock.now()
+    const rule = await retryUnknownOutcome(() => alertRules.update(ruleId, credential.siteIds, changes, now))
     if (!rule) throw notFound('Alert rule')
     if (rule === 'changed') throw conflict('Alert rule was changed at the same time: send the request again')
     const resource = toAlertResource(rule, secrets)
