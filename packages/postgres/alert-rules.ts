@@ -15,7 +15,7 @@ import { readHistory, removeOldHistory } from './alert-history.ts'
 import { type Judged, type Judgement, judgeRules } from './alert-judgements.ts'
 import { type AlertRule, selectRules, settingsColumns, toRule } from './alert-records.ts'
 import { queueDeliveries } from './deliveries.ts'
-import { deleteEndpoint, insertEndpoint, keepEndpoint, updateEndpoint } from './endpoints.ts'
+import { deleteEndpoint, insertEndpoint, updateEndpoint } from './endpoints.ts'
 import { leaseTable, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
 import { type Page, selectPage } from './page.ts'
@@ -280,6 +280,8 @@ async function deleteRule(db: Db, ruleId: string, siteIds: SiteIds): Promise<boo
   if (!rule) return false
   const { siteId } = rule
   await sql`SELECT FROM alert_sites WHERE site_id = ${siteId} FOR UPDATE`.execute(db)
+  // Before its endpoint, whose removal would lock the rule last: judgements and changes of a rule lock it first.
+  await sql`SELECT FROM alert_rules WHERE rule_id = ${ruleId} FOR UPDATE`.execute(db)
   if (!(await deleteEndpoint(db, ruleId))) return false
   if ((await countRules(db, siteId)) === 0) {
     await db.deleteFrom('alert_sites').where('site_id', '=', siteId).execute()
@@ -287,9 +289,17 @@ async function deleteRule(db: Db, ruleId: string, siteIds: SiteIds): Promise<boo
   return true
 }
 
+/** Locks the rules of a site that is being deleted, which needs that before it deletes their endpoints. */
+export async function lockSiteRules(db: Db, siteId: string): Promise<void> {
+  // In the order of `judgeRules`, because two transactions that lock the same rows in different orders would deadlock.
+  await sql`SELECT FROM alert_rules WHERE site_id = ${siteId} ORDER BY rule_id FOR UPDATE`.execute(db)
+}
+
 async function insertTest(db: Db, rule: AlertRule, at: number): Promise<boolean> {
   const { ruleId, siteId, settings, channel, notificationType, state } = rule
-  if (!(await keepEndpoint(db, ruleId))) return false
+  // Keeps the rule from being removed until the end of the transaction.
+  const { rows } = await sql`SELECT FROM alert_rules WHERE rule_id = ${ruleId} FOR KEY SHARE`.execute(db)
+  if (rows.length === 0) return false
   const source = `alert_test:${newId('fir')}`
   const value = state.lastValue ?? 0
   const notice = alertNotice(

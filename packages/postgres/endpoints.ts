@@ -128,13 +128,6 @@ export async function updateEndpoint(
   return row && toEndpoint(row)
 }
 
-/** Keeps an endpoint from being removed until the end of the caller's transaction; false: there is none. */
-export async function keepEndpoint(transaction: Db, endpointId: string): Promise<boolean> {
-  const { rows } = await sql`
-    SELECT FROM endpoints WHERE endpoint_id = ${endpointId} FOR KEY SHARE`.execute(transaction)
-  return rows.length > 0
-}
-
 /** Removes an endpoint with its deliveries; false: there is none. */
 export async function deleteEndpoint(db: Db, endpointId: string): Promise<boolean> {
   const { numDeletedRows } = await db.deleteFrom('endpoints').where('endpoint_id', '=', endpointId).executeTakeFirst()

@@ -1,6 +1,7 @@
 import { type Selectable, sql } from 'kysely'
 import type { ErasureKind, ErasureStatus } from '@sluice/contracts/erasures'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
+import { lockSiteRules } from './alert-rules.ts'
 import { deleteSiteEndpoints } from './endpoints.ts'
 import { type ExportFiles, filesOf } from './exports.ts'
 import { leaseTable, progress, updateHeld } from './leases.ts'
@@ -96,9 +97,6 @@ export function erasureStore(postgres: Postgres): ErasureStore {
           .executeTakeFirstOrThrow()
         if (numDeletedRows === 0n) return undefined
         await transaction.deleteFrom('cohorts').where('site_id', '=', siteId).execute()
-        await deleteSiteEndpoints(transaction, siteId)
-        // The alert rules went with their endpoints.
-        await transaction.deleteFrom('alert_sites').where('site_id', '=', siteId).execute()
         const exports = await transaction
           .deleteFrom('exports')
           .where('site_id', '=', siteId)
@@ -107,6 +105,11 @@ export function erasureStore(postgres: Postgres): ErasureStore {
         // Their files belong to no import any more, and are removed a day later
         // (services/worker/imports/import-files.ts).
         await transaction.deleteFrom('imports').where('site_id', '=', siteId).execute()
+        await transaction.deleteFrom('alert_sites').where('site_id', '=', siteId).execute()
+        await lockSiteRules(transaction, siteId)
+        // The endpoints last: what completes an export or an import, and what judges or changes an alert rule, locks that
+        // first and its endpoints afterwards. The alert rules go with their endpoints.
+        await deleteSiteEndpoints(transaction, siteId)
         const inserted = await insert(transaction, erasure)
         if (!inserted) throw new Error(`${erasureId} was stored by another transaction`)
         return { erasure: inserted, files: filesOf(exports) }
