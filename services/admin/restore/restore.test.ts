@@ -353,6 +353,40 @@ describeWithInstallation('restore', () => {
     expect([...partitions.values()].map(({ committed }) => committed)).toStrictEqual([0n, 0n])
     expect(await withPostgres((postgres) => replayPositionStore(postgres).read(deadId))).toStrictEqual(new Map())
   })
+
+  test('topics that were made anew and hold more than the backup had read are read from their beginning, too', async () => {
+    const { logUrl, clickHouseUrl } = rig.engines()
+    const server = openClickHouse(clickHouseUrl.replace(/\w+$/, 'default'))
+    const copy = join(rig.backups, 'older')
+    await cp(backup, copy, { recursive: true })
+    const args = [`file:${copy}`, '--clickhouse-only']
+    let storeId = ''
+    // The topic of old events holds three records in partition 0, which were appended within the last minutes.
+    const backedUpAt = (at: number) =>
+      changeManifest(copy, ({ lanes: { live, backfill }, ...manifest }) => {
+        storeId = manifest.clickHouse.storeId
+        const lanes = { live: { ...live, next: ['0', '0'] }, backfill: { ...backfill, next: ['2', '0'] } }
+        return { ...manifest, at, lanes }
+      })
+    const committed = async () => {
+      const { partitions } = await readGroupState(backfillUrl(logUrl), writerGroup(storeId))
+      return [0, 1].map((partition) => partitions.get(partition)?.committed)
+    }
+
+    await server.command('DROP DATABASE sluice SYNC')
+    await backedUpAt(Date.now())
+    expect(await rig.command('admin/restore/main', args)).toMatchObject({ code: 0, output: containing('is restored') })
+    expect(await committed()).toStrictEqual([2n, 0n])
+
+    await server.command('DROP DATABASE sluice SYNC')
+    await server.close()
+    await backedUpAt(Date.now() - 86_400_000)
+    const refused = await rig.command('admin/restore/main', args)
+    expect(refused).toMatchObject({ code: 1, output: containing('begins after the backup: the topic was made anew.') })
+    const accepted = await rig.command('admin/restore/main', [...args, '--accept-loss'])
+    expect(accepted).toMatchObject({ code: 0, output: containing('is restored') })
+    expect(await committed()).toStrictEqual([0n, 0n])
+  })
 })
 
 test('a failure after the data were restored says that they are, and what is left to do', async () => {

@@ -50,6 +50,11 @@ export interface Restored extends Reconciled, LostExportFiles {
 /** Longer than the session of a writer (packages/event-log/kafka/kafka-log.ts). */
 const sessionEndMs = 20_000
 const memberPollMs = 1_000
+/**
+ * A backup reads the positions some seconds after its time, `manifest.at`, and the clocks of Postgres and of Kafka's
+ * brokers may differ: what was appended up to this much later may be below the positions.
+ */
+const positionsReadMsMax = 300_000
 const ignore = (): void => undefined
 const silent = { debug: ignore, info: ignore, warn: ignore, error: ignore }
 
@@ -204,7 +209,7 @@ interface LanePlan {
 }
 
 /** Throws while writers run. */
-async function planLanes(logUrl: string, { lanes, clickHouse }: Manifest): Promise<LanePlan[]> {
+async function planLanes(logUrl: string, { at, lanes, clickHouse }: Manifest): Promise<LanePlan[]> {
   const group = writerGroup(clickHouse.storeId)
   const planned = await Promise.all(
     [
@@ -215,8 +220,10 @@ async function planLanes(logUrl: string, { lanes, clickHouse }: Manifest): Promi
       try {
         // The call also waits for a broker that has had no group yet.
         await log.committedOffsets(group).catch(explainMissingTopic)
+        // Before the bounds: records that Kafka deletes in between must not hide that the oldest ones are younger.
+        const afterBackup = await log.offsetsForTime(at + positionsReadMsMax)
         const state = await readGroupWithoutMembers(url, group)
-        return { url, state, ...planLane(await log.id(), state, positions) }
+        return { url, state, ...planLane({ logId: await log.id(), state, afterBackup }, positions) }
       } finally {
         await log.close()
       }
@@ -255,7 +262,19 @@ function explainMissingTopic(error: unknown): never {
   )
 }
 
-function planLane(logId: string, state: GroupState, { logId: knownId, next }: LanePositions) {
+interface PresentLog {
+  logId: string
+  state: GroupState
+  /** The offset of the oldest record that was clearly appended after the backup, by partition. */
+  afterBackup: readonly bigint[]
+}
+
+/**
+ * Compares the backup's positions in a log with the log as it is. A topic that is made anew has the id of the one
+ * before. That shows where it ends before a position, and where it has records below a position of which even the oldest
+ * is younger than the backup, which had read up to there.
+ */
+function planLane({ logId, state, afterBackup }: PresentLog, { logId: knownId, next }: LanePositions) {
   const { partitions } = state
   const offsets = firstOffsets(state)
   if (logId !== knownId) {
@@ -271,6 +290,9 @@ function planLane(logId: string, state: GroupState, { logId: knownId, next }: La
     if (bounds === undefined || position > bounds.high) {
       isNew = true
       losses.push(`Partition ${partition} of ${logId} ends before the backup: the topic was made anew.`)
+    } else if (position > bounds.low && (afterBackup[partition] ?? bounds.high) <= bounds.low) {
+      isNew = true
+      losses.push(`Partition ${partition} of ${logId} begins after the backup: the topic was made anew.`)
     } else if (position < bounds.low) {
       losses.push(`Partition ${partition} of ${logId}: ${bounds.low - position} records since the backup are deleted.`)
     } else {
