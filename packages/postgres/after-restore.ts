@@ -18,7 +18,10 @@ export interface Reconciled {
   revokedKeys: { keyId: string; name: string; revokedAt: Date }[]
   /** Imports that went on since then and have their files: queued again from their first record. */
   repeatedImports: string[]
-  /** Imports that ended since then, whose files are removed: to be uploaded again. */
+  /**
+   * Imports that ended since then, whose files are removed, and those whose files were not restored: to be uploaded
+   * again.
+   */
   lostImports: string[]
 }
 

@@ -17,6 +17,7 @@ import { isEmptyPostgres } from '@sluice/postgres/after-restore'
 import { backupStore } from '@sluice/postgres/backups'
 import { erasureStore } from '@sluice/postgres/erasures'
 import { exportStore } from '@sluice/postgres/exports'
+import { importStore } from '@sluice/postgres/imports'
 import { openPostgres } from '@sluice/postgres/open'
 import { replayPositionStore } from '@sluice/postgres/replay-positions'
 import { folderOf } from '@sluice/runtime/file-url'
@@ -26,6 +27,7 @@ import { type DrillRig, startDrillRig } from '../../../tests/drill/rig.ts'
 import { describeWithInstallation } from '../../../tests/support/describe-with-installation.ts'
 import { runOneAtATime } from '../../../tests/support/engines/test-engines.ts'
 import { addExport } from '../../../tests/support/export-jobs.ts'
+import { addImport } from '../../../tests/support/import-jobs.ts'
 import { testSecretsKey } from '../../../tests/support/secrets-key.ts'
 import { fingerprintOf, type Manifest, readManifest, writeManifest } from '../backup/manifest.ts'
 import { silentLogger } from '../migrate/migrate.ts'
@@ -42,18 +44,26 @@ describeWithInstallation('restore', () => {
   let backup: string
   let finishedAt: number | undefined
   let lostExport: string
+  /** An import whose file is in the backup. */
+  let keptImport: string
+  /** Imports, of users and of events, whose files are not. */
+  let lostImports: readonly string[]
 
   beforeAll(async () => {
     rig = await startDrillRig()
     backup = join(rig.backups, 'whole')
+    keptImport = await addUnfinishedImport('users')
+    const segments = await withPostgres((postgres) => importStore(postgres).segments(keptImport))
     const blobs = await openBlobStore(rig.engines().blobsUrl)
     await blobs.write('exports/a', [Buffer.from('content')])
+    for (const { object } of segments) await blobs.write(object, [Buffer.from('records')])
     await blobs.close()
     await insert(['ann', 'bob', 'cid'])
     const { code, output } = await rig.command('admin/backup/main', [`file:${backup}`])
     expect({ code, output }).toMatchObject({ code: 0, output: containing('is complete') })
     await eraseAfterBackup('bob')
     lostExport = await exportAfterBackup()
+    lostImports = [await addUnfinishedImport('users'), await addUnfinishedImport('events')]
     const renewed = await rig.command('admin/backup/main', [`file:${backup}`, '--postgres-only'])
     expect(renewed).toMatchObject({ code: 0 })
     finishedAt = await withPostgres((postgres) => backupStore(postgres).lastFinishedAt())
@@ -88,6 +98,9 @@ describeWithInstallation('restore', () => {
       return exportId
     })
   }
+
+  const addUnfinishedImport = async (type: 'users' | 'events'): Promise<string> =>
+    withPostgres(async (postgres) => (await addImport(importStore(postgres), { type }, Date.now())).importId)
 
   /** Notes an erasure in Postgres as a worker leaves a completed one. */
   async function eraseAfterBackup(user: string): Promise<void> {
@@ -281,6 +294,13 @@ describeWithInstallation('restore', () => {
       output: containing('Erasures repeated: 1'),
     })
     expect(output).toContain(`The file of the export ${lostExport} was not in the backup: export it again.`)
+    expect(output).toContain(`The import ${keptImport} begins anew.`)
+    for (const importId of lostImports) {
+      expect(output).toContain(`ClickHouse may lack records of the import ${importId}: upload its file again.`)
+      expect(output).not.toContain(`The import ${importId} begins anew.`)
+      const record = await withPostgres((postgres) => importStore(postgres).find(importId, null))
+      expect(record).toMatchObject({ status: 'failed', error: containing('Import it again') })
+    }
     expect(await users()).toStrictEqual(['ann', 'cid'])
     // A worker repeats the erasure and finds nothing: the record goes on saying how many events were erased.
     const counted = await withPostgres(async (postgres) => {

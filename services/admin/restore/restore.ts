@@ -11,7 +11,9 @@ import { isEmptyPostgres, reconcile, type Reconciled } from '@sluice/postgres/af
 import { backupStore } from '@sluice/postgres/backups'
 import { requireReadableDump, restorePostgres } from '@sluice/postgres/dump'
 import { type LostExportFiles, reconcileExports } from '@sluice/postgres/lost-export-files'
+import { failImportsWithoutFiles } from '@sluice/postgres/lost-import-files'
 import { checkPostgresSchema, rejectNewerPostgresSchema } from '@sluice/postgres/migrate'
+import type { Postgres } from '@sluice/postgres/open'
 import { shardStore } from '@sluice/postgres/shards'
 import { postgresTime } from '@sluice/postgres/time'
 import { internalMessage } from '@sluice/runtime/errors'
@@ -125,11 +127,10 @@ export async function restore(engines: RestoreEngines, options: RestoreOptions):
     for (const { url, offsets } of lanes) await setGroupOffsets(url, writerGroup(storeId), offsets)
     reconciled = {
       ...(await reconcile(postgres, { at: manifest.at, withEventImports: losses.length > 0 })),
-      // The dump may be younger than the copies of the files.
-      ...(clickHouseOnly
-        ? { repeatedRuns: [], expiredExports: [] }
-        : await reconcileExports(postgres, written, Math.floor(await postgresTime(postgres)))),
+      repeatedRuns: [],
+      expiredExports: [],
     }
+    if (!clickHouseOnly) reconciled = await reconcileFiles(postgres, written, reconciled)
     await clickHouse.eraseStaged(reconciled.erasures)
   } catch (error) {
     throw new Error(`${internalMessage(error)}\nNothing can be read from ClickHouse yet. ${repeatAdvice}`, {
@@ -173,6 +174,22 @@ export async function finishRestore(
       `${internalMessage(error)}\nAll data are restored. Run "npm run migrate", then start the services.`,
       { cause: error },
     )
+  }
+}
+
+/** Makes the exports and imports fit the files that were restored: the dump may be younger than their copies. */
+async function reconcileFiles(
+  postgres: Postgres,
+  files: readonly string[],
+  found: Reconciled,
+): Promise<Reconciled & LostExportFiles> {
+  const at = Math.floor(await postgresTime(postgres))
+  const failed = await failImportsWithoutFiles(postgres, files, at)
+  return {
+    ...found,
+    ...(await reconcileExports(postgres, files, at)),
+    repeatedImports: found.repeatedImports.filter((importId) => !failed.includes(importId)),
+    lostImports: [...found.lostImports, ...failed].sort(),
   }
 }
 
