@@ -1,4 +1,3 @@
-import { ConfigError } from '@sluice/runtime/config'
 import { optionalSecretVariable, urlVariable } from '@sluice/runtime/variables'
 import type { S3Credentials } from './s3/client.ts'
 import { parseS3Url } from './s3/url.ts'
@@ -26,10 +25,13 @@ export const blobsUrlOrEmbedded = {
  * takes the machine's own (AWS_… variables, ~/.aws, roles of EKS, ECS and EC2), which it renews by itself.
  */
 export const s3Credentials = {
-  SLUICE_S3_ACCESS_KEY_ID: optionalSecretVariable(
-    'Access key of an s3: store. Without it, the credentials of the machine are used (AWS_… variables, roles).',
-    requireVisible,
-  ),
+  SLUICE_S3_ACCESS_KEY_ID: {
+    ...optionalSecretVariable(
+      'Access key of an s3: store. Without it, the credentials of the machine are used (AWS_… variables, roles).',
+      requireVisible,
+    ),
+    pairedWith: 'SLUICE_S3_SECRET_ACCESS_KEY',
+  },
   SLUICE_S3_SECRET_ACCESS_KEY: optionalSecretVariable('Secret of SLUICE_S3_ACCESS_KEY_ID.', requireVisible),
 }
 
@@ -38,20 +40,8 @@ interface S3Config {
   SLUICE_S3_SECRET_ACCESS_KEY?: string | undefined
 }
 
-/** Mistakes in the combination of two variables that are valid by themselves, as lines of ConfigError. */
-export function s3CredentialMistakes(config: S3Config): string[] {
-  const { SLUICE_S3_ACCESS_KEY_ID: id, SLUICE_S3_SECRET_ACCESS_KEY: secret } = config
-  if ((id === undefined) === (secret === undefined)) return []
-  return ['SLUICE_S3_ACCESS_KEY_ID and SLUICE_S3_SECRET_ACCESS_KEY must be set both, or neither']
-}
-
-/**
- * The credentials that a configuration has; undefined: those of the machine. Throws ConfigError for one without the
- * other.
- */
+/** The credentials that a configuration has; undefined: those of the machine. */
 export function s3CredentialsOf(config: S3Config): S3Credentials | undefined {
-  const mistakes = s3CredentialMistakes(config)
-  if (mistakes.length > 0) throw new ConfigError(mistakes)
   const { SLUICE_S3_ACCESS_KEY_ID: accessKeyId, SLUICE_S3_SECRET_ACCESS_KEY: secretAccessKey } = config
   return accessKeyId === undefined || secretAccessKey === undefined ? undefined : { accessKeyId, secretAccessKey }
 }

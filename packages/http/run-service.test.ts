@@ -14,6 +14,7 @@ import { FatalError } from '${new URL('../runtime/supervisor.ts', import.meta.ur
 import { openEventInserter } from '${new URL('../event-store/insert/event-inserter.ts', import.meta.url).href}'
 import { schemaGuard } from '${new URL('../runtime/schema-guard.ts', import.meta.url).href}'
 import { listenVariables, optionalVariable } from '${new URL('../runtime/variables.ts', import.meta.url).href}'
+import { drainSeconds, stopSeconds } from '${new URL('variables.ts', import.meta.url).href}'
 
 const { CLICKHOUSE, STOPS_AT = 'ready' } = process.env
 const stopAt = (moment) => {
@@ -27,7 +28,12 @@ const checkSchema = () => {
 
 await runService({
   name: 'invented',
-  variables: { ...listenVariables(0, '127.0.0.1'), SLUICE_COLOUR: optionalVariable('A colour.', () => undefined) },
+  variables: {
+    ...listenVariables(0, '127.0.0.1'),
+    SLUICE_COLOUR: optionalVariable('A colour.', () => undefined),
+    SLUICE_DRAIN_SECONDS: drainSeconds(0),
+    SLUICE_STOP_SECONDS: { ...stopSeconds, default: '10' },
+  },
   environment: process.env,
   renamed: new Map([['SLUICE_COLOR', 'SLUICE_COLOUR']]),
   build: async (config, { logger, metrics }) => {
@@ -132,4 +138,19 @@ test('two values under both names end the service with 1 before anything is buil
   expect(code).toBe(1)
   expect(errors).toContain('SLUICE_COLOR is the former name of SLUICE_COLOUR, and both are set, to different values')
   expect(log).toStrictEqual([])
+})
+
+test('what is wrong with the ports, the times of a stop and the certificate is listed at once', async () => {
+  const { code, errors } = await run({
+    SLUICE_PORT: '8080',
+    SLUICE_METRICS_PORT: '8080',
+    SLUICE_DRAIN_SECONDS: '10',
+    SLUICE_STOP_SECONDS: '12',
+    SLUICE_TLS_CERT: 'cert.pem',
+  })
+  expect(code).toBe(1)
+  expect(errors).toContain('The configuration has 3 mistakes:')
+  expect(errors).toContain('SLUICE_METRICS_PORT must differ from SLUICE_PORT')
+  expect(errors).toContain('SLUICE_STOP_SECONDS must be at least 16')
+  expect(errors).toContain('SLUICE_TLS_CERT and SLUICE_TLS_KEY must be set both, or neither')
 })

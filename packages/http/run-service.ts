@@ -63,12 +63,14 @@ export async function runService<V extends Variables>({
 }): Promise<void> {
   const config = configOrExit(() => {
     const values = loadConfig(variables, environment, renamed) as Parameters<typeof build>[0]
-    const mistakes = portMistakes(values)
+    const mistakes = [
+      ...portMistakes(values),
+      ...mistakesOf(() => stopTimes(values)),
+      // Nothing is opened for a certificate that can't be used; warnings about it are logged when it is opened to be
+      // used.
+      ...mistakesOf(() => openTlsCertificate(values, { info: () => undefined, warn: () => undefined })),
+    ]
     if (mistakes.length > 0) throw new ConfigError(mistakes)
-    stopTimes(values)
-    // Nothing is opened for a certificate that can't be used; warnings about it are logged when it is opened to be
-    // used.
-    openTlsCertificate(values, { info: () => undefined, warn: () => undefined })
     return values
   })
   const tracing = await startTracing(config, { service: name, version: manifest.version })
@@ -136,6 +138,17 @@ export async function runService<V extends Variables>({
     logger.flush()
     process.stderr.write(`${name}: ${internalMessage(error)}\n`)
     process.exit(1)
+  }
+}
+
+/** The mistakes of the ConfigError that a check throws. */
+function mistakesOf(check: () => unknown): readonly string[] {
+  try {
+    check()
+    return []
+  } catch (error) {
+    if (error instanceof ConfigError) return error.mistakes
+    throw error
   }
 }
 

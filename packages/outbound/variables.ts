@@ -1,4 +1,3 @@
-import { ConfigError } from '@sluice/runtime/config'
 import { listVariable, optionalSecretVariable, optionalVariable } from '@sluice/runtime/variables'
 import { parseNetwork } from './address-rules.ts'
 import type { OutboundOptions } from './outbound.ts'
@@ -17,10 +16,13 @@ export const webhookTargets = {
 
 /** The server for e-mail: for the query service, which refuses rules with e-mail without it, and the worker. */
 export const smtp = {
-  SLUICE_SMTP_URL: optionalSecretVariable(
-    'SMTP server for e-mail of alert rules: smtp://user:password@host:587 (STARTTLS if offered), or smtps://…:465.',
-    requireSmtpUrl,
-  ),
+  SLUICE_SMTP_URL: {
+    ...optionalSecretVariable(
+      'SMTP server for e-mail of alert rules: smtp://user:password@host:587 (STARTTLS if offered), or smtps://…:465.',
+      requireSmtpUrl,
+    ),
+    pairedWith: 'SLUICE_SMTP_FROM',
+  },
   SLUICE_SMTP_FROM: optionalVariable(
     'Sender of e-mail: alerts@example.com, or Sluice <alerts@example.com>.',
     requireSender,
@@ -34,23 +36,14 @@ interface OutboundConfig {
   SLUICE_SMTP_FROM?: string | undefined
 }
 
-/** Mistakes in the combination of variables that are valid by themselves, as lines of ConfigError. */
-export function smtpMistakes(config: Pick<OutboundConfig, 'SLUICE_SMTP_URL' | 'SLUICE_SMTP_FROM'>): string[] {
-  if ((config.SLUICE_SMTP_URL === undefined) === (config.SLUICE_SMTP_FROM === undefined)) return []
-  return ['SLUICE_SMTP_URL and SLUICE_SMTP_FROM must be set both, or neither']
-}
-
 /** The networks of a machine's own, which standalone allows while it listens on them alone. */
 const loopbackNetworks = ['127.0.0.0/8', '::1/128']
 
 /**
  * The options of openOutbound and checkTarget that a configuration has. `allowsLoopback`: the process listens on
- * loopback alone, so that a first try on one's own machine works. Throws ConfigError for SLUICE_SMTP_URL without
- * SLUICE_SMTP_FROM.
+ * loopback alone, so that a first try on one's own machine works.
  */
 export function outboundOptionsOf(config: OutboundConfig, allowsLoopback = false): OutboundOptions {
-  const mistakes = smtpMistakes(config)
-  if (mistakes.length > 0) throw new ConfigError(mistakes)
   const { SLUICE_SMTP_URL: url, SLUICE_SMTP_FROM: from } = config
   return {
     allowedNetworks: [...config.SLUICE_WEBHOOK_ALLOWED_NETWORKS, ...(allowsLoopback ? loopbackNetworks : [])],

@@ -45,6 +45,32 @@ function mistakes(load: () => unknown): readonly string[] {
 
 const mistakesIn = (environment: Environment) => mistakes(() => loadConfig(variables, environment))
 
+describe('variables that belong together', () => {
+  const pairs = {
+    ...variables,
+    SERVER: { ...optionalSecretVariable('A server.', () => undefined), pairedWith: 'SENDER' },
+    SENDER: optionalVariable('A sender.', () => undefined),
+  }
+  const mistake = 'SERVER and SENDER must be set both, or neither'
+  const mistakesOf = (environment: Environment) =>
+    mistakes(() => loadConfig(pairs, { URL: 'postgres://h', ...environment }))
+
+  test('are set both, or neither', () => {
+    expect(mistakesOf({})).toStrictEqual([])
+    expect(mistakesOf({ SERVER: '', SENDER: '' })).toStrictEqual([])
+    expect(mistakesOf({ SERVER: 'a', SENDER: 'b' })).toStrictEqual([])
+    expect(mistakesOf({ SERVER_FILE: file('a'), SENDER: 'b' })).toStrictEqual([])
+    expect(mistakesOf({ SERVER: 'a' })).toStrictEqual([mistake])
+    expect(mistakesOf({ SERVER_FILE: file('a') })).toStrictEqual([mistake])
+    expect(mistakesOf({ SENDER: 'b', SERVER: '' })).toStrictEqual([mistake])
+  })
+
+  test('are reported together with the mistakes of the others', () => {
+    const expected = [expect.stringMatching(/^KEY is not a key/), mistake]
+    expect(mistakesOf({ SENDER: 'b', KEY: '?' })).toStrictEqual(expected)
+  })
+})
+
 describe('a secret in a file', () => {
   test.each(['', '\n', '\r\n', '\n\n'])('is the content without the line ends after it: %j', (end) => {
     const environment = {

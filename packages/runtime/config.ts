@@ -14,6 +14,8 @@ export interface Variable<T> {
   optional?: true
   /** A check beyond the schema's: throws an Error whose message continues the variable's name. */
   check?: (text: string) => unknown
+  /** The name of a variable that must be set if this one is, and must not be set otherwise. */
+  pairedWith?: string
   /** The value is never printed, not even in an error, and may be in a file, which `<NAME>_FILE` names. */
   secret?: true
 }
@@ -46,7 +48,7 @@ export class ConfigError extends Error {
 /**
  * Reads and checks all variables before anything opens. An empty value counts as unset. A secret may be in a file,
  * which `<NAME>_FILE` names; a renamed variable is read under its former name too. Throws ConfigError with one line per
- * variable that is missing or wrong.
+ * variable that is missing or wrong, and one per pair of which a single variable is set.
  */
 export function loadConfig<V extends Variables>(
   variables: V,
@@ -78,6 +80,11 @@ export function loadConfig<V extends Variables>(
     }
     values[name] = result.value as unknown
   }
+  for (const [name, { pairedWith }] of Object.entries(variables)) {
+    if (pairedWith !== undefined && isGiven(name, named) !== isGiven(pairedWith, named)) {
+      mistakes.push(`${name} and ${pairedWith} must be set both, or neither`)
+    }
+  }
   if (mistakes.length > 0) throw new ConfigError(mistakes)
   return values as Config<V>
 }
@@ -102,6 +109,11 @@ function withPresentNames(
     named[present] = environment[former]
   }
   return Object.keys(named).length === 0 ? environment : { ...environment, ...named }
+}
+
+/** Whether a variable, or the name of its file, is set, to whatever. */
+function isGiven(name: string, environment: Environment): boolean {
+  return isSet(environment[name]) || isSet(environment[`${name}_FILE`])
 }
 
 /** The text of a variable, and where it is from as a phrase; undefined if it has none, which may be a mistake. */

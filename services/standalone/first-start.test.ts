@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import type { AddressInfo } from 'node:net'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -40,6 +40,29 @@ test('a first start on a port in use reports the port and prints the new admin k
     expect(await second.stop()).toBe(0)
   } finally {
     other.close()
+    await rm(folder, { recursive: true, force: true })
+  }
+})
+
+test('a start with variables that lack their partners, and with a wrong level, lists all of that before it makes the data folder', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-mistakes-'))
+  try {
+    const sluice = await spawnService('standalone', {
+      SLUICE_DATA_DIR: join(folder, 'data'),
+      SLUICE_SMTP_URL: 'smtp://mail.example',
+      SLUICE_S3_ACCESS_KEY_ID: 'a',
+      SLUICE_CANARY_API_KEY: 'b',
+      SLUICE_LOG_LEVEL: 'loud',
+    })
+    expect(await sluice.exited).toBe(1)
+    const output = sluice.output()
+    expect(output).toContain('The configuration has 4 mistakes:')
+    expect(output).toContain('SLUICE_LOG_LEVEL must be one of')
+    expect(output).toContain('- SLUICE_SMTP_URL and SLUICE_SMTP_FROM must be set both, or neither')
+    expect(output).toContain('- SLUICE_S3_ACCESS_KEY_ID and SLUICE_S3_SECRET_ACCESS_KEY must be set both, or neither')
+    expect(output).toContain('- SLUICE_CANARY_COLLECT_URL and SLUICE_CANARY_API_KEY must be set both, or neither')
+    expect(await readdir(folder)).toStrictEqual([])
+  } finally {
     await rm(folder, { recursive: true, force: true })
   }
 })

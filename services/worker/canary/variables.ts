@@ -1,5 +1,4 @@
 import { eventLimits } from '@sluice/contracts/event-limits'
-import { ConfigError } from '@sluice/runtime/config'
 import { isOrigin } from '@sluice/runtime/origin'
 import { optionalSecretVariable, optionalVariable } from '@sluice/runtime/variables'
 import type { CanaryOptions } from './canary-unit.ts'
@@ -9,12 +8,15 @@ const siteDefault = 'canary'
 
 /** Variables of the canary, which is off without them (docs/operations.md#canary). */
 export const canaryVariables = {
-  SLUICE_CANARY_COLLECT_URL: optionalVariable(
-    'Address of the gateways as producers use it, e.g. https://collect.example: a worker sends an event to it every 10 s and checks that the event is stored.',
-    (url) => {
-      if (!isOrigin(url)) throw new Error('must be an origin, e.g. https://collect.example, without a path')
-    },
-  ),
+  SLUICE_CANARY_COLLECT_URL: {
+    ...optionalVariable(
+      'Address of the gateways as producers use it, e.g. https://collect.example: a worker sends an event to it every 10 s and checks that the event is stored.',
+      (url) => {
+        if (!isOrigin(url)) throw new Error('must be an origin, e.g. https://collect.example, without a path')
+      },
+    ),
+    pairedWith: 'SLUICE_CANARY_API_KEY',
+  },
   SLUICE_CANARY_API_KEY: optionalSecretVariable(
     'API key of the canary, with the scope `events:write`, bound to its site.',
     (key) => {
@@ -36,11 +38,9 @@ export interface CanaryConfig {
   SLUICE_CANARY_SITE?: string | undefined
 }
 
-/** The options of the canary; undefined when it is off. Throws ConfigError if only one of URL and key is set. */
+/** The options of the canary; undefined when it is off. */
 export function canaryOf(config: CanaryConfig): CanaryOptions | undefined {
   const { SLUICE_CANARY_COLLECT_URL: url, SLUICE_CANARY_API_KEY: key, SLUICE_CANARY_SITE: site } = config
-  if ((url === undefined) !== (key === undefined))
-    throw new ConfigError(['SLUICE_CANARY_COLLECT_URL and SLUICE_CANARY_API_KEY must be set both, or neither'])
   if (url === undefined || key === undefined) return undefined
   return { siteId: site ?? siteDefault, sender: gatewaySender(url, key) }
 }
