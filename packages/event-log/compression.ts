@@ -6,7 +6,7 @@ const compressedBytesMin = 8 * 1024
 /** The fastest of zstd's usual levels; rows repeat their field names, so that higher ones gain little. */
 const level = { params: { [constants.ZSTD_c_compressionLevel]: 1 } }
 /** Larger payloads stay as they are, so that no foreign record can unpack to more. */
-const compressedBytesMax = 64 * 1024 * 1024
+export const compressedBytesMax = 64 * 1024 * 1024
 
 /**
  * Blocks as a log stores them: payloads that shrink are compressed with zstd, and `headers.encoding` says so. That

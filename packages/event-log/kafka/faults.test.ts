@@ -71,6 +71,13 @@ describeWithKafka('records in Kafka', () => {
       { value: 'no headers' },
       { value: null, headers: { v: '1' } },
       { value: 'odd', headers: { v: 'x', rows: '-1' } },
+      { value: '{}\n', headers: { v: '1', rows: '0' } },
+      { value: '{}\n', headers: { v: '1', rows: '1.5' } },
+      { value: '{}\n', headers: { v: '1', rows: '1767225600000' } },
+      { value: '{}\n', headers: { v: '12', rows: '1767225600000' } },
+      { value: 'a', headers: { v: '1', rows: '1', bytes: '999999999999999', encoding: 'zstd' } },
+      // A block of a later version, which waits for a newer writer.
+      { value: '{}\n', headers: { v: '2' } },
     ]
     await producer.send({ topic: topicOf(url), messages: foreign.map((each) => ({ ...each, partition: 0 })) })
     await producer.disconnect()
@@ -78,13 +85,19 @@ describeWithKafka('records in Kafka', () => {
     await log.publish([block(0, 'ours')], { timeoutMs })
 
     const reader = collect(log, 'group')
-    await waitUntil(() => reader.batches.flatMap(({ blocks }) => blocks).length === 4, 'all records')
+    await waitUntil(() => reader.batches.flatMap(({ blocks }) => blocks).length === 10, 'all records')
     const blocks = reader.batches.flatMap(({ blocks: each }) => each)
-    expect(blocks.map(({ headers }) => [headers.v, headers.rows])).toEqual([
-      [0, 0],
-      [1, 0],
-      [0, 0],
-      [1, 1],
+    expect(blocks.map(({ headers }) => [headers.v, headers.rows, headers.bytes])).toEqual([
+      [0, 0, 10],
+      [0, 0, 0],
+      [0, 0, 3],
+      [0, 0, 3],
+      [0, 0, 3],
+      [0, 0, 3],
+      [12, 0, 3],
+      [0, 0, 1],
+      [2, 0, 3],
+      [1, 1, 5],
     ])
   })
 

@@ -1,6 +1,10 @@
 import type { IHeaders, KafkaMessage, Message } from 'kafkajs'
-import type { Block, BlockHeaders, DeadLetter } from '../block.ts'
+import { type Block, type BlockHeaders, blockVersion, type DeadLetter } from '../block.ts'
+import { compressedBytesMax } from '../compression.ts'
 import type { LogEntry } from '../consumer/claim-feed.ts'
+
+/** No block has so many rows: each has a byte at least, and only a block of one row is larger than 512 KiB. */
+const rowsMax = 1_000_000
 
 /** A block as a Kafka record: no key, the payload as value, the headers as text. */
 export function encodeRecord({ partition, headers, payload }: Block): Message {
@@ -20,8 +24,6 @@ export function encodeRecord({ partition, headers, payload }: Block): Message {
 export function decodeRecord(partition: number, { offset, timestamp, value, headers }: KafkaMessage): LogEntry {
   // A copy: the value is a part of the fetch's whole response, which it would keep in memory.
   const payload = Buffer.from(value ?? [])
-  const version = readCount(headers?.v) ?? 0
-  const isCompressed = readText(headers?.encoding) === 'zstd'
   const traceparent = readText(headers?.traceparent)
   const letter = readDeadLetter(headers?.letter)
   return {
@@ -30,11 +32,7 @@ export function decodeRecord(partition: number, { offset, timestamp, value, head
     block: {
       partition,
       headers: {
-        // The type allows only the present version; the reader checks the value.
-        v: version as BlockHeaders['v'],
-        rows: readCount(headers?.rows) ?? 0,
-        bytes: isCompressed ? (readCount(headers?.bytes) ?? 0) : payload.length,
-        ...(isCompressed && { encoding: 'zstd' }),
+        ...readShape(headers, payload.length),
         ...(readText(headers?.undated) === 'true' && { undated: true }),
         ...(traceparent !== undefined && { traceparent }),
         ...(letter && { letter }),
@@ -44,9 +42,30 @@ export function decodeRecord(partition: number, { offset, timestamp, value, head
   }
 }
 
-function readCount(value: IHeaders[string]): number | undefined {
-  const count = readText(value)
-  return count !== undefined && /^\d{1,15}$/.test(count) ? Number(count) : undefined
+/**
+ * Reads what batches and metrics add up. The headers of a record that is no block of the present version are not
+ * believed: a foreign number would stand in counters for ever.
+ */
+function readShape(
+  headers: IHeaders | undefined,
+  length: number,
+): Pick<BlockHeaders, 'v' | 'rows' | 'bytes' | 'encoding'> {
+  const version = readCount(headers?.v, Number.MAX_SAFE_INTEGER) ?? 0
+  const rows = readCount(headers?.rows, rowsMax)
+  const isCompressed = readText(headers?.encoding) === 'zstd'
+  const bytes = isCompressed ? readCount(headers?.bytes, compressedBytesMax) : length
+  if (version === blockVersion && rows !== undefined && bytes !== undefined) {
+    return { v: version, rows, bytes, ...(isCompressed && { encoding: 'zstd' }) }
+  }
+  // The type allows only the present version; the reader checks the value.
+  return { v: (version === blockVersion ? 0 : version) as BlockHeaders['v'], rows: 0, bytes: length }
+}
+
+/** A whole number from 1 to `max`. */
+function readCount(value: IHeaders[string], max: number): number | undefined {
+  const text = readText(value)
+  const count = text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : 0
+  return count >= 1 && count <= max ? count : undefined
 }
 
 function readDeadLetter(value: IHeaders[string]): DeadLetter | undefined {
