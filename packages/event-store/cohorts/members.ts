@@ -3,11 +3,14 @@ import type { QueryParams } from '../client.ts'
 import { conditionSql } from '../conditions.ts'
 import { type EventScope, joinUsers, scopeCondition, scopeParams } from '../event-scope.ts'
 import type { Statement } from '../query-runner.ts'
+import { timeSql } from '../time-sql.ts'
 
 /** The events that decide which users are members of a cohort, and that analyses of the cohort read. */
 export interface CohortScope extends Pick<EventScope, 'siteId' | 'environment'> {
   /** Unix ms: later events do not count. */
   now: number
+  /** Unix ms: events that were received then or later do not count either; undefined: whenever they were received. */
+  receivedUntil?: number
 }
 
 /** All events of a site until now. */
@@ -17,8 +20,8 @@ export function eventsOf({ siteId, environment, now }: CohortScope): EventScope 
 
 /**
  * Selects the members of a cohort and the times of their entry (docs/http-interface.md#cohort-members) as rows of
- * user_key and entered_ms (Unix ms). The placeholders are those of `scopeParams` and of the criteria, which begin with
- * `criteria`.
+ * user_key and entered_ms (Unix ms). The placeholders are those of `scopeParams`, `received_until`, and those of the
+ * criteria, which begin with `criteria`.
  */
 export function membersStatement(criteria: Criteria, scope: CohortScope): Statement {
   const events = eventsOf(scope)
@@ -30,6 +33,13 @@ export function membersStatement(criteria: Criteria, scope: CohortScope): Statem
     : [conditionSql(criteria, { prefix: 'criteria' })]
   const firsts = conditions.map((_, index) => `met_${index}`)
   const time = 'toUnixTimestamp64Milli(timestamp)'
+  const received =
+    scope.receivedUntil === undefined
+      ? { sql: '', params: {} }
+      : {
+          sql: ` AND received_at < ${timeSql('{received_until:Int64}')}`,
+          params: { received_until: scope.receivedUntil },
+        }
   const join = joinUsers(
     events,
     conditions.flatMap(({ userFields }) => userFields),
@@ -45,10 +55,14 @@ FROM
         ${conditions.map(({ sql }, index) => `${isMetBySeveralEvents ? `minIf(${time}, ${sql})` : `min(${time})`} AS met_${index}`).join(',\n        ')}
     FROM events
     ${join}
-    WHERE ${scopeCondition(events)} AND user_key != 0 AND (${conditions.map(({ sql }) => sql).join(' OR ')})
+    WHERE ${scopeCondition(events)}${received.sql} AND user_key != 0 AND (${conditions.map(({ sql }) => sql).join(' OR ')})
     GROUP BY user_key
     HAVING ${firsts.map((first) => `${first} > 0`).join(' AND ')}
 )`,
-    params: Object.assign(scopeParams(events), ...conditions.map(({ params }) => params)) as QueryParams,
+    params: Object.assign(
+      scopeParams(events),
+      received.params,
+      ...conditions.map(({ params }) => params),
+    ) as QueryParams,
   }
 }

@@ -17,7 +17,9 @@ export interface ExportScope extends Pick<EventScope, 'siteId' | 'environment'> 
   receivedUntil: number
   /** Conditions that events meet, or one event of the user or session. */
   filter: Filter
-  /** Only the users of a cohort; `now` is the end of the events that decide who is in it. */
+  /**
+   * Only the users of a cohort; the events until `now` that were received before `receivedUntil` decide who is in it.
+   */
   cohort: { criteria: Criteria; now: number } | undefined
 }
 
@@ -68,9 +70,9 @@ export function scopeSql(scope: ExportScope, { widenedByMs = 0 } = {}): ScopeSql
 }
 
 function cohortSql(
-  { siteId, environment }: ExportScope,
+  { siteId, environment, receivedUntil }: ExportScope,
   { criteria, now }: NonNullable<ExportScope['cohort']>,
 ): Statement {
-  const { sql, params } = membersStatement(criteria, { siteId, environment, now })
+  const { sql, params } = membersStatement(criteria, { siteId, environment, now, receivedUntil })
   return { sql: `user_key IN (SELECT user_key FROM (${sql}))`, params }
 }
