@@ -1,8 +1,8 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { openStatsDatabase, type StatsDatabase } from '../../tests/support/stats-database.ts'
-import { openClickHouseAt } from './client.ts'
+import { type ClickHouse, openClickHouseAt } from './client.ts'
 
 let database: StatsDatabase
 
@@ -38,17 +38,30 @@ test('a statement whose caller left at once cuts no later statement on its conne
   expect(rows).toEqual([{ slept: 0 }])
 })
 
-test('a command whose response is not that of ClickHouse has not run, and is retryable', async () => {
-  const server = createServer((incoming, outgoing) => {
-    incoming.resume()
-    outgoing.end('<html>Welcome</html>')
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  const proxied = openClickHouseAt({ ...database.owner.address, origin })
-  const command = proxied.command('TRUNCATE TABLE erasures')
-  await expect(command).rejects.toMatchObject({ code: 'unavailable', retryable: true })
-  await proxied.close()
-  server.closeAllConnections()
-  await new Promise((resolve) => server.close(resolve))
+describe('a response of 200 that is not one of ClickHouse', () => {
+  const withProxied = async (work: (proxied: ClickHouse) => Promise<void>): Promise<void> => {
+    const server = createServer((incoming, outgoing) => {
+      incoming.resume()
+      outgoing.end('<html>Welcome</html>')
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    const proxied = openClickHouseAt({ ...database.owner.address, origin })
+    await work(proxied)
+    await proxied.close()
+    server.closeAllConnections()
+    await new Promise((resolve) => server.close(resolve))
+  }
+  const retryable = { code: 'unavailable', retryable: true }
+
+  test('says that a command has not run', () =>
+    withProxied(async (proxied) => {
+      await expect(proxied.command('TRUNCATE TABLE erasures')).rejects.toMatchObject(retryable)
+    }))
+
+  test('is no result to be read', () =>
+    withProxied(async (proxied) => {
+      const options = { signal: new AbortController().signal, settings: {} }
+      await expect(proxied.read('SELECT 1 FORMAT CSV', {}, options)).rejects.toMatchObject(retryable)
+    }))
 })

@@ -180,9 +180,14 @@ export function openClickHouseAt(address: ClickHouseAddress, options: ClientOpti
           abort_signal: signal,
           clickhouse_settings: { ...settings, wait_end_of_query: 1 },
         })
+        // Such as a page of a proxy, which is not the result.
+        if (summary === undefined) {
+          stream.destroy()
+          throw new Error(noSummaryText)
+        }
         // Also a result that nobody reads any more must not hold its connection.
         addAbortSignal(signal, stream)
-        return { bytes: withClickHouseErrors(stream, address), rows: Number(summary?.result_rows) }
+        return { bytes: withClickHouseErrors(stream, address), rows: Number(summary.result_rows) }
       }),
     command: (sql, { params = {}, settings } = {}) =>
       runTraced(sql, async () => {
