@@ -27,6 +27,9 @@ test.each([
   ['SLUICE_WEBHOOK_ALLOWED_NETWORKS', '10.0.0.0/8,example.com'],
   ['SLUICE_WEBHOOK_PROXY', 'socks5://secret@proxy'],
   ['SLUICE_WEBHOOK_PROXY', 'proxy-secret:4750'],
+  ['SLUICE_WEBHOOK_PROXY', 'http://me:50%secret@proxy:4750'],
+  ['SLUICE_WEBHOOK_PROXY', 'http://secret%:me@proxy:4750'],
+  ['SLUICE_WEBHOOK_PROXY', 'http://me:secret%ff@proxy:4750'],
   ['SLUICE_SMTP_URL', 'secret.example.com'],
   ['SLUICE_SMTP_URL', 'smtp://'],
   ['SLUICE_SMTP_FROM', 'alerts'],
@@ -40,6 +43,15 @@ test.each([
   }
   expect(message).toContain(name)
   expect(message).not.toContain('secret')
+})
+
+test('a % in the credentials of the proxy is percent-encoded', () => {
+  const load = (text: string) => () => loadConfig(variables, { SLUICE_WEBHOOK_PROXY: text })
+  expect(load('http://me:50%25off@proxy:4750')).not.toThrow()
+  expect(load('http://me:50%off@proxy:4750')).toThrow(
+    'SLUICE_WEBHOOK_PROXY must percent-encode % in its password as %25',
+  )
+  expect(load('http://me%:off@proxy:4750')).toThrow('SLUICE_WEBHOOK_PROXY must percent-encode % in its user as %25')
 })
 
 test('a server for e-mail needs a sender, and a sender a server', () => {

@@ -55,6 +55,20 @@ export function outboundOptionsOf(config: OutboundConfig, allowsLoopback = false
 function requireProxyUrl(text: string): void {
   if (!/^https?:\/\//.test(text) || !URL.canParse(text))
     throw new Error('must be a URL that begins with http:// or https://')
+  const { username, password } = new URL(text)
+  for (const [part, encoded] of Object.entries({ user: username, password })) {
+    if (!isPercentEncoded(encoded)) throw new Error(`must percent-encode % in its ${part} as %25`)
+  }
+}
+
+/** Whether a part of a URL can be decoded: otherwise each connection through the proxy would fail. */
+function isPercentEncoded(part: string): boolean {
+  try {
+    decodeURIComponent(part)
+    return true
+  } catch {
+    return false
+  }
 }
 
 function requireSmtpUrl(text: string): void {
