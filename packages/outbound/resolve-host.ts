@@ -14,19 +14,27 @@ export class HostNotResolved extends Error {
 /** One server of DNS gets two attempts of this length, ms. */
 const queryTimeoutMs = 2_000
 /** A lookup of the operating system occupies one of Node's four threads for files, and can't be cancelled. */
-const systemLookupsMax = 1
+const systemLookupsMax = 2
+/**
+ * A name that the operating system does not find is not looked up again for so long, ms: most of such look-ups take
+ * many seconds, in which other names wait.
+ */
+const notFoundMs = 30_000
+/** The oldest are forgotten first. */
+const notFoundMax = 1_000
 
 /**
  * Asks DNS (A and AAAA) on sockets of its own, so that names whose servers never answer cost no thread. A name that DNS
  * does not know is looked up as the operating system does it (its file of hosts, search domains). `localhost` and names
- * below it are the loopback addresses (RFC 6761). `servers` replaces the servers of the machine, and `lookUp` the
- * look-up, in tests: without the latter, what the servers do not know is not found.
+ * below it are the loopback addresses (RFC 6761). `servers` replaces the servers of the machine, `lookUp` the look-up, and `now` the
+ * clock, in tests: with the first and without the second, what the servers do not know is not found.
  */
 export function dnsResolver(
   servers?: readonly string[],
   lookUp = servers === undefined ? lookUpBySystem : undefined,
+  now: () => number = Date.now,
 ): Resolve {
-  const limitLookups = concurrencyLimit(systemLookupsMax)
+  const lookUpFairly = lookUp && fairLookups(lookUp, now)
   return async (hostname, signal) => {
     signal.throwIfAborted()
     const name = hostname.replace(/\.$/, '')
@@ -34,14 +42,56 @@ export function dnsResolver(
     const found = await queryDns(name, servers, signal)
     signal.throwIfAborted()
     if (found.addresses.length > 0) return found.addresses
-    if (!found.isUnknown || lookUp === undefined) throw new HostNotResolved(name)
-    return settledOrAborted(
-      limitLookups(() => {
-        signal.throwIfAborted()
-        return lookUp(name)
-      }),
-      signal,
-    )
+    if (!found.isUnknown || lookUpFairly === undefined) throw new HostNotResolved(name)
+    return settledOrAborted(lookUpFairly(name, signal), signal)
+  }
+}
+
+type LookUp = (name: string) => Promise<readonly string[]>
+
+/**
+ * Look-ups in the order of the calls, a few at a time, of which one name takes one: callers that ask for a name which
+ * is being looked up share the result. A name that was not found is not looked up again for a while. A call whose
+ * signal aborts before its turn looks up nothing.
+ */
+function fairLookups(lookUp: LookUp, now: () => number): (name: string, signal: AbortSignal) => ReturnType<LookUp> {
+  const limit = concurrencyLimit(systemLookupsMax)
+  const running = new Map<string, ReturnType<LookUp>>()
+  const notFoundUntil = new Map<string, number>()
+
+  /** The look-up of the name that is under way. Throws for a name that was not found a short time ago. */
+  function lookupUnderWay(name: string): ReturnType<LookUp> | undefined {
+    if (now() < (notFoundUntil.get(name) ?? 0)) throw new HostNotResolved(name)
+    return running.get(name)
+  }
+
+  function noteNotFound(name: string): void {
+    notFoundUntil.delete(name)
+    notFoundUntil.set(name, now() + notFoundMs)
+    const [oldest] = notFoundUntil.keys()
+    if (notFoundUntil.size > notFoundMax && oldest !== undefined) notFoundUntil.delete(oldest)
+  }
+
+  return async (name, signal) => {
+    const underWay = lookupUnderWay(name)
+    if (underWay) return underWay
+    const { result } = await limit(async () => {
+      signal.throwIfAborted()
+      const begun = lookupUnderWay(name)
+      // In an object, so that its place is free for another name meanwhile.
+      if (begun) return { result: begun }
+      const started = lookUp(name)
+      running.set(name, started)
+      try {
+        await started
+      } catch {
+        noteNotFound(name)
+      } finally {
+        running.delete(name)
+      }
+      return { result: started }
+    })
+    return result
   }
 }
 
