@@ -4,7 +4,9 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { guardCell, unguardCell } from '@sluice/contracts/csv-cells'
 import { ClickHouseError } from '@sluice/event-store/errors'
 import { sliceEndStatement } from '@sluice/event-store/exports/events'
+import type { ExportReader } from '@sluice/event-store/exports/export-reader'
 import { splitFields } from '@sluice/imports/csv-fields'
+import { waitUntil } from '@sluice/runtime/wait-until'
 import { addExport } from '../../../tests/support/export-jobs.ts'
 import { createExportRig, exportedAt, type ExportRig } from '../../../tests/support/export-rig.ts'
 import { hour, noon, type StoredEvent } from '../../../tests/support/stats-database.ts'
@@ -179,6 +181,32 @@ test('cells of CSV are guarded as guardCell does, which imports take back', asyn
   expect(rows.map(({ url }) => url)).toStrictEqual(cells.map(guardCell))
   expect(rows.map(({ url }) => unguardCell(String(url)))).toStrictEqual(cells)
 })
+
+test.each([{ compression: 'zstd', unitMs: 0 }, { unitMs: 60_000 }] as const)(
+  'a slice is read while the one before is written, as long as the unit goes on (%j)',
+  async ({ unitMs, ...spec }) => {
+    const siteId = await rig.database.siteWith(someEvents(300))
+    let begun = 0
+    const reader: ExportReader = {
+      ...rig.reader,
+      read: async (...args) => {
+        const n = ++begun
+        const { rows, bytes } = await rig.reader.read(...args)
+        async function* whenNextIsRead(): AsyncGenerator<Uint8Array> {
+          if (n < 3) await waitUntil(() => begun > n, `slice ${n + 1} is read while slice ${n} is written`, 10_000)
+          yield* bytes
+        }
+        return { rows, bytes: whenNextIsRead() }
+      },
+    }
+    const record = await rig.exportAll(
+      siteId,
+      { format: 'ndjson', environment: 'all', ...spec },
+      { reader, sliceEventsMax: 100, unitMs },
+    )
+    expect(record).toMatchObject({ status: 'completed', rows: 300 })
+  },
+)
 
 test('what was accepted before the export and is stored while it waits is in the file', async () => {
   const siteId = await rig.database.siteWith([{ at: 0, event_id: 'early' }])

@@ -136,7 +136,8 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
     const slices = readAhead(
       source.slices(written.afterKey),
       async ({ rows, ...slice }): Promise<ReadSlice> => ({ ...slice, read: await reader.read(rows, format, signal) }),
-      () => !isOver(),
+      // A file that is not resumable is one unit, however long that is.
+      () => !isResumable(spec) || !isOver(),
     )
     const buffer = partBuffer()
     const position: Position = { ...written, hasEnded: false }
