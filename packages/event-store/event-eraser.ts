@@ -35,10 +35,10 @@ export interface EventEraser {
   /** Begins to note that nothing is left to delete: then only inserts of rows from before the request are compared. */
   retireTombstone(erased: Pick<ErasedRows, 'erasureId'>): Promise<void>
   /**
-   * Begins to delete the events of the first 200 sites that have any which are older than `before` (Unix ms), by
-   * partition. `isDone`: no further sites are left; otherwise the next call goes on, once these are deleted.
+   * Begins to delete the events of some sites, at least one and at most `expiredSitesMax`, by partition. Returns how
+   * many there are; repeats are harmless.
    */
-  startExpiry(sites: readonly ExpiredSite[]): Promise<{ partitions: number; events: number; isDone: boolean }>
+  startExpiry(sites: readonly ExpiredSite[]): Promise<{ partitions: number; events: number }>
   /** Begins to remove deleted rows from the disk. */
   startCleanup(): Promise<void>
   check(): Promise<void>
@@ -57,7 +57,7 @@ const always = 9_000_000_000_000
 /** The DELETE returns once it is noted; ClickHouse carries it out by itself, also after a restart. */
 const noWait = { lightweight_deletes_sync: '0', mutations_sync: '0' } as const
 /** Sites of one DELETE: a statement has a limited size. */
-const sitesPerDelete = 200
+export const expiredSitesMax = 200
 
 /**
  * Opens no connection before the first use. Throws TypeError for a URL that names no ClickHouse. With a cluster every
@@ -101,7 +101,6 @@ function openClusterEraser(address: ClickHouseAddress): EventEraser {
       return {
         partitions: sum(started.map(({ partitions }) => partitions)),
         events: sum(started.map(({ events }) => events)),
-        isDone: started.every(({ isDone }) => isDone),
       }
     },
     startCleanup: () => allDo((server) => server.startCleanup()),
@@ -160,16 +159,11 @@ function openServerEraser(address: ClickHouseAddress): EventEraser {
       )
     },
     startExpiry: async (sites) => {
-      for (let from = 0; from < sites.length; from += sitesPerDelete) {
-        const expired = sites.slice(from, from + sitesPerDelete).map(({ siteId, before }, index) => ({
-          sql: `(site_id = {site_id_${index}:String} AND timestamp < fromUnixTimestamp64Milli({before_${index}:Int64}, 'UTC'))`,
-          params: { [`site_id_${index}`]: siteId, [`before_${index}`]: before },
-        }))
-        const { partitions, events } = await deleteByPartition({ clickHouse, scans }, anyOf(expired))
-        const isDone = from + sitesPerDelete >= sites.length
-        if (partitions > 0) return { partitions, events, isDone }
-      }
-      return { partitions: 0, events: 0, isDone: true }
+      const expired = sites.map(({ siteId, before }, index) => ({
+        sql: `(site_id = {site_id_${index}:String} AND timestamp < fromUnixTimestamp64Milli({before_${index}:Int64}, 'UTC'))`,
+        params: { [`site_id_${index}`]: siteId, [`before_${index}`]: before },
+      }))
+      return deleteByPartition({ clickHouse, scans }, anyOf(expired))
     },
     startCleanup: async () => {
       for (const table of ['events', 'users', 'erasures']) {

@@ -37,6 +37,7 @@ const all = [
   '025-reshard',
   '026-export-cohorts',
   '027-settled-recipients',
+  '028-retention-runs',
 ]
 
 let postgres: TestPostgres
@@ -163,7 +164,7 @@ test('existing keys and sites stay unchanged, except that bootstrap keys get the
 })
 
 test('a table that is in use is waited for without holding up others, until the end of the wait says so', async () => {
-  const { '027-settled-recipients': _, ...older } = migrations
+  const { '027-settled-recipients': _, '028-retention-runs': __, ...older } = migrations
   await migratePostgres(postgres, older)
   const migrating = openPostgres(postgres.url, { queryTimeoutMs: 0, lockTimeoutMs: 100 })
   const service = openPostgres(postgres.url)
@@ -183,7 +184,7 @@ test('a table that is in use is waited for without holding up others, until the 
       await waitUntil(isWaiting, 'the migration waits for the table')
       await service.run((db) => sql`SELECT FROM deliveries`.execute(db))
     })
-    expect(await migration).toStrictEqual(['027-settled-recipients'])
+    expect(await migration).toStrictEqual(['027-settled-recipients', '028-retention-runs'])
   } finally {
     await migrating.close()
     await service.close()

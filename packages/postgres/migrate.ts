@@ -32,6 +32,7 @@ import * as shards from './migrations/024-shards.ts'
 import * as reshard from './migrations/025-reshard.ts'
 import * as exportCohorts from './migrations/026-export-cohorts.ts'
 import * as settledRecipients from './migrations/027-settled-recipients.ts'
+import * as retentionRuns from './migrations/028-retention-runs.ts'
 import type { Postgres } from './open.ts'
 import type { Db } from './tables.ts'
 
@@ -68,6 +69,7 @@ export const migrations: Migrations = {
   '025-reshard': reshard,
   '026-export-cohorts': exportCohorts,
   '027-settled-recipients': settledRecipients,
+  '028-retention-runs': retentionRuns,
 }
 
 /** The server's code of a statement that has waited for a lock for as long as it may. */

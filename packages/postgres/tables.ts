@@ -29,7 +29,7 @@ export interface Tables {
   attempts: AttemptsTable
   canary_events: CanaryEventsTable
   canary_runs: RecurringJobsTable
-  chores: RecurringJobsTable
+  chores: ChoresTable
   cohorts: CohortsTable
   deliveries: DeliveriesTable
   endpoints: EndpointsTable
@@ -141,6 +141,13 @@ interface ErasuresTable extends LeaseColumns {
 interface RecurringJobsTable extends LeaseColumns {
   name: string
   status: Defaulted<string>
+}
+
+interface ChoresTable extends RecurringJobsTable {
+  /** The run of the deletion of expired events that is under way; null: none is. */
+  run_at: Defaulted<Date | null>
+  /** The last site that the run has dealt with. */
+  after_site: Defaulted<string | null>
 }
 
 interface CanaryEventsTable {

@@ -144,11 +144,11 @@ test('retention deletes on every shard, also when only one has old events', asyn
   )
   const expired = [{ siteId: site, before: sent - 30 * dayMs }]
   const first = await eraser.startExpiry(expired)
-  expect(first).toMatchObject({ events: 3, isDone: true })
+  expect(first.events).toBe(3)
   expect(first.partitions).toBeGreaterThan(2)
   await waitUntil(async () => !(await eraser.isDeleting()), 'the deletion has ended')
   expect(await countOnEach('events')).toStrictEqual([1, 1])
-  expect(await eraser.startExpiry(expired)).toStrictEqual({ partitions: 0, events: 0, isDone: true })
+  expect(await eraser.startExpiry(expired)).toStrictEqual({ partitions: 0, events: 0 })
   await eraser.startCleanup()
   await waitUntil(async () => !(await eraser.isDeleting()), 'the masks are applied')
 })

@@ -1,11 +1,13 @@
 import type { SiteStore } from '@sluice/access/sites'
 import { dayMs } from '@sluice/contracts/time-units'
-import type { EventEraser } from '@sluice/event-store/event-eraser'
+import { type EventEraser, expiredSitesMax } from '@sluice/event-store/event-eraser'
 import type { Lease, UnitResult } from '@sluice/leases/run-unit'
 import type { ErasureStore } from '@sluice/postgres/erasures'
+import type { RetentionJob, RetentionRunStore } from '@sluice/postgres/retention-runs'
 import type { Clock } from '@sluice/runtime/clock'
 
 export interface RetentionUnitDeps {
+  runs: Pick<RetentionRunStore, 'advance' | 'end'>
   sites: Pick<SiteStore, 'listRetention'>
   erasures: Pick<ErasureStore, 'forgetHashes'>
   eraser: Pick<EventEraser, 'startExpiry' | 'startCleanup' | 'isDeleting'>
@@ -16,39 +18,48 @@ export interface RetentionUnitDeps {
 const hashesKeptMs = 400 * dayMs
 /** Twice a day: what expires just after a run is deleted within 24 hours, however long the next run takes. */
 const everyMs = dayMs / 2
-/** The pause before a deletion that is under way is looked at again. */
-const pollMs = 60_000
+/** The pause after the start of a deletion: mostly it has ended by then. */
+const startedPauseMs = 1_000
+/** The pause before a deletion that takes longer is looked at again. */
+const pollMs = 10_000
 
 /**
  * Deletes the events of each site that are older than its `retention_days`, and removes deleted rows from the disk, at
  * midnight and at noon (UTC). With many sites each unit deletes those of some, when ClickHouse has done the ones
- * before. The predicate is what makes repeats harmless.
+ * before, and the run goes on behind them, also when it takes longer than until the time of the next run: that begins
+ * at once then. The predicate is what makes repeats harmless.
  */
 export function retentionUnit({
+  runs,
   sites,
   erasures,
   eraser,
   clock,
-}: RetentionUnitDeps): (job: unknown, lease: Lease) => Promise<UnitResult> {
-  return async (_, lease) => {
+}: RetentionUnitDeps): (job: Pick<RetentionJob, 'run'>, lease: Lease) => Promise<UnitResult> {
+  return async ({ run }, lease) => {
     if (await eraser.isDeleting()) return { next: clock.now() + pollMs, log: { waits: 'for ClickHouse' } }
-    const now = clock.now()
     // The same in all units of a run: otherwise something would have expired again each time.
-    const runAt = Math.floor(now / everyMs) * everyMs
-    const expired = (await sites.listRetention()).map(({ siteId, retentionDays }) => ({
-      siteId,
-      before: runAt - retentionDays * dayMs,
-    }))
+    const at = run?.at ?? Math.floor(clock.now() / everyMs) * everyMs
+    const expired = (await sites.listRetention())
+      .map(({ siteId, retentionDays }) => ({ siteId, before: at - retentionDays * dayMs }))
+      .filter(({ siteId }) => run === null || siteId > run.afterSite)
+      .sort((a, b) => (a.siteId < b.siteId ? -1 : 1))
+    const log = { sites: expired.length, partitions: 0, events: 0 }
+    for (let from = 0; from < expired.length; from += expiredSitesMax) {
+      lease.signal.throwIfAborted()
+      const chunk = expired.slice(from, from + expiredSitesMax)
+      const { partitions, events } = await eraser.startExpiry(chunk)
+      log.partitions += partitions
+      log.events += events
+      const isLast = from + chunk.length === expired.length
+      if (!isLast) await runs.advance(lease, { at, afterSite: chunk.at(-1)?.siteId ?? '' })
+      if (!isLast && partitions > 0) return { next: clock.now() + startedPauseMs, log }
+    }
     lease.signal.throwIfAborted()
-    const { isDone, ...deleted } = await eraser.startExpiry(expired)
-    if (!isDone) return { next: clock.now() + pollMs, log: { sites: expired.length, ...deleted } }
-    await erasures.forgetHashes(now - hashesKeptMs)
+    await erasures.forgetHashes(clock.now() - hashesKeptMs)
     // After the deletions: mutations are carried out in their order.
     await eraser.startCleanup()
-    return { next: nextRun(clock.now()), log: { sites: expired.length, ...deleted } }
+    await runs.end(lease)
+    return { next: at + everyMs, log }
   }
-}
-
-function nextRun(now: number): number {
-  return (Math.floor(now / everyMs) + 1) * everyMs
 }

@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import type { EventRow } from '@sluice/contracts/event-columns'
-import { erasureStore } from '@sluice/postgres/erasures'
+import type { EventEraser } from '@sluice/event-store/event-eraser'
+import { type ErasureStore, erasureStore } from '@sluice/postgres/erasures'
+import { type RetentionRunStore, retentionRunStore } from '@sluice/postgres/retention-runs'
 import { siteStore } from '@sluice/postgres/sites'
 import { newId } from '@sluice/runtime/ids'
 import { waitUntil } from '@sluice/runtime/wait-until'
@@ -10,14 +12,48 @@ import { retentionUnit } from './retention-unit.ts'
 
 const dayMs = 86_400_000
 let rig: ImportRig
+let deps: { runs: RetentionRunStore; erasures: ErasureStore; eraser: EventEraser }
 
 beforeAll(async () => {
   rig = await createImportRig()
+  deps = { runs: retentionRunStore(rig.postgres), erasures: erasureStore(rig.postgres), eraser: rig.eraser }
 })
 
 afterAll(async () => {
   await rig.drop()
 })
+
+/** Takes the job, whoever holds it. */
+async function take(now: number) {
+  await rig.postgres.db
+    .updateTable('chores')
+    .set({ due_at: new Date(now), lease_until: null })
+    .execute()
+  const [leased] = await deps.runs.leases.take(now, 1)
+  if (!leased) throw new Error('the job is not due')
+  const { id, lease, job } = leased
+  return { job, lease: { id, lease, signal: new AbortController().signal } }
+}
+
+async function insert(rows: readonly Pick<EventRow, 'site_id' | 'timestamp'>[]): Promise<void> {
+  const payloads = rows.map((row) => {
+    const event: EventRow = {
+      ...row,
+      environment: 'prod',
+      event_type: 'x',
+      event_id: randomUUID(),
+      received_at: row.timestamp,
+    }
+    return Buffer.from(`${JSON.stringify(event)}\n`)
+  })
+  const statement = { queryId: randomUUID(), shouldReplaceRunning: false, timeoutMs: 20_000 }
+  await rig.inserter.insert({ payloads, hasUndated: false }, statement)
+}
+
+async function countOf(site: string): Promise<number> {
+  const found = await counts(site, raw)
+  return found.reduce((sum, { events }) => sum + events, 0)
+}
 
 interface Counts {
   quarter: string
@@ -86,15 +122,10 @@ test('events older than retention_days are deleted, others are not, and projecti
     { payloads: rows.map((row) => Buffer.from(`${JSON.stringify(row)}\n`)), hasUndated: false },
     { queryId: randomUUID(), shouldReplaceRunning: false, timeoutMs: 20_000 },
   )
-  const unit = retentionUnit({
-    sites,
-    erasures: erasureStore(rig.postgres),
-    eraser: rig.eraser,
-    clock: { now: () => now },
-  })
-  const lease = { id: 'retention', lease: 1, signal: new AbortController().signal }
+  const unit = retentionUnit({ ...deps, sites, clock: { now: () => now } })
   const run = async () => {
-    const { next, log } = await unit({ name: 'retention' }, lease)
+    const { job, lease } = await take(now)
+    const { next, log } = await unit(job, lease)
     expect(Number(next) - now).toBeLessThanOrEqual(dayMs / 2)
     await waitUntil(async () => !(await rig.eraser.isDeleting()), 'ClickHouse has deleted')
     return log
@@ -120,43 +151,66 @@ test('events older than retention_days are deleted, others are not, and projecti
   expect(masked).toStrictEqual([])
 })
 
-test('the events of very many sites are deleted by several units, each when the one before has ended', async () => {
-  const [first, last] = [newId('site'), newId('site')]
-  const others = Array.from({ length: 200 }, () => newId('site'))
-  const listed = [first, ...others, last].map((siteId) => ({ siteId, retentionDays: 1 }))
-  const payloads = [first, last].map((site) => {
-    const timestamp = Date.now() - 3 * dayMs
-    const row = {
-      site_id: site,
-      environment: 'prod',
-      event_type: 'x',
-      event_id: 'old',
-      timestamp,
-      received_at: timestamp,
-    }
-    return Buffer.from(`${JSON.stringify(row)}\n`)
-  })
-  const statement = { queryId: randomUUID(), shouldReplaceRunning: false, timeoutMs: 20_000 }
-  await rig.inserter.insert({ payloads, hasUndated: false }, statement)
-  const now = Date.now()
-  const sites = { listRetention: () => Promise.resolve(listed) }
+test('very many sites are dealt with in turn, however much expires at the first ones meanwhile', async () => {
+  const name = newId('site')
+  const listed = Array.from({ length: 401 }, (_, n) => ({
+    siteId: `${name}-${String(n).padStart(3, '0')}`,
+    retentionDays: 1,
+  }))
+  const [first, last] = [listed[0]?.siteId ?? '', listed[400]?.siteId ?? '']
+  let now = Math.ceil(Date.now() / dayMs) * dayMs
+  await insert([
+    { site_id: first, timestamp: now - 3 * dayMs },
+    { site_id: first, timestamp: now - dayMs + 1 },
+    { site_id: last, timestamp: now - 3 * dayMs },
+    { site_id: last, timestamp: now - dayMs + 1 },
+  ])
   const unit = retentionUnit({
-    sites,
-    erasures: erasureStore(rig.postgres),
-    eraser: rig.eraser,
+    ...deps,
+    sites: { listRetention: () => Promise.resolve(listed) },
     clock: { now: () => now },
   })
-  const lease = { id: 'retention', lease: 1, signal: new AbortController().signal }
   const run = async () => {
-    const { next, log } = await unit({ name: 'retention' }, lease)
+    const { job, lease } = await take(now)
+    const { next, log } = await unit(job, lease)
     await waitUntil(async () => !(await rig.eraser.isDeleting()), 'ClickHouse has deleted')
-    return { pause: Number(next) - now, events: log?.events }
+    const pause = Number(next) - now
+    now = Number(next)
+    return { pause, events: log?.events }
   }
-  expect(await run()).toStrictEqual({ pause: 60_000, events: 1 })
-  expect(await counts(first, raw)).toStrictEqual([])
-  expect(await counts(last, raw)).toHaveLength(1)
+  const left = async () => [await countOf(first), await countOf(last)]
+  expect(await run()).toStrictEqual({ pause: 1_000, events: 1 })
+  expect(await left()).toStrictEqual([1, 2])
+  // The time of the next run: the second event of either site has expired.
+  now += dayMs / 2
+  // The second chunk of sites has nothing to delete, and is no unit of its own.
   expect(await run()).toMatchObject({ events: 1 })
-  expect(await counts(last, raw)).toStrictEqual([])
+  expect(await left()).toStrictEqual([1, 1])
+  // That run begins at once, as it is overdue.
+  expect(await run()).toStrictEqual({ pause: 1_000, events: 1 })
+  expect(await left()).toStrictEqual([0, 1])
+  expect(await run()).toMatchObject({ events: 1 })
+  expect(await left()).toStrictEqual([0, 0])
+  expect(now % (dayMs / 2)).toBe(0)
+})
+
+test('a run goes on behind the sites that a killed worker has dealt with', async () => {
+  const [first, last] = [newId('site'), newId('site')].sort() as [string, string]
+  const now = Math.ceil(Date.now() / dayMs) * dayMs
+  await insert([
+    { site_id: first, timestamp: now - 3 * dayMs },
+    { site_id: last, timestamp: now - 3 * dayMs },
+  ])
+  const sites = { listRetention: () => Promise.resolve([first, last].map((siteId) => ({ siteId, retentionDays: 1 }))) }
+  const begun = await take(now)
+  await deps.runs.advance(begun.lease, { at: now - dayMs / 2, afterSite: first })
+  const unit = retentionUnit({ ...deps, sites, clock: { now: () => now } })
+  const { job, lease } = await take(now)
+  expect(job).toStrictEqual({ name: 'retention', run: { at: now - dayMs / 2, afterSite: first } })
+  expect(await unit(job, lease)).toMatchObject({ next: now, log: { events: 1 } })
+  await waitUntil(async () => !(await rig.eraser.isDeleting()), 'ClickHouse has deleted')
+  expect([await countOf(first), await countOf(last)]).toStrictEqual([1, 0])
+  expect((await take(now)).job).toStrictEqual({ name: 'retention', run: null })
 })
 
 test('the worker does it once it starts, and then twice a day', async () => {
@@ -174,6 +228,7 @@ test('the worker does it once it starts, and then twice a day', async () => {
     { payloads: [Buffer.from(`${JSON.stringify({ ...row, received_at: Date.now() })}\n`)], hasUndated: false },
     { queryId: randomUUID(), shouldReplaceRunning: false, timeoutMs: 20_000 },
   )
+  await rig.postgres.db.updateTable('chores').set({ due_at: new Date(), lease_until: null }).execute()
   const stop = await rig.startWorker()
   await waitUntil(async () => (await counts(site, raw)).length === 0, 'the event is deleted')
   const dueAt = async () =>
