@@ -25,6 +25,32 @@ test('a refusal of the user needs an operator, one of the statement does not', a
   })
 })
 
+test('a result is read whatever the length of the parameters', async () => {
+  const sql =
+    'SELECT cityHash64({text:String}), cityHash64({list:Array(String)}), {n:Int64}, {is_true:UInt8}, sum(arraySum({numbers:Array(UInt64)})) AS sum FORMAT TSV'
+  const special = '\t\n\r\'"\\%&=+é𝄞--'
+  const read = async (repeats: number): Promise<string> => {
+    const params = {
+      text: special,
+      list: [special, ''],
+      n: -5,
+      is_true: true,
+      numbers: Array.from({ length: repeats }, () => 1),
+    }
+    const lists = Array.from({ length: 20 }, (_, n) => [`unused_${n}`, `[${'1,'.repeat(repeats)}1]`])
+    const { bytes, rows } = await database.reader.read(
+      sql,
+      { ...params, ...(Object.fromEntries(lists) as Record<string, string>) },
+      { signal: new AbortController().signal, settings: {} },
+    )
+    expect(rows).toBe(1)
+    return Buffer.concat(await Array.fromAsync(bytes)).toString()
+  }
+  const short = await read(10)
+  expect(short).toMatch(/\t-5\t1\t10\n$/)
+  expect(await read(40_000)).toBe(short.replace(/10\n$/, '40000\n'))
+})
+
 test('a statement whose caller left at once cuts no later statement on its connection', async () => {
   const { reader } = database
   await reader.query('SELECT 1')

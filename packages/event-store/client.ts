@@ -11,6 +11,7 @@ import { readCaFile } from '@sluice/runtime/ca-file'
 import { tracedCall } from '@sluice/runtime/tracing'
 import { parameterMistakes } from '@sluice/runtime/url-parameters'
 import { ClickHouseError } from './errors.ts'
+import { sentStatement } from './multipart-statement.ts'
 import { shardSettings, strictSettings } from './strict-settings.ts'
 
 export type { ClickHouseSettings }
@@ -138,7 +139,7 @@ export function openClickHouseAt(address: ClickHouseAddress, options: ClientOpti
     database: address.database,
     application: 'sluice',
     request_timeout: options.requestTimeoutMs ?? 60_000,
-    // Long parameters go into the body: proxies refuse URLs of more than some kilobytes.
+    // Long parameters of queries go into the body: proxies refuse URLs of more than some kilobytes.
     use_multipart_params_auto: true,
     // Callers log the failures that are thrown; the driver would print them to the terminal as well.
     log: { level: ClickHouseLogLevel.OFF },
@@ -175,8 +176,7 @@ export function openClickHouseAt(address: ClickHouseAddress, options: ClientOpti
     read: (sql, params, { signal, settings }) =>
       runTraced(sql, async () => {
         const { stream, summary } = await client.exec({
-          query: sql,
-          query_params: params,
+          ...sentStatement(sql, params),
           abort_signal: signal,
           clickhouse_settings: { ...settings, wait_end_of_query: 1 },
         })

@@ -1,0 +1,40 @@
+import { randomUUID } from 'node:crypto'
+import type { QueryParams } from './client.ts'
+
+/** A URL with more than this is refused by some proxies, and by ClickHouse itself with a megabyte. */
+const urlCharactersMax = 4_096
+
+/** A statement as `exec` of the driver takes it, which sends parameters in the URL alone. */
+interface SentStatement {
+  query: string
+  query_params?: QueryParams
+  http_headers?: Record<string, string>
+}
+
+/** A statement whose parameters are sent in its body if they are long, as the driver does it for queries. */
+export function sentStatement(sql: string, params: QueryParams): SentStatement {
+  const parts = Object.entries(params).map(([name, value]): [string, string] => [`param_${name}`, formatted(value)])
+  if (new URLSearchParams(parts).toString().length <= urlCharactersMax) return { query: sql, query_params: params }
+  const boundary = `sluice-${randomUUID()}`
+  const fields = [['query', sql], ...parts].map(
+    ([name, value]) => `--${boundary}\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`,
+  )
+  return {
+    query: `${fields.join('')}--${boundary}--`,
+    http_headers: { 'Content-Type': `multipart/form-data; boundary=${boundary}` },
+  }
+}
+
+/** https://clickhouse.com/docs/interfaces/http#cli-queries-with-parameters */
+function formatted(value: QueryParams[string]): string {
+  if (typeof value === 'string') return escaped(value)
+  if (typeof value === 'boolean') return value ? '1' : '0'
+  if (typeof value === 'number') return String(value)
+  return `[${value.map((item) => (typeof item === 'string' ? `'${escaped(item)}'` : String(item))).join(',')}]`
+}
+
+const escapes: Readonly<Record<string, string>> = { '\t': '\\t', '\n': '\\n', '\r': '\\r', "'": "\\'", '\\': '\\\\' }
+
+function escaped(text: string): string {
+  return text.replace(/[\t\n\r'\\]/g, (character) => escapes[character] ?? character)
+}
