@@ -19,9 +19,13 @@ export interface ExportScope extends Pick<EventScope, 'siteId' | 'environment'> 
   filter: Filter
   /**
    * Only the users of a cohort; the events until `now` that were received before `receivedUntil` decide who is in it.
+   * Statements evaluate that, unless they are given the `members`.
    */
-  cohort: { criteria: Criteria; now: number } | undefined
+  cohort: { criteria: Criteria; now: number; members?: MemberLists } | undefined
 }
+
+/** The keys of a cohort's members, in lists that ClickHouse reads as `Array(UInt64)`, such as `[1,2]`. */
+export type MemberLists = readonly string[]
 
 /** The parts of statements over the events of a scope. */
 export interface ScopeSql {
@@ -69,10 +73,25 @@ export function scopeSql(scope: ExportScope, { widenedByMs = 0 } = {}): ScopeSql
   }
 }
 
-function cohortSql(
+/** Selects the members of the scope's cohort, as `membersStatement` does. */
+export function cohortMembers(
   { siteId, environment, receivedUntil }: ExportScope,
   { criteria, now }: NonNullable<ExportScope['cohort']>,
 ): Statement {
-  const { sql, params } = membersStatement(criteria, { siteId, environment, now, receivedUntil })
+  return membersStatement(criteria, { siteId, environment, now, receivedUntil })
+}
+
+function cohortSql(scope: ExportScope, cohort: NonNullable<ExportScope['cohort']>): Statement {
+  if (cohort.members) return memberCondition(cohort.members)
+  const { sql, params } = cohortMembers(scope, cohort)
   return { sql: `user_key IN (SELECT user_key FROM (${sql}))`, params }
+}
+
+function memberCondition(lists: MemberLists): Statement {
+  if (lists.length === 0) return { sql: 'false', params: {} }
+  const placeholders = lists.map((_, index) => `{members_${index}:Array(UInt64)}`)
+  return {
+    sql: `user_key IN arrayConcat(${placeholders.join(', ')})`,
+    params: Object.fromEntries(lists.map((list, index) => [`members_${index}`, list])),
+  }
 }

@@ -8,8 +8,12 @@ import {
   type SliceEndRow,
   sliceEndStatement,
 } from './events.ts'
+import { selectMembers } from './members.ts'
 import type { ExportColumn, ExportRows } from './row-formats.ts'
 import type { ExportScope } from './scope.ts'
+
+/** The members of a file's cohort, by `selectMembers`. */
+export type ExportMembers = Awaited<ReturnType<typeof selectMembers>>
 
 /** Some of the rows of an export, in their place among the others. */
 export interface ExportSlice {
@@ -23,33 +27,53 @@ export interface ExportSlice {
 /** The rows that an export reads. */
 export interface ExportSource {
   columns: readonly ExportColumn[]
-  /** The slices after a key, or all of them. */
-  slices(after: EventKey | undefined): AsyncIterable<ExportSlice>
+  /**
+   * The slices after a key, or all of them. `members` may keep what its argument selects, for further slices of the
+   * same file.
+   */
+  slices(
+    after: EventKey | undefined,
+    members?: (select: () => Promise<ExportMembers>) => Promise<ExportMembers>,
+  ): AsyncIterable<ExportSlice>
 }
 
 /** Events of a slice: enough that its statement is not what takes the time, and few enough to be repeated. */
 const sliceEventsMax = 200_000
+/**
+ * The same where each slice evaluates a cohort with many members twice, which reads all events of the site that meet
+ * its conditions: then that is what takes the time. ClickHouse has a slice in memory or on its disk.
+ */
+const cohortSliceEventsMax = 2_000_000
 
 /**
- * The events of a scope, in slices of the order of their keys. What is read is the same whoever reads it, as long as no
+ * The events of a scope, in slices of the order of their keys. A cohort's members are selected once if they are few. What is read is the same whoever reads it, as long as no
  * more events of the scope are stored.
  */
 export function eventSource(
   scope: ExportScope,
   runner: QueryRunner,
-  { eventsMax = sliceEventsMax } = {},
+  { eventsMax, membersMax }: { eventsMax?: number; membersMax?: number } = {},
 ): ExportSource {
   return {
     columns: exportedEventColumns,
-    async *slices(from) {
+    async *slices(from, members = (select) => select()) {
       let after = from
+      const found = await members(() => selectMembers(scope, runner, membersMax))
+      const isEvaluated = found === 'many'
+      const listed: ExportScope =
+        scope.cohort && found && !isEvaluated ? { ...scope, cohort: { ...scope.cohort, members: found } } : scope
+      const max = eventsMax ?? (isEvaluated ? cohortSliceEventsMax : sliceEventsMax)
       const [edges] = (await runner.query<EdgesRow>(edgesStatement(scope))).rows
       for (;;) {
-        const [end] = (await runner.query<SliceEndRow>(sliceEndStatement({ scope, after }, eventsMax))).rows
+        const [end] = (await runner.query<SliceEndRow>(sliceEndStatement({ scope: listed, after }, max))).rows
         if (end === undefined || end.events === 0) return
         const until: EventKey = [end.timestamp, end.event_id, end.environment]
-        yield { rows: eventExportRows({ scope, after, until }), until, progress: progressAt(end.timestamp, edges) }
-        if (end.events < eventsMax) return
+        yield {
+          rows: eventExportRows({ scope: listed, after, until }),
+          until,
+          progress: progressAt(end.timestamp, edges),
+        }
+        if (end.events < max) return
         after = until
       }
     },

@@ -24,6 +24,7 @@ import type { ExportMetrics } from './metrics.ts'
 import { type OpenedExport, openExport, type SourceDeps } from './open-export.ts'
 import { partBuffer, partWriter } from './part-writer.ts'
 import { readAhead } from './read-ahead.ts'
+import { recentMembers } from './recent-members.ts'
 import type { StoredBlocks } from './stored-blocks.ts'
 
 export interface ExportUnitDeps extends SourceDeps {
@@ -81,6 +82,7 @@ interface ReadSlice extends Omit<ExportSlice, 'rows'> {
  */
 export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lease) => Promise<UnitResult> {
   const { exports, reader, blobs, clock, metrics, unitMs = unitMsDefault } = deps
+  const membersOf = recentMembers()
 
   /** Writes parts as long as enough of the disk stays free. */
   const guarded: Pick<BlobStore, 'writePart'> = {
@@ -134,7 +136,7 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
     const ended = new AbortController()
     const signal = AbortSignal.any([lease.signal, ended.signal])
     const slices = readAhead(
-      source.slices(written.afterKey),
+      source.slices(written.afterKey, (select) => membersOf(upload.name, select)),
       async ({ rows, ...slice }): Promise<ReadSlice> => ({ ...slice, read: await reader.read(rows, format, signal) }),
       // A file that is not resumable is one unit, however long that is.
       () => !isResumable(spec) || !isOver(),

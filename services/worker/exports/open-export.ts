@@ -15,8 +15,9 @@ import type { ExportRecord } from '@sluice/postgres/export-records'
 export interface SourceDeps {
   cohorts: Pick<CohortStore, 'find'>
   sites: Pick<SiteStore, 'find'>
-  /** Events of a slice; tests make it small. */
+  /** Events of a slice, and members of a cohort that are selected once for a file; tests make them small. */
   sliceEventsMax?: number
+  membersMax?: number
 }
 
 /** Why an export can't be made, for users. */
@@ -49,7 +50,7 @@ export async function openExport(
 }
 
 async function openSource(
-  { sites, sliceEventsMax }: SourceDeps,
+  { sites, sliceEventsMax, membersMax }: SourceDeps,
   job: ExportRecord,
   scope: ExportScope,
   runner: QueryRunner,
@@ -58,7 +59,10 @@ async function openSource(
   switch (spec.type) {
     case 'events':
       if (spec.format === 'parquet') return wholeSource(eventExportRows({ scope, after: undefined, until: undefined }))
-      return eventSource(scope, runner, sliceEventsMax === undefined ? {} : { eventsMax: sliceEventsMax })
+      return eventSource(scope, runner, {
+        ...(sliceEventsMax !== undefined && { eventsMax: sliceEventsMax }),
+        ...(membersMax !== undefined && { membersMax }),
+      })
     case 'users':
       return wholeSource(userExportRows(scope))
     case 'cohort':

@@ -1,0 +1,21 @@
+import type { ExportMembers } from '@sluice/event-store/exports/source'
+
+/** The list of a file has 200 KB at most. */
+const filesMax = 8
+
+/**
+ * Keeps the members of the cohorts of the files that were worked on last, so that they are not selected again for each
+ * unit of work: that reads all events of the site that meet the conditions of the cohort. Returns those of a file, which
+ * `select` selects if they are not kept.
+ */
+export function recentMembers(): (file: string, select: () => Promise<ExportMembers>) => Promise<ExportMembers> {
+  const kept = new Map<string, ExportMembers>()
+  return async (file, select) => {
+    const members = kept.has(file) ? kept.get(file) : await select()
+    kept.delete(file)
+    kept.set(file, members)
+    const [oldest] = kept.keys()
+    if (kept.size > filesMax && oldest !== undefined) kept.delete(oldest)
+    return members
+  }
+}
