@@ -1,5 +1,5 @@
 import { type Block, type DeadLetter, deadLetterTextMax } from './block.ts'
-import type { EventLog, CommittedOffset, LogBatch } from './log.ts'
+import type { CommittedOffset, EventLog, LogBatch } from './log.ts'
 
 /** Days for which dead letters are kept. */
 export const deadLetterDays = 365

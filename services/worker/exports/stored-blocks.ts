@@ -1,3 +1,4 @@
+import { hasReached } from '@sluice/event-log/has-reached'
 import type { EventLog } from '@sluice/event-log/log'
 import type { Clock } from '@sluice/runtime/clock'
 
@@ -22,17 +23,16 @@ export function storedBlocks({
   group: () => Promise<string>
   clock: Clock
 }): StoredBlocks {
-  async function isStored(log: Pick<EventLog, 'committedOffsets'>, ends: readonly bigint[]): Promise<boolean> {
-    const offsets = await log.committedOffsets(await group())
-    return offsets.every(({ partition, offset, endOffset }) => offset >= (ends[partition] ?? 0n) || offset >= endOffset)
-  }
-
   return {
     wait: async ({ signal, timeoutMs }) => {
       const until = clock.now() + timeoutMs
-      const waited = await Promise.all(logs.map(async (log) => ({ log, ends: await log.endOffsets() })))
+      const waited = await Promise.all(
+        logs.map(async (log) => ({ log, endOffsets: new Map((await log.endOffsets()).entries()) })),
+      )
       for (;;) {
-        const stored = await Promise.all(waited.map(({ log, ends }) => isStored(log, ends)))
+        const stored = await Promise.all(
+          waited.map(async ({ log, endOffsets }) => hasReached(await log.committedOffsets(await group()), endOffsets)),
+        )
         const areStored = stored.every(Boolean)
         if (areStored || clock.now() >= until) return areStored
         await clock.sleep(pollMs, signal)

@@ -3,6 +3,7 @@ import type { SiteStore } from '@sluice/access/sites'
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import { hasFreeSpace, waitsForFreeSpace } from '@sluice/blobs/disk-space'
 import { dayMs } from '@sluice/contracts/time-units'
+import { hasReached } from '@sluice/event-log/has-reached'
 import type { EventLog } from '@sluice/event-log/log'
 import { partitionsReadAtStart, requirePartitionsMultipleOf } from '@sluice/event-log/require-partitions-multiple-of'
 import { writerGroup } from '@sluice/event-log/writer-group'
@@ -214,16 +215,16 @@ async function areStored(
   { backfill, inserter }: Pick<ImportUnitDeps, 'backfill' | 'inserter'>,
   segments: readonly ImportSegment[],
 ): Promise<boolean> {
-  const published = segments.flatMap(({ positions }) => (positions === null ? [] : [positions]))
+  const published = segments.flatMap(({ positions }) => (positions === null ? [] : [toEndOffsets(positions)]))
   if (published.length === 0) return true
-  const offsets = await backfill.committedOffsets(writerGroup(await inserter.storeId()))
-  // A group that has read everything has read these blocks too, also in a log that was made anew.
-  return offsets.every(
-    ({ partition, offset, endOffset }) =>
-      offset >= endOffset || published.every((segment) => offset >= BigInt(segment[partition] ?? 0)),
-  )
+  const committed = await backfill.committedOffsets(writerGroup(await inserter.storeId()))
+  return published.every((endOffsets) => hasReached(committed, endOffsets))
 }
 
-function toPositions(ends: readonly bigint[]): LogPositions {
-  return Object.fromEntries(ends.map((end, partition) => [partition, String(end)]))
+function toEndOffsets(positions: LogPositions): ReadonlyMap<number, bigint> {
+  return new Map(Object.entries(positions).map(([partition, end]) => [Number(partition), BigInt(end)]))
+}
+
+function toPositions(endOffsets: readonly bigint[]): LogPositions {
+  return Object.fromEntries(endOffsets.map((end, partition) => [partition, String(end)]))
 }

@@ -1,4 +1,5 @@
 import type { Block } from '@sluice/event-log/block'
+import { hasReached } from '@sluice/event-log/has-reached'
 import type { CommittedOffset, EventLog } from '@sluice/event-log/log'
 import type { Clock } from '@sluice/runtime/clock'
 import { sum } from '@sluice/runtime/sum'
@@ -39,7 +40,7 @@ export class WritersStalled extends Error {
 export interface UnitPace {
   /**
    * Resolves once these blocks may be published, or when `signal` aborts. Throws AppError `unavailable` while the log
-   * is, and WritersStalled when the backfill log has no room and the writers store nothing for 30 s.
+   * is, and WritersStalled when the backfill log is full and the writers store nothing for 30 s.
    */
   waitUntilClear(blocks: readonly Block[], options: { signal: AbortSignal }): Promise<void>
 }
@@ -76,22 +77,21 @@ export function publishPace({
     const reference = samples.findLast(isOldEnough)
     samples = [...samples.filter((sample) => !isOldEnough(sample)), { at, offsets }]
     if (reference !== undefined) samples.unshift(reference)
-    if (offsets.every(({ offset, endOffset }) => offset >= endOffset)) return true
-    // Older ends would say less.
-    if (reference === undefined || at - reference.at > 2 * liveWaitMsMax) return false
-    const ends = new Map(reference.offsets.map(({ partition, endOffset }) => [partition, endOffset]))
-    return offsets.every(({ partition, offset }) => offset >= (ends.get(partition) ?? 0n))
+    // Without such a sample, only a group that has read everything passes: older end offsets would prove less.
+    const isRecent = reference !== undefined && at - reference.at <= 2 * liveWaitMsMax
+    const { offsets: sampled } = isRecent ? reference : { offsets }
+    return hasReached(offsets, new Map(sampled.map(({ partition, endOffset }) => [partition, endOffset])))
   }
 
-  /** Whether the backfill log has room for the blocks, and how many blocks of it the writers have stored. */
-  async function readRoom(blocks: readonly Block[]): Promise<{ hasRoom: boolean; stored: bigint }> {
+  /** Whether the blocks fit into the lag that the backfill log may have, and how many of its blocks are stored. */
+  async function readBackfillLag(blocks: readonly Block[]): Promise<{ isBelowMax: boolean; stored: bigint }> {
     const offsets = await backfill.committedOffsets(await group())
     const stored = offsets.reduce((total, { offset }) => total + offset, 0n)
     const lag = Number(offsets.reduce((total, { offset, endOffset }) => total + (endOffset - offset), 0n))
     const share = lag / Math.max(1, blocks.length)
     const rows = sum(blocks.map(({ headers }) => headers.rows))
     const bytes = sum(blocks.map(({ headers }) => headers.bytes))
-    return { hasRoom: share * rows < lagMax.rows && share * bytes < lagMax.bytes, stored }
+    return { isBelowMax: share * rows < lagMax.rows && share * bytes < lagMax.bytes, stored }
   }
 
   function startUnit(): UnitPace {
@@ -103,8 +103,8 @@ export function publishPace({
         for (let countedUntil = clock.now(); ;) {
           const isClear = waitedForLiveMs >= patienceMs || (await isLiveStored())
           if (isClear) {
-            const { hasRoom, stored } = await readRoom(blocks)
-            if (hasRoom) return
+            const { isBelowMax, stored } = await readBackfillLag(blocks)
+            if (isBelowMax) return
             if (stored !== storedBefore) stalledMs = 0
             storedBefore = stored
           }
