@@ -407,7 +407,7 @@ describe('last_used_at', () => {
     expect((await store.find(keyId, null))?.lastUsedAt).toBeInstanceOf(Date)
   })
 
-  test('is not lost while Postgres is away', async () => {
+  test('is not lost while Postgres is unavailable', async () => {
     const { key, keyId } = await createKey()
     let isAway = true
     const unavailableSource: KeySource = {
@@ -464,7 +464,7 @@ describe('while Postgres hangs', () => {
   })
 })
 
-describe('while Postgres is away', () => {
+describe('while Postgres is unavailable', () => {
   let proxy: TcpProxy
 
   beforeAll(async () => {

@@ -14,7 +14,7 @@ import { polledCache } from './polled-cache.ts'
 export interface KeyCache extends Component {
   /**
    * Returns the credential of a key. For a cached key it returns without a promise, so that the hot path awaits
-   * nothing. Throws (or rejects with) 401 for an unusable key, 503 when Postgres is needed and away.
+   * nothing. Throws (or rejects with) 401 for an unusable key, 503 when Postgres is needed and unavailable.
    */
   authenticate(key: string): Credential | Promise<Credential>
   /** Does the same for the SHA-256 of a key, which is what a session holds. */
@@ -39,8 +39,8 @@ const defaultTimes: KeyCacheTimes = { pollIntervalMs: 1_000, markUsedEveryPolls:
 /** Each cached key is read again within a minute, whatever the polls say. */
 const recheckAfterMs = 30_000
 /**
- * Cached keys work for this long without a successful poll, so that events are accepted while Postgres is away. A
- * process that alone is cut off from Postgres accepts a key that is revoked meanwhile for as long.
+ * Cached keys work for this long without a successful poll, so that events are accepted while Postgres is unavailable.
+ * A process that alone is cut off from Postgres accepts a key that is revoked meanwhile for as long.
  */
 const serveUncheckedMs = 3_600_000
 const unknownKeyTtlMs = 5_000
@@ -86,7 +86,7 @@ export function keyCache(
     const now = clock.now()
     if (unusableReason(key, now) !== undefined) throw invalidApiKey()
     if (Date.now() - polledAt > serveUncheckedMs) {
-      throw unavailable('keys could not be checked for an hour: Postgres is away')
+      throw unavailable('keys could not be checked for an hour: Postgres is unavailable')
     }
     lastUsedByKeyId.set(key.keyId, new Date(now))
     return {
@@ -126,7 +126,7 @@ export function keyCache(
   function startWriting(): void {
     writing ??= writeLastUsed()
       .catch((error: unknown) => {
-        // The polls report a Postgres that is away.
+        // The polls report a Postgres that is unavailable.
         if (!isRetryable(error)) logger.warn({ err: error }, 'last_used_at was not written')
       })
       .finally(() => {
@@ -197,7 +197,7 @@ export function addKeyRefreshAge(metrics: Metrics, keys: Pick<KeyCache, 'refresh
     name: 'sluice_key_refresh_age_seconds',
     help: 'Time since the keys were last compared with Postgres; cached keys are refused after an hour.',
     registers: [metrics],
-    // Computed at the scrape, so that the age grows while Postgres is away.
+    // Computed at the scrape, so that the age grows while Postgres is unavailable.
     collect() {
       this.set(Math.max(0, Date.now() - keys.refreshedAt()) / 1000)
     },

@@ -7,8 +7,8 @@ import { type AppError, rateLimited } from '@sluice/runtime/errors'
  */
 export interface Limiter {
   /**
-   * Counts `cost` if all of it fits into `limit`, else nothing. Never rejects: while Redis is away it counts in this
-   * process, on top of the last known count. Returns without a promise where no call to Redis is needed.
+   * Counts `cost` if all of it fits into `limit`, else nothing. Never rejects: while Redis is unavailable it counts in
+   * this process, on top of the last known count. Returns without a promise where no call to Redis is needed.
    */
   consume(counter: string, cost: number, limit: number): Consumption | Promise<Consumption>
   /** Takes back a cost that was counted, e.g. that of a request which is answered 413 or 429. Never rejects. */

@@ -97,7 +97,7 @@ describe('registering', () => {
     await registered
   })
 
-  test('is skipped while Postgres is away and repeated by the next event of the site', async () => {
+  test('is skipped while Postgres is unavailable and repeated by the next event of the site', async () => {
     const registry = scriptedRegistry()
     const { logger, lines } = capturedLogger()
     const sites = siteCache(registry, logger, autoRegister)
@@ -110,7 +110,7 @@ describe('registering', () => {
     expect(sites.register('key', new Set(['a']))).toStrictEqual(new Map())
   })
 
-  test('is logged once a second with the number of sites while Postgres is away', async () => {
+  test('is logged once a second with the number of sites while Postgres is unavailable', async () => {
     const registry = scriptedRegistry()
     const { logger, lines } = capturedLogger()
     const sites = siteCache(registry, logger, autoRegister)
@@ -182,7 +182,7 @@ describe('sites that a key may not register', () => {
     expect(sites.register('key', new Set(['a']))).toStrictEqual(new Map())
   })
 
-  test('stay refused while Postgres is away, and other sites are accepted', async () => {
+  test('stay refused while Postgres is unavailable, and other sites are accepted', async () => {
     const registry = scriptedRegistry()
     const sites = siteCache(registry, capturedLogger().logger, autoRegister)
     registry.answer = () => refuse('a')
@@ -271,7 +271,7 @@ describe('a site that keeps its events for some days', () => {
       await waitUntil(isChanged, 'the change is heard')
     })
 
-    test('keeps the cached retention while Postgres is away, which is logged once, and has the new one afterwards', async () => {
+    test('keeps the cached retention while Postgres is unavailable, which is logged once, and has the new one afterwards', async () => {
       const registry = scriptedRegistry()
       registry.answer = () => Promise.resolve({ ...none, retentionDays: new Map([['a', 30]]) })
       const { sites, lines, nextPoll } = await startPolling(registry)

@@ -23,9 +23,9 @@ export interface SiteCache extends Component {
    * (docs/http-interface.md#new-sites), and returns the policies of all of them. It returns without a promise when all
    * are cached.
    *
-   * While Postgres is away or slow it registers none and resolves: the next event of the site tries again, and until
-   * then the query service finds the site by its events. Where only administrators register sites, an unknown one is
-   * refused, and the promise rejects with AppError 503 while Postgres is away.
+   * While Postgres is unavailable or slow it registers none and resolves: the next event of the site tries again, and
+   * until then the query service finds the site by its events. Where only administrators register sites, an unknown one
+   * is refused, and the promise rejects with AppError 503 while Postgres is unavailable.
    */
   register(keyId: string, siteIds: ReadonlySet<string>): SitePolicies | Promise<SitePolicies>
 }
@@ -38,7 +38,7 @@ const defaultRegisterTimeoutMs = 400
 /** How long a refusal is repeated without a query, although another key may have registered the site meanwhile. */
 const refusalTtlMs = 10_000
 const cachedRefusalsMax = 10_000
-/** While Postgres is away, each event of a new site would otherwise write a log line. */
+/** While Postgres is unavailable, each event of a new site would otherwise write a log line. */
 const logIntervalMs = 1_000
 /** New sites of one key that wait while Postgres registers others. */
 const queuedSitesMax = 10_000
@@ -61,8 +61,8 @@ export function refusalOf(policy: SitePolicy, timestamp: number, receivedAt: num
 }
 
 /**
- * Caches registered sites with their policies. As a component it polls the store for changes; while Postgres is away,
- * the cached policies hold.
+ * Caches registered sites with their policies. As a component it polls the store for changes; while Postgres is
+ * unavailable, the cached policies hold.
  */
 export function siteCache(
   store: Pick<SiteStore, 'registerFor' | 'findKnown' | 'changedSince'>,

@@ -9,7 +9,7 @@ export interface SiteRecord {
   createdAt: Date
 }
 
-/** Sites in Postgres. Every method throws AppError 503 while Postgres is away. */
+/** Sites in Postgres. Every method throws AppError 503 while Postgres is unavailable. */
 export interface SiteStore {
   find(siteId: string): Promise<SiteRecord | undefined>
   /** Lists the sites among `siteIds` (null: all), sorted by the bytes of their id; `total` counts all of them. */
@@ -75,7 +75,7 @@ export interface SiteRequest {
 export interface SiteLookup {
   /**
    * Returns the record of a registered site and, unless only administrators register sites, of a site with stored
-   * events; undefined for any other site. Throws AppError 503 while an engine that it needs is away.
+   * events; undefined for any other site. Throws AppError 503 while an engine that it needs is unavailable.
    */
   find(siteId: string, request: SiteRequest): Promise<SiteRecord | undefined>
   /**

@@ -5,9 +5,9 @@ import type { S3StoreOptions } from './s3/s3-store.ts'
 export type OpenBlobStoreOptions = S3StoreOptions
 
 /**
- * Opens the store that `SLUICE_BLOBS_URL` names: `s3://…` (see s3/url.ts), whose server may be away at that time, or
- * `file:<folder>`, relative to the working directory or absolute. Rejects with an Error that names every mistake in the
- * URL, and with an AppError when the folder can't be used.
+ * Opens the store that `SLUICE_BLOBS_URL` names: `s3://…` (see s3/url.ts), whose server may be unavailable at that
+ * time, or `file:<folder>`, relative to the working directory or absolute. Rejects with an Error that names every
+ * mistake in the URL, and with an AppError when the folder can't be used.
  */
 export async function openBlobStore(url: string, options: OpenBlobStoreOptions = {}): Promise<BlobStore> {
   // Each adapter is loaded when it is used: the SDK takes time and memory.

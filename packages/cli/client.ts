@@ -193,7 +193,7 @@ export function notSluice(url: string, response: Response): Failure {
     return new Failure(`${url} redirects to ${location}: set SLUICE_URL to the address at which Sluice itself answers.`)
   }
   const type = response.headers.get('Content-Type') ?? 'no content type'
-  // A proxy answers these in place of a Sluice that is away, which may be there a moment later.
+  // A proxy answers these in place of a Sluice that is unavailable, which may be there a moment later.
   if ([502, 503, 504].includes(response.status)) {
     return new ConnectionFailure(
       `A proxy at ${url} answers ${response.status} instead of Sluice: see whether Sluice runs behind it.`,

@@ -139,7 +139,7 @@ export function openStoreBackup(url: string, credentials?: BackupCredentials): S
         }
         await allDo((server, shard) => server.stage(ownLocation(shard), { ...expected, shard, shards }))
       } catch (error) {
-        // A server that is away keeps what it has, and must not hide the reason.
+        // A server that is unavailable keeps what it has, and must not hide the reason.
         await dropStaged().catch(() => undefined)
         throw error
       }

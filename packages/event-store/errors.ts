@@ -34,7 +34,7 @@ const retryableCodes = new Set<number>([
   242, // TABLE_IS_READ_ONLY
   243, // NOT_ENOUGH_SPACE
   252, // TOO_MANY_PARTS
-  279, // ALL_CONNECTION_TRIES_FAILED: another server of the cluster is away
+  279, // ALL_CONNECTION_TRIES_FAILED: another server of the cluster is unavailable
   285, // TOO_FEW_LIVE_REPLICAS
   286, // UNSATISFIED_QUORUM_FOR_PREVIOUS_WRITE
   319, // UNKNOWN_STATUS_OF_INSERT

@@ -32,7 +32,8 @@ export interface ExternalTableResult {
 }
 
 /**
- * ClickHouse's own time-out has to come first: its code says that the query was too large, not that the server is away.
+ * ClickHouse's own time-out has to come first: its code says that the query was too large, not that the server is
+ * unavailable.
  */
 const answerMs = 5_000
 

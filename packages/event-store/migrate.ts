@@ -156,7 +156,7 @@ async function applyMigrations(clickHouse: ClickHouse, folder: URL): Promise<rea
   return missing
 }
 
-/** A build that knows no shards may start while Postgres, which refuses it, is away. */
+/** A build that knows no shards may start while Postgres, which refuses it, is unavailable. */
 async function noteOldestBuildOfShards(clickHouse: ClickHouse): Promise<void> {
   await clickHouse.command(
     `INSERT INTO schema_migrations (name, oldest_build) SELECT '010-shards', {oldestBuild:UInt32}

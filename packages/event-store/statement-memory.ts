@@ -6,7 +6,7 @@ export const statementBytesMax = 4_000_000_000
 const serverShare = 0.8
 /** As long as a check of the server. */
 const timeoutMs = 2_000
-/** The pause after a server that did not tell its limit: it was away, or the user lacks the right to know. */
+/** The pause after a server that did not tell its limit: it was unavailable, or the user lacks the right to know. */
 const retryMs = 60_000
 
 /**
@@ -26,7 +26,7 @@ export function statementMemory(
     try {
       limit = limitFor(await readServerMemory(client))
     } catch {
-      // Whether ClickHouse is away, the statement itself finds out.
+      // Whether ClickHouse is unavailable, the statement itself finds out.
     }
   }
   return async () => {

@@ -108,7 +108,7 @@ export const dropSettings = { max_table_size_to_drop: '0', max_partition_size_to
 export const shardSettings = {
   // Not the default: a nested SELECT reads the events of all shards once, and its result is sent to each of them.
   distributed_product_mode: 'global',
-  // An answer without the events of a server that is away would be a wrong one.
+  // An answer without the events of a server that is unavailable would be a wrong one.
   skip_unavailable_shards: '0',
   distributed_group_by_no_merge: '0',
   optimize_skip_unused_shards: '0',

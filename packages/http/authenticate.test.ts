@@ -68,7 +68,7 @@ describe('a session', () => {
     await expect(authenticateSession('token', withInvalidKey)).rejects.toMatchObject({ code: 'unauthenticated' })
     const deps = { sessions, keys: keys(() => credential) }
     await expect(authenticateSession('other', deps)).rejects.toMatchObject({ code: 'unauthenticated' })
-    const withoutRedis = { ...deps, sessions: { find: () => Promise.reject(unavailable('Redis is away')) } }
+    const withoutRedis = { ...deps, sessions: { find: () => Promise.reject(unavailable('Redis is unavailable')) } }
     await expect(authenticateSession('token', withoutRedis)).rejects.toMatchObject({ code: 'unavailable' })
   })
 })

@@ -48,7 +48,7 @@ export interface FailureCounts {
 /**
  * The port of one kind of job, whose rows are leased (packages/postgres/leases.ts). `now` and `dueAt` are times of the
  * caller's clock in Unix ms; the table has no clock of its own. Every method throws AppError 503, retryable, while the
- * table is away, and those that need the lease throw LeaseLost when its holder is another one or nobody.
+ * table is unavailable, and those that need the lease throw LeaseLost when its holder is another one or nobody.
  */
 export interface LeaseTable<Job> {
   /** Takes up to `max` jobs that are due and not leased, the longest due first, each for `leaseMs`. */

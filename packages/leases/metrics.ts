@@ -23,7 +23,7 @@ export function leaseMetrics(metrics: Metrics): LeaseMetrics {
     help: 'Time for which the oldest job that no worker has taken has been due; 0 when none is. While jobs can not be taken, at least the time since then.',
     labelNames,
     registers,
-    // Computed at the scrape, so that the age grows while Postgres is away.
+    // Computed at the scrape, so that the age grows while Postgres is unavailable.
     collect() {
       for (const [kind, ageSeconds] of ages) this.set({ kind }, ageSeconds())
     },

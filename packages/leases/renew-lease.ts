@@ -31,7 +31,7 @@ export async function renewLease(
     renewAt = state === 'held' ? now + renewMs : clock.now() + retryMs
   }
 
-  /** Undefined: Postgres is away, or does not answer before the lease expires. */
+  /** Undefined: Postgres is unavailable, or does not answer before the lease expires. */
   async function renewOnce(now: number): Promise<'held' | 'lost' | 'cancelled' | undefined> {
     const answered = new AbortController()
     const renewal = table.renew(key, now).catch((error: unknown) => {

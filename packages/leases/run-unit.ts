@@ -56,7 +56,7 @@ const longestRetryMs = 300_000
  * Work that has not ended this long after it was aborted is abandoned; it can write no more once the lease has ended.
  */
 const abandonMs = 500
-/** The pause between attempts to note the end of a unit while Postgres is away. */
+/** The pause between attempts to note the end of a unit while Postgres is unavailable. */
 const retryMs = 1_000
 
 interface Outcome {
@@ -67,7 +67,7 @@ interface Outcome {
 
 /** A unit of work under way. */
 export interface Unit {
-  /** Resolves when the unit has ended and its lease too, unless Postgres is away; never rejects. */
+  /** Resolves when the unit has ended and its lease too, unless Postgres is unavailable; never rejects. */
   readonly ended: Promise<void>
   /** Aborts the work because the process stops. */
   stop(): void
@@ -146,8 +146,8 @@ export function startUnit<Job>(options: UnitOptions<Job>, leased: Leased<Job>, t
   }
 
   /**
-   * Notes the end of the unit in the table, again and again while that is away and the lease lasts. What can't be noted
-   * is repeated by the next holder.
+   * Notes the end of the unit in the table, again and again while that is unavailable and the lease lasts. What can't
+   * be noted is repeated by the next holder.
    */
   async function note(end: () => Promise<void>, outcome: Outcome | (() => Outcome)): Promise<Outcome> {
     for (;;) {
@@ -197,7 +197,7 @@ export function startUnit<Job>(options: UnitOptions<Job>, leased: Leased<Job>, t
   }
 }
 
-/** Whether the reason of a failure lies in the job, and not in an engine that is away or refuses the worker. */
+/** Whether the reason of a failure lies in the job, and not in an engine that is unavailable or refuses the worker. */
 function isCausedByJob(error: unknown): boolean {
   return !(error instanceof AppError) || !(error.retryable || error.needsOperator)
 }

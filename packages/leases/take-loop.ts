@@ -21,7 +21,7 @@ export interface TakeLoopOptions {
 }
 
 const takeMs = 1_000
-/** Takes back off up to this many ms while Postgres is away. */
+/** Takes back off up to this many ms while Postgres is unavailable. */
 const longestBackoffMs = 10_000
 /** Time for the work under way to end by itself after a stop. */
 const graceMs = 5_000

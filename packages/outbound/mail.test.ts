@@ -118,7 +118,7 @@ test('refused recipients: for good beside a success, for now and all as a failur
   })
 })
 
-test('a server that refuses the message, is away, says nothing or closes', async () => {
+test('a server that refuses the message, is unavailable, says nothing or closes', async () => {
   const full = await smtpServer({
     onData: (stream, _session, done) => {
       stream.resume().on('end', () => {

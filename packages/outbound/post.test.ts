@@ -400,7 +400,7 @@ const hasOpenssl = spawnSync(openssl, ['version']).status === 0
   })
 })
 
-test('a proxy that refuses, is away or hangs', async () => {
+test('a proxy that refuses, is unavailable or hangs', async () => {
   const refusing = await receiver(answers('HTTP/1.1 407 No\r\ncontent-length: 0\r\n\r\n'))
   expect(await post('http://a.test/', { proxy: refusing.url })).toMatchObject({
     error: 'the proxy refused the connection with status 407',

@@ -17,8 +17,8 @@ const checkTimeoutMs = 2_000
 /**
  * Checks a URL that a user wants to save: scheme, credentials, port, and where the host leads. One address that is not
  * allowed among several is enough to refuse a name: then it is a mistake or an attempt, and the user learns of it now.
- * A name that can't be resolved passes, because the name may be new, or its servers away. The check is a courtesy: what
- * a name resolves to is judged again at each connection. Throws AppError 400 that names `field`.
+ * A name that can't be resolved passes, because the name may be new, or its servers unavailable. The check is a
+ * courtesy: what a name resolves to is judged again at each connection. Throws AppError 400 that names `field`.
  */
 export async function checkTarget(
   url: string,

@@ -42,7 +42,7 @@ export async function createAdminKey(
 /**
  * Brings the schema up to date, stores a new admin key and revokes the admin keys that no other key made
  * (docs/http-interface.md#first-admin-key). Returns the key and a sentence for the operator, which says how many keys
- * were revoked. Throws AppError 503 while Postgres is away.
+ * were revoked. Throws AppError 503 while Postgres is unavailable.
  */
 export async function replaceAdminKey(postgres: Postgres): Promise<{ key: string; note: string }> {
   // A reshard holds the lock for hours, and a leaked key can't wait for it.

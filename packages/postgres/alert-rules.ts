@@ -64,7 +64,7 @@ export interface AlertSite {
 
 /**
  * Alert rules in Postgres. Times `at` are Unix ms of the caller's clock. Every method throws AppError 503 while
- * Postgres is away.
+ * Postgres is unavailable.
  */
 export interface AlertRuleStore {
   /** The sites that have rules, as jobs. One never fails for good. */

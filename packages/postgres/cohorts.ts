@@ -19,7 +19,7 @@ export interface CohortRecord {
 
 /**
  * Cohorts in Postgres; those of other sites than `siteIds` are absent. Every method throws AppError 503 while Postgres
- * is away.
+ * is unavailable.
  */
 export interface CohortStore {
   /**

@@ -68,7 +68,7 @@ export interface RecordedAttempt {
 
 /**
  * The queue as the worker that sends sees it. Times are Unix ms of the caller's clock. Every method throws AppError 503
- * while Postgres is away.
+ * while Postgres is unavailable.
  */
 export interface DeliveryQueue {
   /**

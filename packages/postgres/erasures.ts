@@ -36,7 +36,7 @@ export type NewErasure = Pick<ErasureRecord, 'erasureId' | 'siteId' | 'kind' | '
 
 /**
  * Erasures in Postgres. Times `at` are Unix ms of the caller's clock. Every method throws AppError 503 while Postgres
- * is away, and those that take a lease throw LeaseLost without it.
+ * is unavailable, and those that take a lease throw LeaseLost without it.
  */
 export interface ErasureStore {
   /** The erasures as jobs. One never fails for good: a failure that no attempt mends is repeated every hour. */

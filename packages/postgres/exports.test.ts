@@ -575,7 +575,7 @@ test('a page whose filters are too large together is refused, and a smaller one 
   expect([exports.length, total]).toStrictEqual([1, 2])
 })
 
-test('while Postgres is away, the store and its leases throw AppError 503', async () => {
+test('while Postgres is unavailable, the store and its leases throw AppError 503', async () => {
   const proxy = await tcpProxy(postgres.url)
   const away = openPostgres(proxy.url)
   const lost = exportStore(away)

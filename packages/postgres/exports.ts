@@ -59,7 +59,8 @@ export interface ExportFiles {
 
 /**
  * Exports in Postgres; those of other sites than `siteIds` are absent. Times `at` are Unix ms of the caller's clock.
- * Every method throws AppError 503 while Postgres is away, and those that take a lease throw LeaseLost without it.
+ * Every method throws AppError 503 while Postgres is unavailable, and those that take a lease throw LeaseLost without
+ * it.
  */
 export interface ExportStore {
   /** The exports as jobs. One of a site runs at a time: the oldest that is due. */

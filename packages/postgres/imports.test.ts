@@ -190,7 +190,7 @@ test('imports are listed newest first, page by page, and are found at their site
   expect(await store.find(newestFirst[0] ?? '', ['blog', site])).toMatchObject({ importId: newestFirst[0] })
 })
 
-test('while Postgres is away, the store and its leases throw AppError 503', async () => {
+test('while Postgres is unavailable, the store and its leases throw AppError 503', async () => {
   const proxy = await tcpProxy(postgres.url)
   const away = openPostgres(proxy.url)
   const lost = importStore(away)

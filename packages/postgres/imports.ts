@@ -75,7 +75,8 @@ export interface ImportSegment extends NewSegment, SegmentProgress {}
 
 /**
  * Imports in Postgres; those of other sites than `siteIds` are absent. Times `at` are Unix ms of the caller's clock.
- * Every method throws AppError 503 while Postgres is away, and those that take a lease throw LeaseLost without it.
+ * Every method throws AppError 503 while Postgres is unavailable, and those that take a lease throw LeaseLost without
+ * it.
  */
 export interface ImportStore {
   /** The imports as jobs. Only a site's oldest one that is not finished is taken. */

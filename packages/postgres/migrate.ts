@@ -81,7 +81,8 @@ const tableRetryMs = 1_000
  * Applies the missing migrations in order, in one transaction; none to a schema that a newer build left. Returns the
  * names of the applied migrations. A table that another transaction uses, such as one of pg_dump, is waited for in
  * attempts, for `waitMs`: what waits for a lock on a table holds up everybody else who uses it. Throws AppError when
- * this build can't work with the schema, with what to do when a table stays in use, and 503 while Postgres is away.
+ * this build can't work with the schema, with what to do when a table stays in use, and 503 while Postgres is
+ * unavailable.
  */
 export async function migratePostgres(
   postgres: Postgres,
@@ -139,7 +140,7 @@ async function hasAll(postgres: Postgres, wanted: Migrations): Promise<boolean> 
   return missingMigrations(await schemaVersions(postgres, wanted)).length === 0
 }
 
-/** Throws AppError, with what to do, when this build can't work with the schema; 503 while Postgres is away. */
+/** Throws AppError, with what to do, when this build can't work with the schema; 503 while Postgres is unavailable. */
 export async function checkPostgresSchema(postgres: Postgres): Promise<void> {
   await postgres.run(async () => {
     requireWorkableSchema(await schemaVersions(postgres, migrations))
@@ -148,7 +149,7 @@ export async function checkPostgresSchema(postgres: Postgres): Promise<void> {
 
 /**
  * The migrations that were applied, each with the oldest build that can work with it. Throws AppError 503 while
- * Postgres is away.
+ * Postgres is unavailable.
  */
 export async function appliedPostgresMigrations(postgres: Postgres): Promise<AppliedMigrations> {
   return postgres.run(async () => [...(await schemaVersions(postgres, migrations)).applied])

@@ -13,11 +13,11 @@ export interface Postgres {
    */
   run<T>(work: (db: Db) => Promise<T>): Promise<T>
   /**
-   * Runs database work in one transaction: it is committed once the promise of `work` has resolved, and rolled back when
-   * that rejects. Failures become those of `run`.
+   * Runs database work in one transaction: it is committed once the promise of `work` has resolved, and rolled back
+   * when that rejects. Failures become those of `run`.
    */
   transaction<T>(work: (transaction: Db) => Promise<T>): Promise<T>
-  /** Resolves when Postgres replies; rejects with AppError 503 while it is away. */
+  /** Resolves when Postgres replies; rejects with AppError 503 while it is unavailable. */
   check(): Promise<void>
   close(): Promise<void>
 }

@@ -3,7 +3,7 @@ import type { Postgres } from './open.ts'
 
 /**
  * How far the dead letters of a log have been replayed. Kafka forgets the positions of a group without members after a
- * week; these last. Every method throws AppError 503 while Postgres is away.
+ * week; these last. Every method throws AppError 503 while Postgres is unavailable.
  */
 export interface ReplayPositionStore {
   /** The offsets after the last replayed letters, by partition; a partition without one is left out. */

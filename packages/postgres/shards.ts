@@ -14,7 +14,7 @@ export interface Shards {
 
 /**
  * The number of shards of ClickHouse, which only `npm run reshard` changes, because it moves the events. Every method
- * throws AppError 503 while Postgres is away.
+ * throws AppError 503 while Postgres is unavailable.
  */
 export interface ShardStore {
   /** The number; undefined: `npm run migrate` has not noted it yet. */

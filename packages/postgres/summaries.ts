@@ -26,7 +26,7 @@ export interface FinishedPeriod {
   body: Uint8Array | undefined
 }
 
-/** Times `now` are Unix ms of the caller's clock. Every method throws AppError 503 while Postgres is away. */
+/** Times `now` are Unix ms of the caller's clock. Every method throws AppError 503 while Postgres is unavailable. */
 export interface SummaryStore {
   /**
    * The summaries as jobs. The table of jobs follows the webhooks: a take adds the jobs that webhooks need since, and

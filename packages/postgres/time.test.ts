@@ -26,7 +26,7 @@ test('the time of Postgres is that of the statement', async () => {
   expect(time).toBeLessThanOrEqual(Date.now() + 1)
 })
 
-test('a process with a wrong clock shows the time of Postgres from its start, and keeps it while Postgres is away', async () => {
+test('a process with a wrong clock shows the time of Postgres from its start, and keeps it while Postgres is unavailable', async () => {
   const proxy = await tcpProxy(postgres.url)
   const proxied = openPostgres(proxy.url)
   const clock = synchronizedClock({ wall: () => Date.now() - 60_000, steady: () => performance.now() })

@@ -1,7 +1,9 @@
 import { sql } from 'kysely'
 import type { Postgres } from './open.ts'
 
-/** Returns the time of Postgres's clock in Unix ms, with fractions. Throws AppError 503 while Postgres is away. */
+/**
+ * Returns the time of Postgres's clock in Unix ms, with fractions. Throws AppError 503 while Postgres is unavailable.
+ */
 export async function postgresTime(postgres: Pick<Postgres, 'run'>): Promise<number> {
   return postgres.run(async (db) => {
     // Not now(), which is the start of the transaction.

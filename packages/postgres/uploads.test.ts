@@ -41,7 +41,7 @@ test('an upload counts for a minute after it was renewed last', async () => {
   expect(await begin('imp_5', noon + uploadLeaseMs)).toBe(false)
 })
 
-test('while Postgres is away, every method throws AppError 503', async () => {
+test('while Postgres is unavailable, every method throws AppError 503', async () => {
   const proxy = await tcpProxy(postgres.url)
   const away = openPostgres(proxy.url)
   const lost = uploadStore(away)

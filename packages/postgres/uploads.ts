@@ -6,7 +6,7 @@ export const uploadLeaseMs = 60_000
 
 /**
  * The uploads of files that are under way, in all processes. Times `at` are Unix ms of the caller's clock. Every method
- * throws AppError 503 while Postgres is away.
+ * throws AppError 503 while Postgres is unavailable.
  */
 export interface UploadStore {
   /** Registers an upload that begins; false, and nothing is registered, if `max` uploads of the key are under way. */

@@ -130,7 +130,7 @@ test('concurrent reports of several writers never deadlock, and the latest water
   await Promise.all(writers.map((writer) => writer.close()))
 })
 
-test('every method rejects with 503 while Postgres is away', async () => {
+test('every method rejects with 503 while Postgres is unavailable', async () => {
   const proxy = await tcpProxy(postgres.url)
   const proxiedPostgres = openPostgres(proxy.url)
   await proxy.cut()

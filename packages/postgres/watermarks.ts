@@ -12,7 +12,7 @@ export interface CompleteTimes {
 
 /**
  * The watermark of each partition of a log: the time up to which all accepted events can be read. Every method throws
- * AppError 503 while Postgres is away.
+ * AppError 503 while Postgres is unavailable.
  */
 export interface WatermarkStore {
   /**

@@ -48,7 +48,7 @@ const listedResponseLength = 200
 
 /**
  * Webhooks and their deliveries in Postgres; those of other sites than `siteIds` are absent. Times `at` are Unix ms of
- * the caller's clock. Every method throws AppError 503 while Postgres is away.
+ * the caller's clock. Every method throws AppError 503 while Postgres is unavailable.
  */
 export interface WebhookStore {
   /**

@@ -7,14 +7,14 @@ const logIntervalMs = 10_000
 const consequence = 'limits hold per process, sessions and idempotent requests are refused'
 
 /**
- * The log lines about a Redis server. Within ten seconds at most one line says that it went away, and its counterpart
- * that it is back; further ones are written at debug.
+ * The log lines about a Redis server. Within ten seconds at most one line says that it became unavailable, and its
+ * counterpart that it is back; further ones are written at debug.
  */
 export interface ConnectionLog {
   isDown(): boolean
-  /** Logs that Redis is away; does nothing when it was away already. */
+  /** Logs that Redis is unavailable; does nothing when it was unavailable already. */
   logDown(reason: string): void
-  /** Logs that Redis is back; does nothing unless it was away. */
+  /** Logs that Redis is back; does nothing unless it was unavailable. */
   logUp(): void
   /**
    * Logs that Redis replied with an error. Waiting does not help then: rights or memory are missing, or a command was
@@ -26,7 +26,7 @@ export interface ConnectionLog {
 /** `server` is `host:port`. */
 export function createConnectionLog(server: string, logger: RedisLogger): ConnectionLog {
   const isLogDue = logThrottle(logIntervalMs)
-  /** `performance.now()` of the moment at which Redis went away; undefined while it is there. */
+  /** `performance.now()` of the moment at which Redis became unavailable; undefined while it is available. */
   let downSince: number | undefined
   let isDownLogged = false
 
@@ -36,7 +36,7 @@ export function createConnectionLog(server: string, logger: RedisLogger): Connec
       if (downSince !== undefined) return
       downSince = performance.now()
       isDownLogged = isLogDue('down')
-      logger[isDownLogged ? 'warn' : 'debug']({ redis: server, error: reason }, `Redis is away: ${consequence}`)
+      logger[isDownLogged ? 'warn' : 'debug']({ redis: server, error: reason }, `Redis is unavailable: ${consequence}`)
     },
     logUp() {
       if (downSince === undefined) return

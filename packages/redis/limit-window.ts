@@ -41,8 +41,8 @@ export class LimitWindow {
 
   /**
    * Merges the state that Redis returned; `counted` is the cost that Redis has just counted for this process. Within an
-   * open window the local count does not fall below what it was: a Redis that lost its data, or that was away while
-   * this process counted by itself, is no reason to start anew.
+   * open window the local count does not fall below what it was: a Redis that lost its data, or that was unavailable
+   * while this process counted by itself, is no reason to start anew.
    */
   mergeRemote(consumed: number, endsAt: number, counted: number, now: number): void {
     if (this.isOpen(now)) {

@@ -15,7 +15,7 @@ const reconnectMs = { first: 50, longest: 1_000 }
 
 /**
  * One connection to Redis, which reconnects for ever when it breaks. A call gets its reply or a rejection within 100
- * ms; while Redis is known to be away or unresponsive, it is rejected at once and nothing is sent.
+ * ms; while Redis is known to be unavailable or unresponsive, it is rejected at once and nothing is sent.
  */
 export interface RedisConnection {
   readonly client: Client

@@ -84,9 +84,9 @@ const linesOf = ({ lines }: CapturedLogger, level: string): unknown[] =>
     .filter((line) => line.level === level)
     .map(({ msg }) => msg)
 
-const away = 'Redis is away: limits hold per process, sessions and idempotent requests are refused'
+const away = 'Redis is unavailable: limits hold per process, sessions and idempotent requests are refused'
 
-describeIfRuns('redis: away at the start', () => {
+describeIfRuns('redis: unavailable at the start', () => {
   test('limits hold per process and all other calls are rejected until Redis is there', async () => {
     const port = await findFreePort()
     const captured = capturedLogger()

@@ -9,7 +9,7 @@ const defaultIntervalMs = 1_000
 const timeoutMs = 2_000
 
 /**
- * Compares `clock` with the clock of Postgres at the start and once a second. While Postgres is away, the last
+ * Compares `clock` with the clock of Postgres at the start and once a second. While Postgres is unavailable, the last
  * comparison holds; the pollers of keys and sites say so in the log.
  */
 export function clockPoller(

@@ -43,7 +43,7 @@ function createPoller(script: readonly [Outcome, ...Outcome[]], options: Partial
   }
 }
 
-const away = unavailable('the engine is away')
+const away = unavailable('the engine is unavailable')
 
 test('a poller polls again and again until it is stopped', async () => {
   const { start, stop, polls, waitForPolls } = createPoller(['success'])
@@ -63,19 +63,22 @@ test('a stop ends the pause between two polls', async () => {
   expect(polls()).toBe(1)
 })
 
-test('several polls in a row that find the engine away are reported once, and again after a success', async () => {
+test('several polls in a row that find the engine unavailable are reported once, and again after a success', async () => {
   const { start, stop, failures, lines, waitForPolls } = createPoller([
     away,
     away,
     away,
     'success',
-    unavailable('the engine is away a second time'),
+    unavailable('the engine is unavailable a second time'),
     'success',
   ])
   await start()
   await waitForPolls(7)
   await stop()
-  expect(failures.map(({ internal }) => internal)).toEqual(['the engine is away', 'the engine is away a second time'])
+  expect(failures.map(({ internal }) => internal)).toEqual([
+    'the engine is unavailable',
+    'the engine is unavailable a second time',
+  ])
   expect(lines()).toEqual([])
 })
 
@@ -106,7 +109,7 @@ test('a start with pollsAtStart ends after the first poll, and the second poll f
   expect(polls()).toBe(1)
 })
 
-test('a start with pollsAtStart succeeds while the engine is away', async () => {
+test('a start with pollsAtStart succeeds while the engine is unavailable', async () => {
   const { start, failures, waitForPolls } = createPoller([away, away, 'success'], { pollsAtStart: true })
   await start()
   expect(failures).toEqual([away])

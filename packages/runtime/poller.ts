@@ -10,9 +10,9 @@ export interface PollerOptions {
   poll: () => Promise<void>
   /** Called once after the last poll, before the component stops. */
   stop?: () => Promise<void>
-  /** True: the component's start waits for the first poll, which may fail because the engine is away. */
+  /** True: the component's start waits for the first poll, which may fail because the engine is unavailable. */
   pollsAtStart?: boolean
-  /** Called at the first of several polls in a row that fail because the engine is away. */
+  /** Called at the first of several polls in a row that fail because the engine is unavailable. */
   onUnavailable?: (error: AppError) => void
 }
 

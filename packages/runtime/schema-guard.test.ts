@@ -40,7 +40,7 @@ test('a check that fails for another reason than the schema fails the start', as
   await expect(guard.start?.()).rejects.toThrow(FatalError)
 })
 
-test('the service starts while the engine is away, and a wrong schema ends it as soon as the engine answers', async () => {
+test('the service starts while the engine is unavailable, and a wrong schema ends it as soon as the engine answers', async () => {
   const { logger, lines } = capturedLogger()
   const away = unavailable('Postgres: ECONNREFUSED')
   const { check, callCount } = scriptedCheck(away, away, away, older)
@@ -72,7 +72,7 @@ test('a check that succeeds once the engine is back is not repeated', async () =
   expect(callCount()).toBe(2)
 })
 
-test('a stop does not wait for an engine that is away, and no further check follows', async () => {
+test('a stop does not wait for an engine that is unavailable, and no further check follows', async () => {
   const { logger } = capturedLogger()
   const { check, callCount } = scriptedCheck(unavailable('away'))
   const supervisor = supervise([schemaGuard('postgres', check, logger, 60_000)], logger)

@@ -7,9 +7,9 @@ const defaultRetryMs = 1_000
 
 /**
  * Creates the component that keeps a service from working on a schema that is not its build's. `check` rejects when the
- * schema is wrong: that is a FatalError, which fails the start or ends the running service. While the engine is away
- * the service starts all the same (it may serve from caches, and `/readyz` names the engine), and the schema is checked
- * as soon as the engine is there.
+ * schema is wrong: that is a FatalError, which fails the start or ends the running service. While the engine is
+ * unavailable the service starts all the same (it may serve from caches, and `/readyz` names the engine), and the
+ * schema is checked as soon as the engine is there.
  */
 export function schemaGuard(
   engine: string,

@@ -38,7 +38,7 @@ function createTask(script: readonly [Outcome, ...Outcome[]], retryMs = 1) {
   }
 }
 
-const away = unavailable('the engine is away')
+const away = unavailable('the engine is unavailable')
 
 test('a task that succeeds at the start is done once', async () => {
   const { supervisor, attempts, reports } = createTask(['success'])
@@ -49,7 +49,7 @@ test('a task that succeeds at the start is done once', async () => {
   expect(reports()).toBe(0)
 })
 
-test('a start while the engine is away succeeds, is reported once, and the task is done later', async () => {
+test('a start while the engine is unavailable succeeds, is reported once, and the task is done later', async () => {
   const { supervisor, attempts, reports, lines, waitForAttempts } = createTask([away, away, away, 'success'])
   await supervisor.start()
   expect(reports()).toBe(1)

@@ -12,7 +12,7 @@ export interface StartupTaskOptions {
   attempt: () => Promise<void>
   /** The pause before each further attempt. */
   retryMs: number
-  /** Called when the attempt at the start has failed because the engine is away. */
+  /** Called when the attempt at the start has failed because the engine is unavailable. */
   onUnavailable?: () => void
   /** The start waits no longer for its attempt; tests shorten it. */
   startTimeoutMs?: number
@@ -22,7 +22,7 @@ const defaultStartTimeoutMs = 3_000
 
 /**
  * Creates a component that does its work once: at its start, or later as soon as the engine is there. The start itself
- * does not wait for an engine that is away or hangs, nor does a stop.
+ * does not wait for an engine that is unavailable or hangs, nor does a stop.
  */
 export function startupTask({
   name,

@@ -71,7 +71,7 @@ test('half of the round trip is the error, a slower round trip changes nothing, 
   expect(error()).toBeLessThanOrEqual(8)
 })
 
-test('while Postgres is away, the last comparison holds and the bounds grow by 0.1 ms a second', async () => {
+test('while Postgres is unavailable, the last comparison holds and the bounds grow by 0.1 ms a second', async () => {
   const it = machine({ ahead: 3_000 })
   await it.compare(1, 1)
   await expect(it.clock.compare(() => Promise.reject(new Error('away')))).rejects.toThrow('away')

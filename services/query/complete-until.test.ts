@@ -121,7 +121,7 @@ test('a question that reads no event older than 62 days at its receipt does not 
   expect(it.now(noon)).toBe(noon + 10)
 })
 
-test('complete_until keeps its value while Postgres is away, and one warning is logged', async () => {
+test('complete_until keeps its value while Postgres is unavailable, and one warning is logged', async () => {
   await writers.advance('log', [noon])
   const { it, lines, polledAgain } = await start()
   await proxy.cut()
@@ -157,7 +157,7 @@ test('the metric is no small number while complete_until is not known', async ()
   expect(await age()).toBe(noon / 1_000)
 })
 
-test('the component starts while Postgres is away', async () => {
+test('the component starts while Postgres is unavailable', async () => {
   await proxy.cut()
   const { it } = await start()
   expect(it.now(-Infinity)).toBe(0)

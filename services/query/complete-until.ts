@@ -31,9 +31,9 @@ export interface CompleteUntilDeps {
 
 /**
  * Polls Postgres for the watermark of all partitions, so that no request has to read it
- * (docs/http-interface.md#complete-until). The value never decreases: it stays as it is while Postgres is away, and
- * while the log has a partition that no writer has reported on yet. Its age is a metric: only here is it seen how far
- * answers are behind when no writer reports on a partition, or on a log that is gone.
+ * (docs/http-interface.md#complete-until). The value never decreases: it stays as it is while Postgres is unavailable,
+ * and while the log has a partition that no writer has reported on yet. Its age is a metric: only here is it seen how
+ * far answers are behind when no writer reports on a partition, or on a log that is gone.
  */
 export function completeUntil({
   store,
@@ -47,7 +47,7 @@ export function completeUntil({
     name: 'sluice_query_complete_until_age_seconds',
     help: 'Time since the complete_until of answers that read no old events; since 1970 while it is not known.',
     registers: [metrics],
-    // Computed at the scrape, so that the age grows while Postgres is away.
+    // Computed at the scrape, so that the age grows while Postgres is unavailable.
     collect() {
       this.set((clock.now() - latest.live) / 1000)
     },

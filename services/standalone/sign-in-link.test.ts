@@ -17,7 +17,7 @@ test('there is no link without an admin key', async () => {
   expect(signInCodes.stored).toEqual([])
 })
 
-test('there is no link while an engine is away, and a mistake is no such case', async () => {
+test('there is no link while an engine is unavailable, and a mistake is no such case', async () => {
   const failing = (error: Error) => ({ newestAdmin: () => Promise.reject(error) })
   const signInCodes = codesOf()
   expect(await signInLink('http://localhost', { keys: failing(unavailable('away')), signInCodes })).toBeUndefined()

@@ -86,14 +86,14 @@ describe('rows that can’t be stored', () => {
       publish: (...call: Parameters<typeof stores.deadLetters.publish>) => {
         if (!isAway) return stores.deadLetters.publish(...call)
         refusals++
-        return Promise.reject(new Error('the log is away'))
+        return Promise.reject(new Error('the log is unavailable'))
       },
     }
     writer = runWriter(stores, { deadLetters })
     await waitUntil(() => refusals >= 3, 'some refusals')
     expect(await stores.stored()).toStrictEqual(['good'])
     expect(await uncommitted()).toBe(1)
-    expect(writer.consumer.warnings()).toStrictEqual(['partition 0 waits: the log is away'])
+    expect(writer.consumer.warnings()).toStrictEqual(['partition 0 waits: the log is unavailable'])
 
     isAway = false
     await waitUntilDrained()

@@ -151,7 +151,7 @@ test('a partition whose dead letters are not taken does not hold up the others',
   await publishOld(blockOfRows(0, [event('bad', { environment: 'moon' })]))
   const deadLetters = {
     partitions: () => stores.deadLetters.partitions(),
-    publish: () => Promise.reject(new Error('the log is away')),
+    publish: () => Promise.reject(new Error('the log is unavailable')),
   }
   const writer = start(runOldWriter, { deadLetters })
   await waitUntil(() => writer.consumer.warnings().length === 1, 'it waits')

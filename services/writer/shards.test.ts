@@ -87,7 +87,7 @@ describe('with four partitions on two shards', () => {
     expect(await storedIds()).toStrictEqual([idsOf(0), idsOf(1)])
   })
 
-  test('a server that is away stops its own partitions alone, and its rows are stored once when it is back', async () => {
+  test('a server that is unavailable stops its own partitions alone, and its rows are stored once when it is back', async () => {
     const away = cluster.servers[1]
     const second = { ...stores, inserter: openEventInserter(cluster.url(database)) }
     writers = [runWriter(stores), runOldWriter(second)]

@@ -37,7 +37,7 @@ export async function copyAcrossLanes({ logUrl }: Pick<Rig, 'logUrl'>): Promise<
       lingerMs: 0,
       onClaim: async (claim) => {
         for await (const batch of claim.batches()) {
-          // Kafka may be away: nothing depends on a copy.
+          // Kafka may be unavailable: nothing depends on a copy.
           await other.publish(batch.blocks.filter(isNew), { timeoutMs: publishTimeoutMs }).catch(() => undefined)
           await claim.commit(batch)
         }

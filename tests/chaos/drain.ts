@@ -74,7 +74,7 @@ async function waitForGroups(rig: DrainedRig, timeoutMs: number): Promise<void> 
       try {
         return (await positions()).every((lane) => lane.every(({ offset, endOffset }) => offset === endOffset))
       } catch (error) {
-        // A log that is away, or too busy to answer, is asked again.
+        // A log that is unavailable, or too busy to answer, is asked again.
         if (!isRetryable(error)) throw error
         return false
       }

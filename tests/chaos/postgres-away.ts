@@ -22,8 +22,8 @@ const spareSeconds = 12
 const backTimeoutMs = 120_000
 
 /**
- * R6: while Postgres is away, cached keys still ingest events and administration answers 503. When Postgres is back,
- * every process soon refuses a revoked key.
+ * R6: while Postgres is unavailable, cached keys still ingest events and administration answers 503. When Postgres is
+ * back, every process soon refuses a revoked key.
  */
 export async function postgresAway(
   rig: Rig,
@@ -103,7 +103,7 @@ export async function postgresAway(
     problems: [
       ...problems,
       ...(refused <= 0 && unanswered === 0 ? [] : ['an event of a known key was not taken']),
-      ...(ingestedInOutage === 2 ? [] : ['a key that is cached was not taken while Postgres was away']),
+      ...(ingestedInOutage === 2 ? [] : ['a key that is cached was not taken while Postgres was unavailable']),
       ...(Object.keys(admin).join() === '503' ? [] : ['administration answered something else than 503']),
       ...(Object.keys(unknownKey).join() === '503' ? [] : ['an unknown key was answered something else than 503']),
       ...(revokedMs > revokedMsMax ? [`a revoked key was taken for ${revokedMs} ms, not ${revokedMsMax}`] : []),

@@ -14,8 +14,8 @@ const tolerance = 0.1
 const backTimeoutMs = 120_000
 
 /**
- * R5: while Redis is away (killed, then frozen) events are accepted, each process enforces a key's limit by itself, and
- * sessions are refused. When Redis is back after a freeze, earlier sessions work again.
+ * R5: while Redis is unavailable (killed, then frozen) events are accepted, each process enforces a key's limit by
+ * itself, and sessions are refused. When Redis is back after a freeze, earlier sessions work again.
  */
 export async function redisAway(rig: Rig, { seed, say }: { seed: number; say: Say }): Promise<Outcome> {
   const figures: Record<string, unknown> = {}

@@ -157,7 +157,7 @@ export function countErrors(processes: readonly RestartableService[]): ReadonlyM
 
 /**
  * How many requests gateways have refused because the log did not acknowledge their events in time, or because they
- * waited too long for the processor. Both happen on a busy machine, whatever other engine is away.
+ * waited too long for the processor. Both happen on a busy machine, whatever other engine is unavailable.
  */
 export function countBusyRefusals(gateways: readonly RestartableService[]): number {
   const isBusy = (text: string): boolean => /^(not acknowledged|the log does not|Kafka|requests wait)/.test(text)

@@ -455,7 +455,7 @@ describe('doctor', () => {
     expect(findings).toContainEqual(expect.objectContaining({ name: 'event sent', state: 'failure' }))
   })
 
-  it('finds that ClickHouse is away', async () => {
+  it('finds that ClickHouse is unavailable', async () => {
     const child = await clickHouseOf(standalone.service.pid)
     process.kill(child, 'SIGSTOP')
     try {

@@ -377,7 +377,7 @@ describeWithChromium('faults', () => {
     await numbersOf(page)
   })
 
-  it('stays, and says why, when the scripts of a page can not be fetched because Sluice is away', async () => {
+  it('stays, and says why, when the scripts of a page can not be fetched because Sluice is unavailable', async () => {
     const { page, expectMessages } = await visit()
     expectMessages(/ERR_INTERNET_DISCONNECTED/)
     await page.goto(rig.url + overview)

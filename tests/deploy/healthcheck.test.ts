@@ -26,7 +26,7 @@ function runHealthcheck(environment: Record<string, string>, path: string) {
 }
 
 async function start(isReady: boolean, tls: { SLUICE_TLS_CERT?: string; SLUICE_TLS_KEY?: string } = {}) {
-  const check = () => (isReady ? Promise.resolve() : Promise.reject(new Error('the engine is away')))
+  const check = () => (isReady ? Promise.resolve() : Promise.reject(new Error('the engine is unavailable')))
   const checks = [{ name: 'engine', required: true, check }]
   service = await startTestService({ checks }, denyAll, capturedLogger(), tls)
   return String(service.port)

@@ -34,8 +34,8 @@ const errors: Readonly<Record<string, unknown>> = {
   'too large a body': tooLarge('Body is larger than 32768 bytes'),
   'another media type': unsupportedMediaType('Content-Type must be application/json'),
   'a passed limit': rateLimited(17),
-  'an engine that is away': unavailable('Postgres: refused', new Error('refused')),
-  'an engine that is away for longer': unavailable('Postgres: refused', undefined, 30),
+  'an engine that is unavailable': unavailable('Postgres: refused', new Error('refused')),
+  'an engine that is unavailable for longer': unavailable('Postgres: refused', undefined, 30),
   'headers of its own': new MethodNotAllowedError(['GET']),
   'data of its own': new AppError('invalid_field', {
     message: 'Invalid field: events',

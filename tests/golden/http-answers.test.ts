@@ -21,7 +21,7 @@ const expired = generateKey('prod')
 /** Failures that a handler throws when the parameter `behaviour` of the query names them. */
 const behaviours: Readonly<Record<string, () => Promise<never>>> = {
   'not-found': () => Promise.reject(notFound('Site')),
-  unavailable: () => Promise.reject(unavailable('an engine is away')),
+  unavailable: () => Promise.reject(unavailable('an engine is unavailable')),
   failure: () => Promise.reject(new TypeError('x is undefined')),
   data: () =>
     Promise.reject(new AppError('invalid_field', { message: 'Invalid field: events', data: { rejected: 1 } })),
@@ -44,11 +44,11 @@ const routes = Object.values(operations).map(
 
 let service: TestService
 let redis: ReturnType<typeof openRedis>
-/** Names of the engines that are away. */
+/** Names of the engines that are unavailable. */
 const away = new Set<string>()
 
 function rejectWhileAway(engine: string): Promise<void> {
-  return away.has(engine) ? Promise.reject(unavailable(`${engine} is away`)) : Promise.resolve()
+  return away.has(engine) ? Promise.reject(unavailable(`${engine} is unavailable`)) : Promise.resolve()
 }
 
 beforeEach(async () => {
@@ -339,8 +339,8 @@ test('repeated requests with an Idempotency-Key get the responses of the golden 
 
 test.each([
   ['while all engines answer', []],
-  ['while an engine is away that can be done without', ['redis']],
-  ['while an engine is away', ['log', 'redis']],
+  ['while an engine is unavailable that can be done without', ['redis']],
+  ['while an engine is unavailable', ['log', 'redis']],
 ])('probes get the responses of the golden file %s', async (when, engines) => {
   for (const engine of engines) away.add(engine)
   await expectResponses(`http/probes-${when.replaceAll(' ', '-')}.txt`, [

@@ -101,7 +101,7 @@ function replyOf([name = '', ...rest]: readonly string[]): Value {
 async function open(parameters: string): Promise<void> {
   recording = await startRecordingRedis(replyOf)
   redis = openRedis(`${recording.url}${parameters}`, { ...capturedLogger(), replyTimeoutMs: 10_000 })
-  // It is away until its connection is ready.
+  // It is unavailable until its connection is ready.
   const deadline = Date.now() + 10_000
   for (;;) {
     try {

@@ -262,13 +262,13 @@ describe('a unit that fails', () => {
     let runs = 0
     start(() => {
       runs++
-      return Promise.reject(unavailable('the log is away'))
+      return Promise.reject(unavailable('the log is unavailable'))
     })
     const delays: number[] = []
     while (delays.length < 13) delays.push(await delayAfterFailure(importId, () => runs))
     const doubling = [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300, 300]
     expect(delays).toStrictEqual(doubling.map((seconds) => seconds * 1_000))
-    expect(units()[0]).toMatchObject({ outcome: 'retried', error: 'the log is away', level: 'warn' })
+    expect(units()[0]).toMatchObject({ outcome: 'retried', error: 'the log is unavailable', level: 'warn' })
     expect(await store.find(importId, null)).toMatchObject({ status: 'processing', error: null })
   })
 
@@ -343,7 +343,7 @@ describe('a unit that fails', () => {
   })
 })
 
-describe('while Postgres is away', () => {
+describe('while Postgres is unavailable', () => {
   test('takes back off and are logged once; they go on when it is back', async () => {
     const { table, calls } = countedTakes()
     let runs = 0

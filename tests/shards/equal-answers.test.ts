@@ -267,7 +267,7 @@ describe('exports', () => {
 })
 
 test(
-  'a shard that is away makes questions fail, and the ready check',
+  'a shard that is unavailable makes questions fail, and the ready check',
   async () => {
     await stores.sharded.events.checkSchema()
     await stores.sharded.events.check()

@@ -153,7 +153,7 @@ test('retention deletes on every shard, also when only one has old events', asyn
   await waitUntil(async () => !(await eraser.isDeleting()), 'the masks are applied')
 })
 
-test('fails while a shard is away, and goes on when it is back', async () => {
+test('fails while a shard is unavailable, and goes on when it is back', async () => {
   await storeOnEach([{}])
   const erased = await erasedBy('user_id', 'ada')
   const [, second] = cluster.servers

@@ -105,7 +105,7 @@ describe('a reshard that is cut', () => {
   )
 
   test(
-    'is given up while a server that joins is away, which is named, and its copy is dropped by a repeat',
+    'is given up while a server that joins is unavailable, which is named, and its copy is dropped by a repeat',
     async () => {
       await rig.fill()
       const before = await rig.databases()

@@ -63,7 +63,7 @@ export async function clickHouseProxy(
   const servers: Server[] = []
   for (const serverUrl of serverUrls) {
     const server = createServer((request, response) => {
-      // ClickHouse is away, or the writer is: the line between them breaks.
+      // ClickHouse is unavailable, or the writer is: the line between them breaks.
       forward(serverUrl, request, response).catch(() => request.socket.destroy())
     })
     await new Promise<void>((resolve) => server.listen(port, new URL(serverUrl).hostname, resolve))

@@ -130,7 +130,7 @@ export async function startGateway({
   const cache = keyCache(
     keyStore(postgres),
     { logger: captured.logger, clock },
-    // A machine with too much to do must not look like a Postgres that is away.
+    // A machine with too much to do must not look like a Postgres that is unavailable.
     isPatient ? { lookupTimeoutMs: 30_000 } : {},
   )
   const redis = openRedis('memory:', captured)

@@ -73,7 +73,7 @@ export async function startQuery({
   const keys = keyStore(postgres)
   const admin = generateKey('prod')
   const redis = openRedis('memory:', captured)
-  // A machine with too much to do must not look like a Postgres that is away.
+  // A machine with too much to do must not look like a Postgres that is unavailable.
   const cache = keyCache(keys, { logger: captured.logger, clock: exactClock }, { lookupTimeoutMs: 30_000 })
   const blobsFolder = await mkdtemp(join(tmpdir(), 'sluice-blobs-'))
   const blobs = await openBlobStore(`file:${blobsFolder}`)

@@ -90,7 +90,7 @@ export async function startTestSluice({ redisUrl = 'memory:' } = {}): Promise<Te
   const eventReader = openEventReader(database.readerUrl, context)
   const redis = openRedis(redisUrl, captured)
   const store = keyStore(postgres)
-  // A machine with too much to do must not look like engines that are away.
+  // A machine with too much to do must not look like engines that are unavailable.
   const cache = keyCache(store, context, { lookupTimeoutMs: 30_000 })
   const admin = generateKey('prod')
   const settings = {

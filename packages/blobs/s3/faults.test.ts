@@ -149,7 +149,7 @@ describeWithS3('an S3 server', () => {
       expect((await rest(stream)).equals(content.subarray(1_000, 15_000_001))).toBe(true)
     })
 
-    test('reading fails when the server stays away, and does not end early', async () => {
+    test('reading fails when the server stays unavailable, and does not end early', async () => {
       await direct.write('a', chunksOf(content))
       const stream = await beginReading()
       await proxy.cut()
@@ -169,7 +169,7 @@ describeWithS3('an S3 server', () => {
       }
     })
 
-    test('writing goes on after a reset connection, and is given up when the server stays away', async () => {
+    test('writing goes on after a reset connection, and is given up when the server stays unavailable', async () => {
       const failing = async function* (fail: () => void | Promise<void>) {
         yield* chunksOf(content)
         await fail()

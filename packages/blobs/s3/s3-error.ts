@@ -46,7 +46,7 @@ export function toS3Error(address: S3Address, what: string, error: unknown): Err
     )
   }
   if (name === 'CredentialsProviderError') {
-    // Retryable: the machine's own credentials come from a service that may be away.
+    // Retryable: the machine's own credentials come from a service that may be unavailable.
     return unavailable(`There are no credentials for S3: set ${credentials} (${failure})`, cause)
   }
   if (status === 401 || status === 403 || (name !== undefined && refusedAccess.test(name))) {

@@ -219,8 +219,8 @@ describeWithKafka('a frozen member of a Kafka group', () => {
       await waitUntil(() => reported('refused').length >= 2, 'its commits to be refused')
       expect(reported('committed')).toEqual([])
       await log.publish([block(0, 'c'), block(1, 'd')], { timeoutMs })
-      // The group's committed offsets, because a commit that Kafka has taken may be refused to a member that is losing its
-      // claims.
+      // The group's committed offsets, because a commit that Kafka has taken may be refused to a member that is losing
+      // its claims.
       const isCommitted = async () => (await log.committedOffsets('group')).every(({ offset }) => offset === 2n)
       await waitUntil(isCommitted, 'the blocks after it are committed')
     } finally {
@@ -353,7 +353,7 @@ describeWithKafka('a Kafka broker', () => {
       await waitUntil(() => refusedAfterMs.length >= 2, 'refusals')
       await expect(log.check()).rejects.toMatchObject({ code: 'unavailable' })
 
-      // Opened while it is away.
+      // Opened while it is unavailable.
       const early = await open(url)
       const earlyReader = collect(early, 'early')
       await expect(early.publish([block(0, 'early')], { timeoutMs: 100 })).rejects.toMatchObject({

@@ -99,7 +99,7 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
         client = newClient
         return producer
       } catch (error) {
-        logger.warn({ reason: describeKafkaError(error), waitMs }, 'Kafka is away, the producer tries again')
+        logger.warn({ reason: describeKafkaError(error), waitMs }, 'Kafka is unavailable, the producer tries again')
         await newClient.close(() => producer.disconnect(), disconnectTimeoutMs)
       }
       await sleep(waitMs, closed.signal)

@@ -125,7 +125,7 @@ export function openKafkaSession(options: KafkaSessionOptions): KafkaSession {
       // Heartbeats and commits continue until the handlers have finished.
       if (hasJoined) fetching.pause(assignment.partitions)
     },
-    // The consumer outlives its sessions, of which there are many while Kafka is away.
+    // The consumer outlives its sessions, of which there are many while Kafka is unavailable.
     { signal: closed.signal },
   )
 

@@ -56,8 +56,9 @@ export interface StartedReshard {
 }
 
 /**
- * Finds what a reshard of this store has left; changes nothing. The old servers must answer; others may be away. Throws
- * AppError, with what to do, when the old servers are not those of the store, or the new database is not its copy.
+ * Finds what a reshard of this store has left; changes nothing. The old servers must answer; others may be unavailable.
+ * Throws AppError, with what to do, when the old servers are not those of the store, or the new database is not its
+ * copy.
  */
 export async function findStarted(servers: ReshardServers): Promise<StartedReshard> {
   const sources = await findSources(servers)

@@ -43,7 +43,7 @@ export interface Resharding {
    * ended that had begun.
    */
   retire(): Promise<void>
-  /** As `check`, for `cancel` alone: joining servers may be away. Returns whether there is anything to undo. */
+  /** As `check`, for `cancel` alone: joining servers may be unavailable. Returns whether there is anything to undo. */
   checkStarted(): Promise<boolean>
   /**
    * Gives the old database its name back, and drops the new one. Returns the servers where that may be left, because

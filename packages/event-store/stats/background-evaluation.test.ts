@@ -91,7 +91,7 @@ test('too many groups by time are refused before anything is read, and the error
   await reader.close()
 })
 
-test('a reader and an inserter pass their checks on a migrated database, and fail while the server is away', async () => {
+test('a reader and an inserter pass their checks on a migrated database, and fail while the server is unavailable', async () => {
   const [reader, inserter] = [openEventReader(database.readerUrl), openEventInserter(database.url)]
   for (const store of [reader, inserter]) {
     await store.check()

@@ -50,7 +50,7 @@ export interface BackupOptions extends SecretsKeys {
   say: (line: string) => void
 }
 
-/** How long a backup that is complete waits for a Postgres that is away. */
+/** How long a backup that is complete waits for a Postgres that is unavailable. */
 const recordMsMax = 60_000
 const ignore = (): void => undefined
 /** A failure is thrown. */
@@ -158,7 +158,9 @@ export async function renewPostgres(
   })
 }
 
-/** Records a backup that is complete. Throws an Error that says so when Postgres is away for more than a minute. */
+/**
+ * Records a backup that is complete. Throws an Error that says so when Postgres is unavailable for more than a minute.
+ */
 async function recordBackup(postgres: Postgres, backup: FinishedBackup): Promise<void> {
   try {
     await retry(() => backupStore(postgres).add(backup), {

@@ -110,7 +110,7 @@ function describeReplay(name: string, createUrl: () => Promise<string | undefine
       const failing: EventLog = {
         ...log,
         publish: (...parameters) =>
-          failures-- > 0 ? Promise.reject(new Error('Kafka is away')) : log.publish(...parameters),
+          failures-- > 0 ? Promise.reject(new Error('Kafka is unavailable')) : log.publish(...parameters),
       }
       const replayed = await replayDeadLetters({ log: failing, deadLetters: redelivering(deadLetters) })
       expect(replayed).toStrictEqual({ letters: 20, rows: 20, copies: 0, foreign: 0 })

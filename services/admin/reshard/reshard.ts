@@ -117,8 +117,8 @@ export async function finishReshard(engines: ReshardEngines, options: ReshardOpt
 }
 
 /**
- * Gives up a doubling that is not finished: services use the old database again. Servers that join may be away: they
- * are named with what is left there. A repeat goes on where a call was cut.
+ * Gives up a doubling that is not finished: services use the old database again. Servers that join may be unavailable:
+ * they are named with what is left there. A repeat goes on where a call was cut.
  */
 export async function cancelReshard(engines: ReshardEngines, options: ReshardOptions): Promise<void> {
   const shards = shardStore(engines.postgres)

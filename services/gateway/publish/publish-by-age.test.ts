@@ -53,7 +53,7 @@ test('a request of old events alone, or of others alone, waits for one log', asy
 
 test('a request fails when one of the logs does not take its events', async () => {
   const { live, backfill, publisher } = start()
-  const failure = new Error('the log is away')
+  const failure = new Error('the log is unavailable')
   backfill.reject(failure)
   live.resolve(undefined)
   await expect(publisher.publish([recent, old], noon)).rejects.toBe(failure)

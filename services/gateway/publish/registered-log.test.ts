@@ -22,7 +22,7 @@ test('a gateway does not start on a log that is not registered, and says what to
   await expect(started).rejects.toThrow('Run "npm run migrate"')
 })
 
-test('a gateway that starts while its log is away publishes nothing until the log is registered', async () => {
+test('a gateway that starts while its log is unavailable publishes nothing until the log is registered', async () => {
   let isAway = true
   gateway = await startGateway({
     isRegistered: false,

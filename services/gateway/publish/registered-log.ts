@@ -15,7 +15,7 @@ import type { PublishLog } from './publisher.ts'
  * it publish to a log whose partitions are not spread evenly over the shards (docs/decisions/042-shards.md).
  */
 export interface RegisteredLog extends PublishLog {
-  /** Ends the service when the log can't be used; looks again while Postgres or the log is away. */
+  /** Ends the service when the log can't be used; looks again while Postgres or the log is unavailable. */
   guard: Component
   /**
    * Reads again and again whether there is still one shard. Ends the service when its partitions, whose number it read

@@ -80,7 +80,10 @@ export function createImportRoute({ keys, sites, imports, blobs, clock, limits }
   })
 }
 
-/** Renews an upload until the returned function is called. While Postgres is away nobody begins another one either. */
+/**
+ * Renews an upload until the returned function is called. While Postgres is unavailable nobody begins another one
+ * either.
+ */
 function renewUpload(uploads: UploadStore, importId: string, clock: Pick<SynchronizedClock, 'now'>): () => void {
   const timer = setInterval(() => {
     uploads.renew(importId, clock.now()).catch(() => undefined)

@@ -131,7 +131,7 @@ test.each([
   expect(await all()).toStrictEqual([])
 })
 
-test('the service starts while Postgres is away, and stores the key once Postgres is back', async () => {
+test('the service starts while Postgres is unavailable, and stores the key once Postgres is back', async () => {
   let isAway = true
   const flaky: KeyStore = {
     ...keys,

@@ -64,7 +64,7 @@ describe('a connection that breaks while a key is stored', () => {
     expect((await count()) - before).toBe(1)
   })
 
-  test('is told while Postgres stays away', async () => {
+  test('is told while Postgres stays unavailable', async () => {
     const before = await count()
     const create = () => Promise.reject(unavailable('the connection broke before COMMIT'))
     await expect(createBy({ ...query.keys, create })).rejects.toMatchObject({ code: 'unavailable' })

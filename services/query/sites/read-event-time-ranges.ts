@@ -9,7 +9,7 @@ const tooManyEvents = {
 
 /**
  * Reads the times of each site's first and last event. Throws 400 for sites with too many events, 503 while ClickHouse
- * is away.
+ * is unavailable.
  */
 export function readEventTimeRanges(
   siteIds: readonly string[],

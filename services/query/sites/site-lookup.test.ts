@@ -109,7 +109,7 @@ describe('the look-up', () => {
     expect(calls.slice(6)).toStrictEqual(['find'])
   })
 
-  test('fails as unavailable while Postgres is away', async () => {
+  test('fails as unavailable while Postgres is unavailable', async () => {
     const { state, lookup } = scripted()
     state.isAway = true
     await expect(lookup.find('shop', request)).rejects.toMatchObject({ code: 'unavailable' })

@@ -5,9 +5,9 @@ import { rateLimited } from '@sluice/runtime/errors'
 import { type AnalysisReader, runAnalysis } from '../run-analysis.ts'
 
 /**
- * Finds sites in Postgres, then by their events: a gateway that accepts events of a new site while Postgres is away
- * can't register the site, so the look-up registers it when it is requested. Without `autoRegister` neither registers
- * sites.
+ * Finds sites in Postgres, then by their events: a gateway that accepts events of a new site while Postgres is
+ * unavailable can't register the site, so the look-up registers it when it is requested. Without `autoRegister` neither
+ * registers sites.
  */
 export function siteLookup(
   sites: Pick<SiteStore, 'find' | 'register' | 'registerFor'> & Pick<ErasureStore, 'siteDeletedAt'>,

@@ -125,7 +125,7 @@ test('an unknown site and, for a bound key, a foreign one get the same 404, and 
   expect(await sites.find('nobody')).toBeUndefined()
 })
 
-test('a request while ClickHouse is away fails with 503 and changes nothing', async () => {
+test('a request while ClickHouse is unavailable fails with 503 and changes nothing', async () => {
   const siteId = await created()
   const away = await startQuery({ clickHouseUrl: 'http://127.0.0.1:9/sluice' })
   await siteStore(away.postgres).create(siteId, { name: 'Shop' }, 'key_admin')

@@ -211,7 +211,7 @@ test('a question that is too large fails alone, is told, and is asked again with
   expect(await rules.find(large.ruleId, null)).toMatchObject({ lastError: null })
 })
 
-test('while ClickHouse is away nothing changes, and the same minute is judged soon after', async () => {
+test('while ClickHouse is unavailable nothing changes, and the same minute is judged soon after', async () => {
   const siteId = 'away'
   const rule = await addRule(postgres, { siteId, at: noon, condition: { threshold: 0 } })
   const { runAt, failWith } = rig(siteId)
@@ -249,9 +249,9 @@ test('a rule that ClickHouse never answers keeps no other rule of its site from 
       ? new ClickHouseError(241, '(total) memory limit exceeded: would use 8.10 GiB, maximum: 8.00 GiB')
       : undefined,
   )
-  // Two in a row look like a ClickHouse that is away, and end the unit.
+  // Two in a row look like a ClickHouse that is unavailable, and end the unit.
   for (const at of [1, 1 + 5 / 60]) expect(await runAt(at, { completeMinutes: 1 })).toBeCloseTo(at + 5 / 60)
-  // Then the other one is measured first: ClickHouse is not away, and these rules have failed for the minute.
+  // Then the other one is measured first: ClickHouse is available, and these rules have failed for the minute.
   expect(await runAt(1 + 10 / 60, { completeMinutes: 1 })).toBe(2)
   expect(await historyOf(small)).toStrictEqual(['firing@1'])
   for (const { ruleId } of greedy) {

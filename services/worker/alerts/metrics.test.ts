@@ -7,7 +7,7 @@ import { addAlertLag } from './metrics.ts'
 
 const minuteMs = 60_000
 
-test('the lag of alert rules is 0 without rules, and grows while Postgres is away', async () => {
+test('the lag of alert rules is 0 without rules, and grows while Postgres is unavailable', async () => {
   const postgres = await openTestPostgres()
   const rules = alertRuleStore(postgres)
   const metrics = createMetrics()

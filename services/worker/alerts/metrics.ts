@@ -40,7 +40,7 @@ export function addAlertLag(
     name: 'sluice_worker_alert_lag_seconds',
     help: 'Time since the last minute for which the alert rules of every site were judged; 0 without rules.',
     registers: [metrics],
-    // While Postgres is away, the last answer holds and the lag grows; the worker logs that.
+    // While Postgres is unavailable, the last answer holds and the lag grows; the worker logs that.
     async collect() {
       const oldestAt = await readOldest()
       this.set(oldestAt === undefined ? 0 : Math.max(0, clock.now() - oldestAt) / 1000)

@@ -6,7 +6,7 @@ import { addBackupAge } from './backup-age.ts'
 
 const hourMs = 3_600_000
 
-test('the age of the last backup of the events is absent before the first, and grows while Postgres is away', async () => {
+test('the age of the last backup of the events is absent before the first, and grows while Postgres is unavailable', async () => {
   const postgres = await openTestPostgres()
   const backups = backupStore(postgres)
   const metrics = createMetrics()

@@ -5,7 +5,7 @@ import type { ExportStore } from '@sluice/postgres/exports'
 /**
  * Removes the files of a site's exports that were requested until `at` (Unix ms), and starts those again that are being
  * made. Called when nothing is left of what an erasure selects, possibly several times. Throws AppError, retryable
- * while an engine is away.
+ * while an engine is unavailable.
  */
 export type ExpireExports = (siteId: string, at: number) => Promise<void>
 

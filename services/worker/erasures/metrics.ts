@@ -13,7 +13,7 @@ export function addErasureAge(
     name: 'sluice_worker_erasure_age_seconds',
     help: 'Time since the request of the oldest erasure that is not completed; 0 without one.',
     registers: [metrics],
-    // While Postgres is away, the last answer holds and the age grows; the worker logs that.
+    // While Postgres is unavailable, the last answer holds and the age grows; the worker logs that.
     async collect() {
       const oldestAt = await readOldest()
       this.set(oldestAt === undefined ? 0 : Math.max(0, clock.now() - oldestAt) / 1000)

@@ -29,6 +29,6 @@ test('a lease that ends later ends the reading', async () => {
 test('a segment that is not there is told from one that can not be read', async () => {
   const { signal } = new AbortController()
   expect(await openBlob({ read: () => Promise.reject(notFound('Blob')) }, 'segment', signal)).toBeUndefined()
-  const read = () => Promise.reject(new Error('S3 is away'))
-  await expect(openBlob({ read }, 'segment', signal)).rejects.toThrow('S3 is away')
+  const read = () => Promise.reject(new Error('S3 is unavailable'))
+  await expect(openBlob({ read }, 'segment', signal)).rejects.toThrow('S3 is unavailable')
 })

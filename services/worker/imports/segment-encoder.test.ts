@@ -117,12 +117,12 @@ test('a failure to read the segment is thrown as it is, and the segment is read 
     try {
       const chunks = (await (await segmentOf(csv(50_000))).toArray()) as Uint8Array[]
       yield* chunks.slice(0, -1)
-      throw unavailable('the store is away')
+      throw unavailable('the store is unavailable')
     } finally {
       isReleased = true
     }
   }
   const failed = encoder.encode(broken(), task, () => Promise.resolve())
-  await expect(failed).rejects.toMatchObject({ code: 'unavailable', internal: 'the store is away' })
+  await expect(failed).rejects.toMatchObject({ code: 'unavailable', internal: 'the store is unavailable' })
   expect(isReleased).toBe(true)
 })

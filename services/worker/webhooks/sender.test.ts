@@ -490,7 +490,7 @@ test('what is disabled and what waits is measured, failing endpoints apart', asy
   expect(await queue.measure(later + 10)).toStrictEqual({ disabled: 1, oldestDueAt: later + 5 })
 })
 
-test('while Postgres is away, deliveries are reported as due since then', async () => {
+test('while Postgres is unavailable, deliveries are reported as due since then', async () => {
   const away = openPostgres('postgres://127.0.0.1:1/away')
   const registry = createMetrics()
   const gauges = deliveryGauges({ postgres: away } as WorkerEngines, {

@@ -27,7 +27,7 @@ export interface SenderOptions extends AttemptDeps {
 /** Attempts of this process at a time, and of those the ones of failing endpoints. */
 const attemptsMax = 256
 const failingMax = attemptsMax / 2
-/** The pause between attempts to record while Postgres is away. */
+/** The pause between attempts to record while Postgres is unavailable. */
 const retryMs = 1_000
 
 /**
@@ -126,7 +126,7 @@ function randomFraction(): number {
   return randomInt(1_000_001) / 1_000_000
 }
 
-/** Records an attempt, again and again while Postgres is away and the lease lasts. */
+/** Records an attempt, again and again while Postgres is unavailable and the lease lasts. */
 async function record(
   { queue, clock, random = randomFraction }: SenderOptions,
   taken: TakenDelivery,
