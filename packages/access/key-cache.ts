@@ -173,7 +173,7 @@ export function keyCache(
       })
     },
     onUnavailable: (error) => {
-      logger.warn({ err: error }, 'keys can not be checked for changes, cached ones are served')
+      logger.warn({ err: error }, 'key changes could not be polled, serving cached keys')
     },
   })
 

@@ -99,7 +99,7 @@ export function siteCache(
   function logUnregistered(sites: number, reason: string): void {
     unreportedCount += sites
     if (!isLogDue()) return
-    logger.warn({ sites: unreportedCount, reason }, 'new sites were not registered, their next events try again')
+    logger.warn({ sites: unreportedCount, reason }, 'new sites not registered, retrying on their next events')
     unreportedCount = 0
   }
 
@@ -162,7 +162,7 @@ export function siteCache(
     intervalMs: pollIntervalMs,
     poll: () => cachedPolicies.poll(),
     onUnavailable: (error) => {
-      logger.warn({ err: error }, 'sites can not be checked for changes, cached settings are used')
+      logger.warn({ err: error }, 'site changes could not be polled, using cached settings')
     },
   })
 

@@ -100,7 +100,7 @@ export async function runService<V extends Variables>({
   const endInTime = (): void => {
     setTimeout(
       () => {
-        logger.fatal('did not stop in time')
+        logger.fatal('stop timed out, exiting')
         logger.flush()
         process.exit(1)
       },

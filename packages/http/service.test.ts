@@ -95,8 +95,8 @@ describe('GET /readyz', () => {
       await request(`${url}/readyz`)
       return checks > outcomes.length
     }, 'each outcome was reported')
-    const failed = { level: 'warn', reason: 'Postgres: canary at 10.0.0.7', msg: 'the check of an engine failed' }
-    const passed = { level: 'info', msg: 'the check of an engine passes again' }
+    const failed = { level: 'warn', reason: 'Postgres: canary at 10.0.0.7', msg: 'engine check failed' }
+    const passed = { level: 'info', msg: 'engine check recovered' }
     expect(lines().filter(({ engine }) => engine === 'log')).toMatchObject([failed, passed, failed, passed])
   })
 
@@ -222,7 +222,7 @@ describe('metrics', () => {
       },
     })
     expect((await fetch(`${metricsUrl}/metrics`)).status).toBe(500)
-    expect(lines()).toContainEqual(expect.objectContaining({ level: 'error', msg: 'metrics could not be collected' }))
+    expect(lines()).toContainEqual(expect.objectContaining({ level: 'error', msg: 'metrics collection failed' }))
   })
 })
 

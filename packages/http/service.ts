@@ -160,12 +160,12 @@ function failureLog(logger: Logger) {
     const result = await check((engine, reason) => {
       if (failing.has(engine)) return
       failing.add(engine)
-      logger.warn({ engine, reason }, 'the check of an engine failed')
+      logger.warn({ engine, reason }, 'engine check failed')
     })
     for (const engine of failing) {
       if (engine in result.missing || engine in result.degraded) continue
       failing.delete(engine)
-      logger.info({ engine }, 'the check of an engine passes again')
+      logger.info({ engine }, 'engine check recovered')
     }
     return result
   }
@@ -195,7 +195,7 @@ function metricsListener(metrics: Metrics, logger: Logger) {
       .metrics()
       .then((text) => response.writeHead(200, { 'Content-Type': metrics.contentType }).end(text))
       .catch((error: unknown) => {
-        logger.error({ err: error }, 'metrics could not be collected')
+        logger.error({ err: error }, 'metrics collection failed')
         response.writeHead(500).end()
       })
   }

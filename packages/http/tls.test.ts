@@ -121,7 +121,7 @@ describeWithOpenssl('TLS of a listener', () => {
     expect(await certificateName(port)).toBe('one')
     replaceBy(other)
     await waitUntil(async () => (await certificateName(port)) === 'other', 'the new certificate')
-    expect(lines()).toContainEqual(expect.objectContaining({ level: 'info', msg: 'TLS certificate was replaced' }))
+    expect(lines()).toContainEqual(expect.objectContaining({ level: 'info', msg: 'TLS certificate reloaded' }))
     const answer = new Promise<string>((resolve) =>
       kept.once('data', (chunk: Buffer) => {
         resolve(chunk.toString())
@@ -140,7 +140,7 @@ describeWithOpenssl('TLS of a listener', () => {
     await waitUntil(() => warnings().length > 0, 'the warning')
     expect(await certificateName(port)).toBe('one')
     const sentence = expect.stringMatching(
-      /^SLUICE_TLS_KEY is not the key .*; the former certificate stays in use$/,
+      /^SLUICE_TLS_KEY is not the key .*; keeping the former certificate$/,
     ) as unknown
     expect(await getJson(`${url}/readyz`, one.cert)).toMatchObject({ body: { data: { warnings: [sentence] } } })
 
@@ -150,7 +150,7 @@ describeWithOpenssl('TLS of a listener', () => {
     await waitUntil(async () => (await certificateName(port)) === 'other', 'the new certificate')
     expect(warnings().map(({ msg }) => msg)).toStrictEqual([
       sentence,
-      'SLUICE_TLS_KEY names a file that cannot be read (ENOENT): give the path of a PEM file that this user may read; the former certificate stays in use',
+      'SLUICE_TLS_KEY names a file that cannot be read (ENOENT): give the path of a PEM file that this user may read; keeping the former certificate',
     ])
     expect(await getJson(`${url}/readyz`, other.cert)).toMatchObject({ body: { data: { warnings: [] } } })
   })

@@ -72,10 +72,10 @@ export function openTlsCertificate(
       if (isSame(seen, pair)) return
       pair = seen
       use(pair)
-      logger.info({ until: new X509Certificate(pair.cert).validTo }, 'TLS certificate was replaced')
+      logger.info({ until: new X509Certificate(pair.cert).validTo }, 'TLS certificate reloaded')
       warnOfExpiry()
     } catch (error) {
-      const text = `${describe(error)}; the former certificate stays in use`
+      const text = `${describe(error)}; keeping the former certificate`
       if (text !== mistake) logger.warn(text)
       mistake = text
     }

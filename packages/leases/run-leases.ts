@@ -81,7 +81,7 @@ export function runLeases<Job>(options: LeaseOptions<Job>): Component {
       for (const unit of units) unit.stop()
     },
     warn: (fields) => {
-      logger.warn({ kind, ...fields }, 'jobs can not be taken, the worker tries again')
+      logger.warn({ kind, ...fields }, 'jobs could not be taken, retrying')
     },
   })
 }

@@ -185,7 +185,7 @@ export function startUnit<Job>(options: UnitOptions<Job>, leased: Leased<Job>, t
       if (reason !== undefined) abortUnit(reason)
     },
     (error: unknown) => {
-      logger.error({ err: error, kind, id }, 'a lease could not be renewed')
+      logger.error({ err: error, kind, id }, 'lease renewal failed')
       abortUnit('expired')
     },
   )

@@ -4,7 +4,7 @@ import type { RedisLogger } from './port.ts'
 
 /** An overloaded Redis becomes unavailable and available again many times a second. */
 const logIntervalMs = 10_000
-const consequence = 'limits hold per process, sessions and idempotent requests are refused'
+const consequence = 'enforcing limits per process, refusing sessions and idempotent requests'
 
 /**
  * The log lines about a Redis server. Within ten seconds at most one line says that it became unavailable, and its
@@ -36,17 +36,17 @@ export function createConnectionLog(server: string, logger: RedisLogger): Connec
       if (downSince !== undefined) return
       downSince = performance.now()
       isDownLogged = isLogDue('down')
-      logger[isDownLogged ? 'warn' : 'debug']({ redis: server, error: reason }, `Redis is unavailable: ${consequence}`)
+      logger[isDownLogged ? 'warn' : 'debug']({ redis: server, error: reason }, `Redis unavailable: ${consequence}`)
     },
     logUp() {
       if (downSince === undefined) return
       const awayMs = Math.round(performance.now() - downSince)
       downSince = undefined
-      logger[isDownLogged ? 'info' : 'debug']({ redis: server, away_ms: awayMs }, 'Redis answers again')
+      logger[isDownLogged ? 'info' : 'debug']({ redis: server, away_ms: awayMs }, 'Redis recovered')
     },
     logErrorReply(reason) {
       if (isLogDue('error reply')) {
-        logger.warn({ redis: server, error: reason }, `Redis refuses calls: ${consequence}`)
+        logger.warn({ redis: server, error: reason }, `Redis returned an error: ${consequence}`)
       }
     },
   }

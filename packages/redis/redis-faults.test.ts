@@ -84,7 +84,7 @@ const linesOf = ({ lines }: CapturedLogger, level: string): unknown[] =>
     .filter((line) => line.level === level)
     .map(({ msg }) => msg)
 
-const away = 'Redis is unavailable: limits hold per process, sessions and idempotent requests are refused'
+const away = 'Redis unavailable: enforcing limits per process, refusing sessions and idempotent requests'
 
 describeIfRuns('redis: unavailable at the start', () => {
   test('limits hold per process and all other calls are rejected until Redis is there', async () => {
@@ -109,7 +109,7 @@ describeIfRuns('redis: unavailable at the start', () => {
     await redis.limiter.consume(later, 40, 100)
     expect(await exhaust((await openAnswering(server.url)).limiter, later, 100)).toBe(60)
     expect(linesOf(captured, 'warn')).toEqual([away])
-    expect(linesOf(captured, 'info')).toEqual(['Redis answers again'])
+    expect(linesOf(captured, 'info')).toEqual(['Redis recovered'])
     expect(captured.lines()[0]).toMatchObject({ redis: `127.0.0.1:${port}`, error: expect.stringContaining('ECONN') })
   })
 })
@@ -145,7 +145,7 @@ describeIfRuns('redis: behind a Sentinel', () => {
     expect(await redis.sessions.find('token')).toMatchObject({ keyHash: 'k' })
     await redis.sessions.create('another', { keyHash: 'l' })
     expect(await replicaClient.info('replication')).toContain('role:master')
-    expect(linesOf(captured, 'info')).toEqual(['Redis answers again'])
+    expect(linesOf(captured, 'info')).toEqual(['Redis recovered'])
   })
 })
 
@@ -252,7 +252,7 @@ describeIfRuns('redis: frozen', () => {
     await waitUntilRedisAnswers(redis, 1_000)
     expect(await exhaust(redis.limiter, counter, 1_000)).toBe(0)
     expect(linesOf(captured, 'warn')).toEqual([away])
-    expect(linesOf(captured, 'info')).toEqual(['Redis answers again'])
+    expect(linesOf(captured, 'info')).toEqual(['Redis recovered'])
   })
 
   test('the connection is replaced after a longer silence', async () => {

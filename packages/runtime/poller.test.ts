@@ -89,7 +89,7 @@ test('a failure that no retry can help reaches the supervisor, which runs the po
   await stop()
   expect(failures).toEqual([])
   expect(lines()).toEqual([
-    expect.objectContaining({ level: 'error', component: 'a poller', msg: 'component failed, it is run again' }),
+    expect.objectContaining({ level: 'error', component: 'a poller', msg: 'component failed, restarting' }),
   ])
 })
 

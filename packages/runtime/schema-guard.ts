@@ -29,7 +29,7 @@ export function schemaGuard(
     },
     retryMs,
     onUnavailable: () => {
-      logger.warn({ engine }, 'engine does not answer yet, its schema is checked when it does')
+      logger.warn({ engine }, 'engine unavailable, schema check deferred')
     },
   })
 }

@@ -73,7 +73,7 @@ test('a later failure that no retry can help reaches the supervisor, which repea
   await waitForAttempts(3)
   await supervisor.stop()
   expect(lines()).toEqual([
-    expect.objectContaining({ level: 'error', component: 'a task', msg: 'component failed, it is run again' }),
+    expect.objectContaining({ level: 'error', component: 'a task', msg: 'component failed, restarting' }),
   ])
 })
 

@@ -91,10 +91,7 @@ export function supervise(
         // The previous run lasted long enough, so this is a new failure and not a repetition.
         if (performance.now() - startedAt > longestMs) delayMs = firstMs
         failed.add(component.name)
-        logger.error(
-          { err: error, component: component.name, retry_in_ms: delayMs },
-          'component failed, it is run again',
-        )
+        logger.error({ err: error, component: component.name, retry_in_ms: delayMs }, 'component failed, restarting')
       }
       await sleep(delayMs, signal)
       failed.delete(component.name)

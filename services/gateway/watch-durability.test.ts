@@ -30,9 +30,7 @@ test('a log that could never be checked is a warning, which is logged, and not a
   const { watch, gauge, lines } = await start(() => Promise.reject(failure))
   await waitUntil(() => watch.warnings() !== undefined, 'the first check has ended')
   const [warning] = watch.warnings() ?? []
-  expect(warning).toBe(
-    'Whether the log is as durable as a 202 promises could not be checked: CLUSTER_AUTHORIZATION_FAILED',
-  )
+  expect(warning).toBe('The durability of the event log could not be checked: CLUSTER_AUTHORIZATION_FAILED')
   expect(await gauge()).toBe('1')
   expect(lines().map(({ durability }) => durability)).toContain(warning)
   // The address is for operators alone.

@@ -6,7 +6,7 @@ import { poller } from '@sluice/runtime/poller'
 import type { Component } from '@sluice/runtime/supervisor'
 
 const intervalMs = 60_000
-const unchecked = 'Whether the log is as durable as a 202 promises could not be checked'
+const unchecked = 'The durability of the event log could not be checked'
 
 /** Watches the replication of the log. */
 export interface DurabilityWatch extends Component {
@@ -41,7 +41,7 @@ export function watchDurability(
       const found = await describe().catch(lastWarnings)
       if (!isDeepStrictEqual(found, warnings)) {
         for (const warning of found) {
-          logger.warn({ durability: warning }, 'the log is not as durable as a 202 promises')
+          logger.warn({ durability: warning }, 'event log is less durable than a 202 promises')
         }
       }
       warnings = found

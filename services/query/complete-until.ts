@@ -62,7 +62,7 @@ export function completeUntil({
     // The first request must find a value.
     pollsAtStart: true,
     onUnavailable: (error) => {
-      logger.warn({ err: error }, 'complete_until can not be read from Postgres, the last value is used')
+      logger.warn({ err: error }, 'complete_until could not be read from Postgres, using the last value')
     },
   })
   return {

@@ -74,7 +74,7 @@ describe('rows that can’t be stored', () => {
     )
     expect(await writer.figure('sluice_writer_dead_letters_total', { reason: 'refused' })).toBe(2)
     expect(await writer.figure('sluice_writer_dead_letters_total', { reason: 'unreadable' })).toBe(0)
-    expect(writer.lines().filter(({ msg }) => msg === 'rows could not be stored')).toHaveLength(2)
+    expect(writer.lines().filter(({ msg }) => msg === 'rows published as dead letters')).toHaveLength(2)
   })
 
   test('are durable as dead letters before the batch is committed', async () => {

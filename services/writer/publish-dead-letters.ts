@@ -35,7 +35,7 @@ export async function publishDeadLetters(
       signal,
       onFailedAttempt: (error, attempt) => {
         onRetry(error)
-        logger.warn({ err: error, partition, attempt }, 'dead letters are not durable yet, they are published again')
+        logger.warn({ err: error, partition, attempt }, 'dead-letter publish failed, retrying')
       },
     },
   )
@@ -44,7 +44,7 @@ export async function publishDeadLetters(
     if (headers.letter) metrics.deadLetters.inc({ reason: headers.letter.reason }, Math.max(1, headers.rows))
   }
   const [first] = dead
-  logger.error({ partition, letters: dead.length, first: first?.headers.letter }, 'rows could not be stored')
+  logger.error({ partition, letters: dead.length, first: first?.headers.letter }, 'rows published as dead letters')
 }
 
 /** Notes in a dead letter that its block came from the backfill log. */

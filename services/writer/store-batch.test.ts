@@ -188,7 +188,7 @@ test('a failed insert is retried until it succeeds, each failure is counted and 
   expect(new Set(calls.map(({ payloads }) => payloads.join('')))).toStrictEqual(new Set(['a\nb\n']))
   expect(retries).toBe(4)
   expect(lines).toHaveLength(4)
-  const msg = 'a batch is not stored, it is tried again'
+  const msg = 'batch insert failed, retrying'
   expect(lines[0]).toMatchObject({ level: 'warn', partition: 3, attempt: 1, msg })
   // Only an administrator can repair a missing table.
   expect(lines[2]).toMatchObject({ level: 'error', partition: 3, attempt: 3, msg })

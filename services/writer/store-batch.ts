@@ -85,7 +85,7 @@ export async function storeBatch(
       onFailedAttempt: (error, attempt) => {
         onRetry(error)
         const level = error instanceof ClickHouseError && error.retryable ? 'warn' : 'error'
-        logger[level]({ err: error, partition, attempt }, 'a batch is not stored, it is tried again')
+        logger[level]({ err: error, partition, attempt }, 'batch insert failed, retrying')
       },
     })
 
@@ -141,7 +141,10 @@ export async function storeBatch(
     } catch (error) {
       if (isTooLarge(error)) {
         onRetry(error)
-        logger.warn({ err: error, partition, blocks: blocks.length }, 'an insert was too much at once, it is halved')
+        logger.warn(
+          { err: error, partition, blocks: blocks.length },
+          'insert exceeded a ClickHouse limit, splitting the batch',
+        )
         const half = Math.ceil(blocks.length / 2)
         const first = await insert(blocks.slice(0, half), areRowsVerified)
         return [...first, ...(await insert(blocks.slice(half), areRowsVerified))]

@@ -252,7 +252,7 @@ describe('while Postgres is unavailable', () => {
       await waitUntil(async () => (await age()) > young, 'it looks older')
       expect(await storedWatermarks()).toStrictEqual(before)
       expect(lines()).toMatchObject([
-        { level: 'warn', msg: 'complete_until can not be stored in Postgres, it does not advance' },
+        { level: 'warn', msg: 'complete_until could not be stored in Postgres, it does not advance' },
       ])
       await proxy.mend()
       await waitUntilComplete()

@@ -104,7 +104,7 @@ export function watermarkReporter({
     intervalMs: compareMs,
     poll: report,
     onUnavailable: (error) => {
-      logger.warn({ err: error }, 'complete_until can not be stored in Postgres, it does not advance')
+      logger.warn({ err: error }, 'complete_until could not be stored in Postgres, it does not advance')
     },
   })
 }

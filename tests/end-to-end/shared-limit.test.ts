@@ -73,7 +73,7 @@ describeWithServices('two gateways', () => {
     await Promise.all(Array.from({ length: clients }, (_, n) => client(n))).finally(() =>
       Promise.all(gateways.map((gateway) => gateway.stop())),
     )
-    return { ...result, hasLostRedis: gateways.some((gateway) => gateway.output().includes('Redis is unavailable')) }
+    return { ...result, hasLostRedis: gateways.some((gateway) => gateway.output().includes('Redis unavailable')) }
   }
 
   it(`share a key's limit: of the events of ${clients} clients they accept as many as it allows, ± 1 %`, async () => {

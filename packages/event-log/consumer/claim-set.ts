@@ -44,7 +44,7 @@ export function createClaimSet(
         onFailure(new Error(`The handler of partition ${partition} returned before its claim ended`))
     } catch (error) {
       // A handler usually rethrows the refused commit of a lost claim; that ends the claim, not the member.
-      if (lost.aborted) logger.debug({ err: error, partition }, 'handler of a lost partition ended')
+      if (lost.aborted) logger.debug({ err: error, partition }, 'claim handler failed after its partition was lost')
       else onFailure(error)
     } finally {
       feed.end()

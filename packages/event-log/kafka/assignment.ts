@@ -90,7 +90,7 @@ export function createAssignment(partitions: readonly number[], context: Assignm
         signal: closed,
         delays: offsetDelays,
         onFailedAttempt: (error) => {
-          logger.warn({ group, reason: describeKafkaError(error) }, 'positions of the group are not known yet')
+          logger.warn({ group, reason: describeKafkaError(error) }, 'committed offsets could not be fetched, retrying')
         },
       })
     } catch (error) {
@@ -121,7 +121,7 @@ export function createAssignment(partitions: readonly number[], context: Assignm
           low: String(known.low),
           highWatermark: String(known.high),
         },
-        'the committed position lies outside of what Kafka keeps: blocks were deleted unread, or come again',
+        'committed offset out of range: blocks were deleted unread, or will be read again',
       )
     }
     const feed = createClaimFeed({
@@ -154,7 +154,7 @@ export function createAssignment(partitions: readonly number[], context: Assignm
     if (claim.expectedOffset < known.low) {
       logger.error(
         { group, partition, expectedOffset: String(claim.expectedOffset), low: String(known.low) },
-        'blocks were deleted by the topic’s retention before they were read',
+        'unread blocks were deleted by the retention of the topic, skipping them',
       )
       claim.expectedOffset = known.low
       claim.feed.skipTo(known.low)

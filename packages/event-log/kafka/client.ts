@@ -99,7 +99,7 @@ export function createKafkaClient(options: KafkaClientOptions): KafkaClient {
       try {
         await withDeadline(disconnect(), ms, () => new Error(`Kafka did not let go within ${ms} ms`))
       } catch (error) {
-        logger.debug({ err: error }, 'connections to Kafka are cut')
+        logger.debug({ err: error }, 'disconnecting from Kafka failed, destroying its connections')
       }
       closed = true
       for (const socket of sockets.keys()) socket.destroy(new Error('the event log closed it'))

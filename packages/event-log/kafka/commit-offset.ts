@@ -63,7 +63,7 @@ export function createOffsetCommitter(
           const type = kafkaErrorType(error) ?? ''
           if (fencedTypes.includes(type) && !right.isLost()) right.onFenced(`the group refused a commit: ${type}`)
           if (attempt === attemptsMax || right.isLost()) throw error
-          logger.debug({ group, partition, reason: describeKafkaError(error) }, 'a commit is tried again')
+          logger.debug({ group, partition, reason: describeKafkaError(error) }, 'offset commit failed, retrying')
           await sleep(100 * 2 ** attempt, closed)
         }
       }

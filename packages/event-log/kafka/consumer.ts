@@ -82,7 +82,7 @@ export function createKafkaConsumer(context: KafkaConsumerContext, options: Cons
     if (draining.signal.aborted) await claims.drain({ hasFailed: failure !== undefined })
     else {
       const type = kafkaErrorType(reason) ?? ''
-      logger.warn({ group, reason: describeKafkaError(reason) }, 'the membership in the consumer group ended')
+      logger.warn({ group, reason: describeKafkaError(reason) }, 'consumer group membership ended')
       if (fatalErrorTypes.includes(type)) fail(reason)
     }
     claims.loseAll('this member left the group')

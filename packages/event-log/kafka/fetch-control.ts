@@ -19,7 +19,7 @@ export function createFetchControl(
     try {
       action()
     } catch (error) {
-      logger.debug({ group, reason: describeKafkaError(error) }, 'kafkajs has stopped')
+      logger.debug({ group, reason: describeKafkaError(error) }, 'kafkajs consumer stopped')
     }
   }
 

@@ -99,7 +99,7 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
         client = newClient
         return producer
       } catch (error) {
-        logger.warn({ reason: describeKafkaError(error), waitMs }, 'Kafka is unavailable, the producer tries again')
+        logger.warn({ reason: describeKafkaError(error), waitMs }, 'Kafka unavailable, reconnecting producer')
         await newClient.close(() => producer.disconnect(), disconnectTimeoutMs)
       }
       await sleep(waitMs, closed.signal)
@@ -187,11 +187,11 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
         const missing = unacknowledged(pending, acknowledged)
         if (!deadlineSignal.aborted) noteAcknowledged(pending.filter((block) => !missing.includes(block)))
         if (missing.length === 0) return []
-        logger.debug({ topic, blocks: missing.length }, 'blocks without an acknowledgement are sent again')
+        logger.debug({ topic, blocks: missing.length }, 'produce response lacks acknowledgements, resending blocks')
         return [missing]
       } catch (error) {
         if (permanentErrorTypes.includes(kafkaErrorType(error) ?? '')) throw error
-        logger.debug({ topic, reason: describeKafkaError(error) }, 'blocks are sent again')
+        logger.debug({ topic, reason: describeKafkaError(error) }, 'produce request failed, resending blocks')
         return isRefusal(error) ? [...Map.groupBy(pending, ({ partition }) => partition).values()] : [pending]
       }
     }

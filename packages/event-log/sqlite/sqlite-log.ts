@@ -58,7 +58,8 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
     options.onEngine?.(engine)
     void engine.ended.then((reason) => {
       running = undefined
-      if (closing === undefined) logger.error({ err: reason, dir }, 'the thread of the event log ended')
+      if (closing === undefined)
+        logger.error({ err: reason, dir }, 'event log thread exited, the next call restarts it')
     })
     return engine
   }
@@ -116,7 +117,7 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
     const last = await running?.catch(() => undefined)
     if (last === undefined) return
     await last.call('close', {}).catch((error: unknown) => {
-      logger.warn({ err: error, dir }, 'the event log was not closed cleanly; nothing is lost')
+      logger.warn({ err: error, dir }, 'event log not closed cleanly, no data is lost')
     })
     await last.terminate()
   }

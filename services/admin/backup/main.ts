@@ -32,7 +32,7 @@ try {
     const opened = await open(target, 'The target', { mustExist: postgresOnly })
     if (postgresOnly) {
       await renewPostgres(engines, { target: opened, ...secretsKeysOf(config) })
-      console.log(`The dump of Postgres in ${target} is renewed.`)
+      console.log(`Renewed the dump of Postgres in ${target}.`)
     } else {
       const { backupId } = await backUp(engines, {
         target: opened,

@@ -55,7 +55,7 @@ try {
       for (const { table, command, parts } of running)
         console.log(`ClickHouse: ${table}: ${command}: ${parts} parts left`)
     })
-    console.log('ClickHouse: no mutation runs')
+    console.log('ClickHouse: no mutations are running')
   }
 } catch (error) {
   console.error(internalMessage(error))

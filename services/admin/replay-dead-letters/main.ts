@@ -64,10 +64,10 @@ try {
     // `… | head` closes the pipe early.
     process.stdout.on('error', () => process.exit(0))
     const { letters, rows } = await listDeadLetters({ deadLetters, positions }, print)
-    console.error(`${letters} dead letters with ${rows} rows wait.`)
+    console.error(`${letters} dead letters with ${rows} rows are waiting.`)
   } else {
     const { letters, rows, copies, foreign } = await replayDeadLetters({ log, deadLetters, positions })
-    console.log(`Given back to the log: ${letters} dead letters with ${rows} rows.`)
+    console.log(`Replayed to the log: ${letters} dead letters with ${rows} rows.`)
     if (copies > 0) console.log(`Left out: ${copies} copies of these.`)
     if (foreign > 0) console.log(`Left out: ${foreign} records that are no dead letters.`)
   }

@@ -228,7 +228,7 @@ describe('the command', () => {
     }
     expect(await run(environment)).toStrictEqual({
       code: 0,
-      output: 'Given back to the log: 2 dead letters with 2 rows.\n',
+      output: 'Replayed to the log: 2 dead letters with 2 rows.\n',
       errors: '',
     })
     expect(await run(environment)).toMatchObject({ output: expect.stringContaining(': 0 dead letters') as unknown })

@@ -132,7 +132,7 @@ export async function cancelReshard(engines: ReshardEngines, options: ReshardOpt
     // First, so that a command which has lost its lock can't double the number any more.
     if (isDoubling) await shards.cancelDoubling(noted)
     const kept = await resharding.cancel()
-    options.say('The reshard is given up, and services can use the old database.')
+    options.say('Reshard cancelled: services can use the old database.')
     if (kept.length === 0) return
     options.say(
       `These servers do not answer: ${kept.join(', ')}. When they do, repeat the command, or drop the database ` +

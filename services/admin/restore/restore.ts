@@ -123,7 +123,7 @@ export async function restore(engines: RestoreEngines, options: RestoreOptions):
     throw error
   }
   try {
-    say('Positions in the log, erasures…')
+    say('Committed offsets, erasures…')
     for (const { url, offsets } of lanes) await setGroupOffsets(url, writerGroup(storeId), offsets)
     reconciled = {
       ...(await reconcile(postgres, { at: manifest.at, withEventImports: losses.length > 0 })),

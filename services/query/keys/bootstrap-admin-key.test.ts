@@ -48,7 +48,9 @@ test('an unknown key is stored as an admin key', async () => {
   expect(await all()).toStrictEqual([
     expect.objectContaining({ scopes: ['admin'], environment: 'prod', hash: hashKey(key), revokedAt: null }),
   ])
-  expect(lines).toStrictEqual([expect.objectContaining({ level: 'info', msg: 'SLUICE_ADMIN_KEY was taken over' })])
+  expect(lines).toStrictEqual([
+    expect.objectContaining({ level: 'info', msg: 'stored SLUICE_ADMIN_KEY as an admin key' }),
+  ])
 })
 
 test('a stored key stays as it is at the next start, and concurrent starts store one key', async () => {

@@ -23,7 +23,7 @@ export function bootstrapAdminKey(
   async function storeKey(): Promise<void> {
     if (key === undefined) {
       if (!(await keys.hasAny())) {
-        logger.warn('there is no API key yet: run "npm run admin-key", or set SLUICE_ADMIN_KEY and start again')
+        logger.warn('no API key exists: run "npm run admin-key", or set SLUICE_ADMIN_KEY and restart')
       }
       return
     }
@@ -35,14 +35,14 @@ export function bootstrapAdminKey(
     const stored = await keys.findByHash(hashKey(key))
     if (!stored) {
       await createAdminKey(keys, key)
-      logger.info('SLUICE_ADMIN_KEY was taken over')
+      logger.info('stored SLUICE_ADMIN_KEY as an admin key')
       return
     }
     const reason = unusableReason(stored, clock.now())
     if (reason !== undefined) {
       logger.warn(
         { key_id: stored.keyId },
-        `SLUICE_ADMIN_KEY is ${reason === 'expired' ? 'an expired' : 'a revoked'} key and stays that: "npm run admin-key" makes a new one`,
+        `SLUICE_ADMIN_KEY is ${reason === 'expired' ? 'an expired' : 'a revoked'} key, and a restart does not renew it: "npm run admin-key" creates another one`,
       )
     }
   }

@@ -59,7 +59,7 @@ export function canaryUnit(deps: CanaryUnitDeps): (job: unknown, lease: Lease) =
       await store.add({ siteId, eventId: event.event_id, timestamp, acknowledgedAt: clock.now() })
     } else if (isLogDue(`${status} ${error}`)) {
       const remedy = status === 401 || status === 403 ? ': check SLUICE_CANARY_API_KEY and the site of its key' : ''
-      logger.warn({ status, error, site: siteId }, `the event of the canary was not accepted${remedy}`)
+      logger.warn({ status, error, site: siteId }, `canary event not accepted${remedy}`)
     }
   }
 
@@ -95,17 +95,17 @@ export function canaryUnit(deps: CanaryUnitDeps): (job: unknown, lease: Lease) =
       metrics.foundSeconds.observe(Math.max(0, seconds))
       if (isLost) {
         metrics.count('recovered')
-        logger.warn(fields, 'an event of the canary was stored late')
+        logger.warn(fields, 'canary event stored late')
       }
     }
     if (copies > 1 && !isDoubled && (await store.mark(event, 'doubled', polledAt))) {
       metrics.count('doubled')
-      logger.error({ ...fields, copies }, 'an event of the canary is stored more than once')
+      logger.error({ ...fields, copies }, 'canary event stored more than once')
     }
     const isOverdue = copies === 0 && !isFound && !isLost && polledAt - acknowledgedAt >= deadlineMs
     if (isOverdue && (await store.mark(event, 'lost', polledAt))) {
       metrics.count('lost')
-      logger.error(fields, 'an acknowledged event of the canary is not stored')
+      logger.error(fields, 'acknowledged canary event not stored')
     }
   }
 
@@ -133,8 +133,7 @@ export function canaryUnit(deps: CanaryUnitDeps): (job: unknown, lease: Lease) =
       await send(begin, signal)
       const failure = await pollUntil(begin + pollingMs, signal)
       if (failure === undefined) return { next }
-      if (isLogDue('poll'))
-        logger.warn({ error: failure }, 'ClickHouse does not answer the query for the events of the canary')
+      if (isLogDue('poll')) logger.warn({ error: failure }, 'ClickHouse query for canary events failed')
       return { next, log: { poll: failure } }
     } catch (error) {
       if (lease.signal.aborted || !stopping.aborted) throw error

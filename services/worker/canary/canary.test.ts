@@ -117,13 +117,13 @@ test('an event counts as lost after its deadline and not before, and as recovere
   await waitUntil(async () => (await running.count('acknowledged')) === 1, 'an event is acknowledged')
   expect([await running.count('found'), await running.count('lost')]).toStrictEqual([0, 0])
   await waitUntil(async () => (await running.count('lost')) >= 1, 'the event is lost')
-  const [line] = running.lines().filter(({ msg }) => msg === 'an acknowledged event of the canary is not stored')
+  const [line] = running.lines().filter(({ msg }) => msg === 'acknowledged canary event not stored')
   expect(line).toMatchObject({ level: 'error', site: running.siteId, event_id: expect.stringMatching(/^canary-\d+$/) })
   expect(line?.seconds).toBeGreaterThanOrEqual(6)
   expect([await running.count('found'), await running.count('recovered')]).toStrictEqual([0, 0])
   stops.push(await rig.startWriter())
   await waitUntil(async () => (await running.count('recovered')) >= 1, 'the event is found late')
-  expect(messages(running, 'warn')).toContain('an event of the canary was stored late')
+  expect(messages(running, 'warn')).toContain('canary event stored late')
 })
 
 test('an event that is stored twice is counted, once', async () => {
@@ -140,7 +140,7 @@ test('an event that is stored twice is counted, once', async () => {
   const found = await running.count('found')
   await waitUntil(async () => (await running.count('found')) > found, 'another turn has passed')
   expect(await running.count('doubled')).toBe(1)
-  expect(messages(running, 'error')).toStrictEqual(['an event of the canary is stored more than once'])
+  expect(messages(running, 'error')).toStrictEqual(['canary event stored more than once'])
 })
 
 test('a key that is refused is a log line that says what to check, without the key, and nothing is lost', async () => {
@@ -153,7 +153,7 @@ test('a key that is refused is a log line that says what to check, without the k
       status: 401,
       error: 'Invalid API key',
       site: running.siteId,
-      msg: 'the event of the canary was not accepted: check SLUICE_CANARY_API_KEY and the site of its key',
+      msg: 'canary event not accepted: check SLUICE_CANARY_API_KEY and the site of its key',
     },
   ])
   expect(running.text()).not.toContain(key)

@@ -62,6 +62,6 @@ export const exportFiles: JobKind = ({ blobs, postgres }, { clock, logger }) =>
     intervalMs,
     poll: () => removeExportFiles({ blobs, exports: exportStore(postgres), clock }),
     onUnavailable: (error) => {
-      logger.warn({ err: error }, 'unneeded files of exports can not be removed, the worker tries again')
+      logger.warn({ err: error }, 'removal of unneeded export files failed, retrying')
     },
   })

@@ -72,6 +72,6 @@ export const importFiles: JobKind = ({ blobs, postgres }, { clock, logger }) =>
     intervalMs,
     poll: () => removeUnneededFiles({ blobs, imports: importStore(postgres), clock }),
     onUnavailable: (error) => {
-      logger.warn({ err: error }, 'unneeded files of imports can not be removed, the worker tries again')
+      logger.warn({ err: error }, 'removal of unneeded import files failed, retrying')
     },
   })

@@ -66,6 +66,6 @@ export const oldDeliveries: JobKind = ({ postgres }, { clock, logger }) =>
     intervalMs: removalMs,
     poll: () => removeOldDeliveries(deliveryQueue(postgres), clock),
     onUnavailable: (error) => {
-      logger.warn({ err: error }, 'old deliveries can not be removed, the worker tries again')
+      logger.warn({ err: error }, 'removal of old deliveries failed, retrying')
     },
   })

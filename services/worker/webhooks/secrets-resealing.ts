@@ -24,7 +24,7 @@ export function secretsResealing(
       const resealed = await resealEndpoints(postgres, secrets)
       const endpoints = await countOtherKey(postgres, secrets)
       gauge.set(endpoints)
-      if (resealed > 0) logger.info({ endpoints: resealed }, 'URLs and secrets stored anew with SLUICE_SECRETS_KEY')
+      if (resealed > 0) logger.info({ endpoints: resealed }, 'URLs and secrets re-encrypted with SLUICE_SECRETS_KEY')
       if (endpoints === lastCount && resealed === 0) return
       lastCount = endpoints
       if (endpoints > 0) logger.error({ endpoints }, otherKey)

@@ -68,7 +68,7 @@ export function deliverySender(options: SenderOptions): Component {
       abort = new AbortController()
     },
     warn: (fields) => {
-      logger.warn(fields, 'deliveries can not be taken, the worker tries again')
+      logger.warn(fields, 'deliveries could not be taken, retrying')
     },
   })
 }
@@ -108,7 +108,7 @@ async function sendOne(
     metrics.attempts.inc({ outcome })
     logger.info(
       { ...fields, outcome, status, error, latency_ms: latencyMs, delivery: verdict.status },
-      'attempt to deliver',
+      'delivery attempt',
     )
     if (verdict.disabledReason !== undefined)
       logger.warn({ ...fields, reason: verdict.disabledReason }, 'endpoint disabled')
@@ -116,7 +116,7 @@ async function sendOne(
     metrics.attempts.inc({ outcome: 'lost' })
     if (error instanceof LeaseLost || expired.signal.aborted) leases.leasesLost.inc({ kind: 'deliveries' })
     if (stopped.aborted) await options.queue.release(taken).catch(() => undefined)
-    logger.warn({ ...fields, outcome: 'lost', error: internalMessage(error) }, 'attempt to deliver')
+    logger.warn({ ...fields, outcome: 'lost', error: internalMessage(error) }, 'delivery attempt')
   } finally {
     ended.abort()
   }
