@@ -9,10 +9,10 @@ export type Lane = 'live' | 'backfill'
 export const backfillAgeMs = 62 * 24 * 3_600_000
 
 /**
- * The time up to which an answer that reads no events before `readsFrom` has every accepted event. `live` and `all` are
- * the times up to which those of the live lane, and of both lanes, can be read (all Unix ms). An event of the backfill
- * log that was received until `live` has a timestamp before `live - backfillAgeMs`, so that an answer which reads
- * nothing earlier does not wait for that log.
+ * `complete_until` of a query that reads no event before `readsFrom`. `live` and `all` are the times up to which every
+ * accepted event of the live lane, and of both lanes, can be read (all Unix ms). An event of the backfill log that was
+ * received until `live` has a timestamp before `live - backfillAgeMs`, so that a query which reads nothing earlier does
+ * not wait for that log.
  */
 export function completeUntilFrom({ live, all }: { live: number; all: number }, readsFrom: number): number {
   return readsFrom >= live - backfillAgeMs ? live : all

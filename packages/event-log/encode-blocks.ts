@@ -23,7 +23,7 @@ export interface BlockEncoder {
 
 export interface AddedEvents {
   bytes: number
-  /** The partitions of the events, of which one may be there twice. */
+  /** The partitions of the events; a partition may appear twice. */
   partitions: readonly number[]
 }
 
@@ -34,8 +34,8 @@ const blockBytesMax = 512 * 1024
 const bytesPerUnitMax = 3
 
 /**
- * The bytes of a piece while it grows; the event loop runs nothing else meanwhile. Each line is written by itself: of
- * the lines as one text, a single character beyond Latin-1 would double the memory, and encoding it takes twice as
+ * The bytes of a piece while it grows; the event loop runs nothing else meanwhile. Lines are written one by one: in one
+ * string of all lines, a single character beyond Latin-1 would double the memory, and encoding would take twice as
  * long.
  */
 const scratch = Buffer.allocUnsafeSlow(256 * 1024)

@@ -24,14 +24,14 @@ export interface EventLog {
   /** A member of a consumer group. Nothing is read before `run`. */
   consumer(options: ConsumerOptions): LogConsumer
   /**
-   * The group's committed offset in every partition, whether it has members or not. The call creates the group, as joining
-   * does. Throws AppError `unavailable` while the log is unavailable.
+   * The group's committed offset in every partition, whether it has members or not. The call creates the group, as
+   * joining does. Throws AppError `unavailable` while the log is unavailable.
    */
   committedOffsets(group: string): Promise<readonly CommittedOffset[]>
   /**
-   * Replaces the group `from` by `to`: where `to` has committed no offset in any partition, it gets those of `from`. `to`
-   * may have no members. Changes nothing when `from` is unknown or `to` is known, so that it can be repeated. Throws
-   * AppError `unavailable` while the log is unavailable.
+   * Replaces the group `from` by `to`: where `to` has committed no offset in any partition, it gets those of `from`.
+   * `to` may have no members. Changes nothing when `from` is unknown or `to` is known, so that it can be repeated.
+   * Throws AppError `unavailable` while the log is unavailable.
    */
   replaceGroup(from: string, to: string): Promise<void>
   /**

@@ -6,8 +6,8 @@ export const partitionsReadAtStart =
 
 /**
  * Throws AppError with the remedy unless the number of the log's partitions is a multiple of the number of ClickHouse's
- * shards. An event is in the partition `hash % partitions` and on the shard `partition % shards`: only for a multiple is
- * that `hash % shards`, whatever the number of partitions was or will be.
+ * shards. An event is in the partition `hash % partitions` and on the shard `partition % shards`: only for a multiple
+ * is that `hash % shards`, whatever the number of partitions was or will be.
  */
 export function requirePartitionsMultipleOf(shards: number, partitions: number): void {
   if (partitions % shards === 0) return

@@ -13,7 +13,7 @@ import { dropSettings } from './strict-settings.ts'
 /** Where ClickHouse itself writes its part of a backup: below a disk of its configuration, or on an S3 server. */
 export type BackupLocation = { kind: 'disk'; disk: string; name: string } | { kind: 's3'; url: string }
 
-/** For S3; without them ClickHouse uses those of its own configuration. */
+/** Credentials for S3; without them ClickHouse uses those of its own configuration. */
 export interface BackupCredentials {
   accessKeyId: string
   secretAccessKey: string
@@ -202,7 +202,7 @@ function openServerBackup(address: ClickHouseAddress, credentials: BackupCredent
       if (state === undefined) throw new Error('ClickHouse was restarted meanwhile. Run the command again.')
       if (state.status === 'BACKUP_CREATED' || state.status === 'RESTORED') return { bytes: state.bytes }
       if (state.error !== '' || /FAILED|CANCELLED/.test(state.status)) {
-        // Its stack traces help nobody who restores.
+        // ClickHouse's stack traces don't help an operator who restores a backup.
         throw new Error(`ClickHouse: ${state.error.replace(/,? Stack trace[\s\S]*/, '') || state.status}`)
       }
       await pause(pollMs)

@@ -180,12 +180,12 @@ export function openClickHouseAt(address: ClickHouseAddress, options: ClientOpti
           abort_signal: signal,
           clickhouse_settings: { ...settings, wait_end_of_query: 1 },
         })
-        // Such as a page of a proxy, which is not the result.
+        // A page of a proxy has no summary, and is not the result.
         if (summary === undefined) {
           stream.destroy()
           throw new Error(noSummaryText)
         }
-        // Also a result that nobody reads any more must not hold its connection.
+        // A result that is no longer read must not hold its connection, either.
         addAbortSignal(signal, stream)
         return { bytes: withClickHouseErrors(stream, address), rows: Number(summary.result_rows) }
       }),
@@ -196,7 +196,7 @@ export function openClickHouseAt(address: ClickHouseAddress, options: ClientOpti
           query_params: params,
           clickhouse_settings: { wait_end_of_query: 1, ...settings },
         })
-        // Such as a page of a proxy: the statement has not run, and a tombstone, for example, is not stored.
+        // The response is not ClickHouse's, for example a page of a proxy: the statement has not run.
         if (summary === undefined) throw new Error(noSummaryText)
       }),
     check: () =>

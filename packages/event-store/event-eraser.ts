@@ -25,7 +25,7 @@ export interface EventEraser {
   waitForInserts(signal: AbortSignal): Promise<void>
   /** Counts the stored rows that an erasure selects. */
   count(erased: ErasedRows): Promise<{ events: number; users: number }>
-  /** Begins to delete what the erasures select; `isDeleting` tells when that has ended. Repeats are harmless. */
+  /** Begins to delete what the erasures select; `isDeleting` shows when that has ended. Repeats are harmless. */
   startDelete(erased: readonly ErasedRows[]): Promise<void>
   /**
    * Whether deletions are under way. Throws AppError 503 with the reason of one that fails again and again. Mutations
@@ -112,7 +112,7 @@ function openClusterEraser(address: ClickHouseAddress): EventEraser {
 }
 
 const scanSecondsMax = 3_600
-/** A scan reads all events of a site or of many, and ends when nobody waits for it. */
+/** A scan reads all events of one or many sites, and is cancelled when its caller no longer waits for it. */
 const scanSettings = {
   readonly: '2',
   cancel_http_readonly_queries_on_client_close: 1,

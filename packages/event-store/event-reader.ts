@@ -20,10 +20,10 @@ export interface EventReader extends QueryReader {
   close(): Promise<void>
 }
 
-/** ClickHouse ends a statement after 30 s by itself; a ClickHouse that hangs must not hold callers much longer. */
+/** ClickHouse ends a statement after 30 s; a ClickHouse that hangs must not hold callers much longer. */
 const requestTimeoutMs = 31_000
 
-/** As long as the check of one server. */
+/** The same as for the check of one server, in ms. */
 const checkTimeoutMs = 2_000
 
 /** Opens no connection before the first use. Throws TypeError for a URL that names no ClickHouse. */

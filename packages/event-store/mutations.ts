@@ -9,7 +9,7 @@ export interface Mutation {
   command: string
   /** Parts that are still to be changed. */
   parts: number
-  /** Why the last attempt failed; empty if none did. ClickHouse repeats it for ever. */
+  /** Why the last attempt failed; empty if none did. ClickHouse retries it indefinitely. */
   failure: string
 }
 

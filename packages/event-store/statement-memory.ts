@@ -4,15 +4,15 @@ import type { ClickHouse } from './client.ts'
 export const statementBytesMax = 4_000_000_000
 /** The share of the server's memory that one statement may hold. The rest is for caches, inserts and merges. */
 const serverShare = 0.8
-/** As long as a check of the server. */
+/** The same as for a check of the server, in ms. */
 const timeoutMs = 2_000
-/** The pause after a server that did not tell its limit: it was unavailable, or the user lacks the right to know. */
+/** The pause after a server did not return its limit: it was unavailable, or the user lacks the right to know. */
 const retryMs = 60_000
 
 /**
  * The memory limit of one statement, in bytes: 4 GB, or less on a server whose own limit is lower. With a limit above
  * the server's, a statement that needs too much would fail as if other statements had used the memory up, and be
- * repeated in vain. The limit is 4 GB until the server has told its own, for which it is asked once a minute; of a
+ * repeated in vain. The limit is 4 GB until the server has returned its own, which is requested once a minute; of a
  * cluster, the server of the URL is asked.
  */
 export function statementMemory(

@@ -48,7 +48,7 @@ export interface FailureCounts {
 /**
  * The port of one kind of job, whose rows are leased (packages/postgres/leases.ts). `now` and `dueAt` are times of the
  * caller's clock in Unix ms; the table has no clock of its own. Every method throws AppError 503, retryable, while the
- * table is unavailable, and those that need the lease throw LeaseLost when its holder is another one or nobody.
+ * table is unavailable, and those that need the lease throw LeaseLost when another worker holds it, or none does.
  */
 export interface LeaseTable<Job> {
   /** Takes up to `max` jobs that are due and not leased, the longest due first, each for `leaseMs`. */
@@ -67,10 +67,7 @@ export interface LeaseTable<Job> {
   countFailure(lease: LeaseKey, options: { isCausedByJob: boolean }): Promise<FailureCounts>
   /** Notes that the job has failed for good, with a text that users read. The lease continues. */
   fail(lease: LeaseKey, error: string, now: number): Promise<void>
-  /**
-   * Since when the job is due that has been due for the longest time among those that `take` would take; undefined:
-   * none.
-   */
+  /** Due time (Unix ms) of the longest-waiting job that `take` would return; undefined if there is none. */
   oldestDue(now: number): Promise<number | undefined>
   /** How many jobs are not finished, by what they wait for. */
   count(now: number): Promise<JobCounts>

@@ -43,7 +43,7 @@ export async function renewLease(
       return await Promise.race([renewal, timeout])
     } finally {
       answered.abort()
-      // Nobody waits for a response that comes later.
+      // A response that comes later is ignored.
       renewal.catch(() => undefined)
     }
   }

@@ -11,7 +11,7 @@ export interface LeaseOptions<Job> extends UnitOptions<Job> {
   stopping?: AbortSignal
 }
 
-/** Jobs are counted for the metrics so often: a count reads every unfinished row. */
+/** Interval between counts of jobs for the metrics, in ms: a count reads every unfinished row. */
 const countMs = 15_000
 
 /**
@@ -41,7 +41,7 @@ export function runLeases<Job>(options: LeaseOptions<Job>): Component {
     units.delete(unit)
   }
 
-  /** Takes as many jobs as there is room for, and measures what is left. */
+  /** Takes as many jobs as there are free slots, and measures what is left. */
   async function take(signal: AbortSignal, follow: (work: Promise<void>) => void): Promise<void> {
     const takenAt = clock.now()
     try {

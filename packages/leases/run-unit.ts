@@ -86,7 +86,7 @@ export function startUnit<Job>(options: UnitOptions<Job>, leased: Leased<Job>, t
     try {
       outcome = await settle(await runWork())
     } catch (error) {
-      // A failure of the table that no attempt mends: the lease lapses, and the job is taken again.
+      // The table failed in a way that a retry can't resolve: the lease lapses, and the job is taken again.
       outcome = { outcome: 'expired', error }
     }
     ended.abort()

@@ -10,7 +10,7 @@ export interface TakeLoopOptions {
   /** Aborts when the process begins to stop; the component itself is stopped later, after the last request. */
   stopping?: AbortSignal
   /**
-   * Takes what is due, as much as there is room for, starts the work on it, and hands each piece of work to `follow` as
+   * Takes due jobs up to the number of free slots, starts the work on it, and hands each piece of work to `follow` as
    * a promise that never rejects. What arrives after `signal` has aborted is given back.
    */
   take: (signal: AbortSignal, follow: (work: Promise<void>) => void) => Promise<void>
@@ -23,7 +23,7 @@ export interface TakeLoopOptions {
 const takeMs = 1_000
 /** Takes back off up to this many ms while Postgres is unavailable. */
 const longestBackoffMs = 10_000
-/** Time for the work under way to end by itself after a stop. */
+/** Time after a stop in which running work may finish, in ms. */
 const graceMs = 5_000
 /** Time for aborted work to end and to be given back. A Postgres that hangs is not waited for. */
 const releaseMs = 1_500

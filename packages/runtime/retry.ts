@@ -13,7 +13,7 @@ export interface RetryOptions {
   signal?: AbortSignal
   /** Called after a failed attempt that will be retried, with the number of that attempt, from 1. */
   onFailedAttempt?: (error: Error, attempt: number) => void
-  /** True for a failure that no further attempt can mend: the promise rejects with it. */
+  /** True for a failure that a retry can't resolve: the promise rejects with it. */
   isPermanent?: (error: unknown) => boolean
   /** Exact delays; without them, see `retry`. */
   delays?: RetryDelays

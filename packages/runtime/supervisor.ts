@@ -2,7 +2,7 @@ import { withDeadline } from './deadline.ts'
 import { isAborted } from './is-aborted.ts'
 import type { Logger } from './logger.ts'
 
-/** A long-lived part of a service. At least one of the three functions is there. */
+/** A long-lived part of a service, with at least one of the three functions. */
 export interface Component {
   name: string
   /** Stops together with the component before it: neither uses the other, and both take time to stop. */
@@ -144,7 +144,7 @@ export function supervise(
   }
 }
 
-/** Many clients say goodbye to their engine, which may hang; by then nothing depends on them any more. */
+/** Many clients send a disconnect request on close, which may hang. */
 const closeTimeoutMs = 1_000
 
 /**

@@ -87,7 +87,7 @@ export function synchronizedClock({ wall, steady }: MachineClocks = machineClock
       const roundTripMs = elapsedMs(started)
       const time = readAt + roundTripMs / 2
       const error = roundTripMs / 2 + resolutionMs
-      // A slow round trip says less than what is known, unless a clock was set since.
+      // A slow round trip is less precise than the last comparison, unless a clock was set since.
       const isMoreExact = 2 * error <= latest() - earliest()
       const contradicts = time - error > latest() || time + error < earliest()
       if (!isMoreExact && !contradicts) return

@@ -64,7 +64,7 @@ export function buildGateway(
     warnings: () => durability.warnings() ?? [],
     checks: [
       requiredUntilPassed({ name: 'log', check: () => log.check() }),
-      // Without it, the gateway still takes all events but the old ones.
+      // Without the backfill log, the gateway still accepts all events but old ones.
       { name: 'backfill log', required: false, check: () => backfill.check() },
       requiredUntilPassed({ name: 'postgres', check: () => postgres.check() }),
       { name: 'redis', required: false, check: () => redis.check() },

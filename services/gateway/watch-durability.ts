@@ -20,14 +20,16 @@ export interface DurabilityWatch extends Component {
 /**
  * Polls the log's replication at the start and once a minute: a 202 promises three replicas, two of them in sync.
  * `describe` returns one sentence for each weakness. They are logged whenever they change. That the log has never been
- * checked, because it can't be reached or refuses to tell, is a warning too.
+ * checked, because it can't be reached or denies access to its settings, is a warning too.
  */
 export function watchDurability(
   describe: () => Promise<readonly string[]>,
   logger: Pick<Logger, 'warn'>,
 ): DurabilityWatch {
   let warnings: readonly string[] | undefined
-  /** `/readyz` may be public: the warning names the failure, and the log has its text. */
+  /**
+   * `/readyz` may be public, so the warning gives only the kind of failure; the service's log line has the full text.
+   */
   const lastWarnings = (error: unknown): readonly string[] => {
     if (warnings !== undefined) return warnings
     logger.warn({ reason: internalMessage(error) }, unchecked)

@@ -35,7 +35,8 @@ async function readIfThere(file: string): Promise<string | undefined> {
 }
 
 /**
- * Written aside and linked: after a crash the file holds a whole key or is not there. Of two processes one's key stays.
+ * Writes the key to a temporary file and links it into place, so that a crash leaves a whole file or none. If two
+ * processes race, the first key wins.
  */
 async function makeKey(folder: string, file: string): Promise<string> {
   makeFolder(folder)

@@ -42,7 +42,7 @@ export interface BackfillPace {
   measured: <T>(work: () => Promise<T>) => Promise<T>
 }
 
-/** `isLive` tells whether live rows arrive. */
+/** `isLive` returns whether live rows arrive. */
 export function backfillPace(isLive: () => Promise<boolean>): BackfillPace {
   let lastTurn: Promise<undefined> = Promise.resolve(undefined)
   let lastMs = 0

@@ -58,12 +58,12 @@ export function buildWriter(
           if (!consumer.hasJoined()) throw new NotReady('the consumer group is not joined yet')
         },
       },
-      // Without the backfill log, all others are still stored.
+      // Without the backfill log, events of the live log are still stored.
       { name: 'backfill log', required: false, check: () => backfill.check() },
       { name: 'clickhouse', required: true, check: () => inserter.check() },
       // Without the log of dead letters, rows that can be stored are still stored.
       { name: 'dead letters', required: false, check: () => deadLetters.check() },
-      // Without Postgres, only `complete_until` does not move.
+      // Without Postgres, only `complete_until` does not advance.
       { name: 'postgres', required: false, check: () => postgres.check() },
     ],
     warnings: () => [...consumer.warnings(), ...backfillConsumer.warnings()],

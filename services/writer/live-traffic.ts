@@ -4,8 +4,8 @@ import type { EventLog, PartitionLag } from '@sluice/event-log/log'
 const idleThresholdMsDefault = 5_000
 
 /**
- * Returns a function that tells whether live rows arrive, at this writer or at another one: they wait to be stored, or
- * the log has grown lately. It returns true as well when the log does not answer, and at its first call.
+ * Returns a function that determines whether live rows arrive, at this writer or at another one: they wait to be
+ * stored, or the log has grown lately. It returns true as well when the log does not answer, and at its first call.
  */
 export function liveTraffic(
   log: Pick<EventLog, 'endOffsets'>,

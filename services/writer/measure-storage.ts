@@ -27,9 +27,9 @@ export interface StorageMeterDeps {
 }
 
 /**
- * Measures twice a minute what somebody has to act on: dead letters that wait for a replay, and room on ClickHouse's
- * disks. What can't be measured has no value, and the reason is logged once: the metrics are no reason for a writer to
- * fail.
+ * Measures twice a minute what an operator may have to act on: dead letters to be replayed, and free space on
+ * ClickHouse's disks. What can't be measured has no value, and the reason is logged once: the metrics are no reason for
+ * a writer to fail.
  */
 export function storageMeter({
   deadLetters,

@@ -12,7 +12,9 @@ import { metricPrefix } from './metrics.ts'
 import { type LogSnapshot, watermark } from './watermark.ts'
 
 const defaultIntervalMs = 250
-/** Time between two comparisons of the group's committed offsets with the end offsets of the log: they cost no request. */
+/**
+ * Time between two comparisons of the group's committed offsets with the end offsets of the log: they cost no request.
+ */
 const defaultCompareMs = 50
 /** A writer that can report nothing new still registers the partitions that it sees in the log. */
 const registrationMs = 1_000
@@ -38,7 +40,7 @@ export interface WatermarkReporterDeps {
  * Stores in Postgres until when every accepted event is readable, for the partitions that this writer owns
  * (docs/decisions/017-freshness.md): at most 50 ms after the group has committed up to ends of the log, which are
  * requested four times a second. Independent of the inserts: while Postgres is unavailable they continue, and the
- * stored watermarks stand.
+ * stored watermarks do not advance.
  */
 export function watermarkReporter({
   log,

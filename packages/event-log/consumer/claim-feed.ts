@@ -89,7 +89,7 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
     changed = Promise.withResolvers<undefined>()
   }
 
-  /** The budget has let this claim wait. */
+  /** True while this claim waits for space in the budget. */
   let wasRefused = false
   const account = budget.open(() => {
     if (wasRefused && !wasFull && account.mayRead()) {
@@ -166,7 +166,7 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
         await settledOrAfter(changed.promise, lingerLeftMs)
         continue
       }
-      // Decompressed, it must fit the budget: a batch waits for others to end, then it is made smaller.
+      // The decompressed batch must fit the budget: it waits for other batches to end, then it is made smaller.
       const bytesMax = Math.max(pieceBytes, account.free())
       if (isReady) return takeBatch(bytes <= bytesMax ? count : measureNextBatch(bytesMax).count)
       if (bytes > bytesMax) {

@@ -22,7 +22,7 @@ export interface ClaimSet {
   drain(options?: { hasFailed: boolean }): Promise<void>
 }
 
-/** For the handlers beside one that has failed. */
+/** Time that the other handlers of a member have to settle after one has failed, in ms. */
 const graceMs = 5_000
 
 /** `onFailure` gets the error of a handler that rejected, or that returned before its claim ended. */

@@ -26,12 +26,12 @@ export interface BudgetAccount {
   close(): void
 }
 
-/** A block's share of objects and buffers beside its payload: blocks may be small. */
+/** Memory of a block beside its payload, for objects and buffers: payloads may be small. */
 export const blockOverheadBytes = 1024
 
-/** Larger pieces make no batch larger. */
+/** Upper bound of a read: larger ones would not make batches larger. */
 const pieceBytesMax = 16 * 1024 * 1024
-/** Smaller reads would cost more than they bring; a read brings one block at least. */
+/** Lower bound of a read: smaller ones are not worth their cost. A read returns at least one block. */
 const pieceBytesMin = 64 * 1024
 
 /**

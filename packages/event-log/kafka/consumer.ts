@@ -8,7 +8,7 @@ import { type KafkaSession, openKafkaSession } from './session.ts'
 
 const rejoinMsMin = 250
 const rejoinMsMax = 5000
-/** Errors that no new attempt would mend. */
+/** Errors that a retry can't resolve. */
 const fatalErrorTypes = [
   'SASL_AUTHENTICATION_FAILED',
   'UNSUPPORTED_SASL_MECHANISM',

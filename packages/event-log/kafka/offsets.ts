@@ -36,7 +36,7 @@ export async function fetchOffsets(admin: Admin, group: string, topic: string): 
   )
 }
 
-/** The offset at which a claim starts: the committed offset, or that of the oldest record when the log does not reach back to it. */
+/** The offset at which a claim starts: the committed offset, or the oldest one if the partition no longer has it. */
 export function startOffset({ committed, low, high }: PartitionOffsets): bigint {
   return committed === undefined || committed < low || committed > high ? low : committed
 }

@@ -18,7 +18,7 @@ const requestBytesMax = 1_000_000
 const recordOverheadBytes = 192
 /** Delays before blocks are sent again, e.g. while a partition changes its leader: each is twice the one before. */
 const resendDelayMs = { first: 50, longest: 400 }
-/** Errors that no further attempt would mend. */
+/** Errors that a retry can't resolve. */
 const permanentErrorTypes = [
   'MESSAGE_TOO_LARGE',
   'RECORD_LIST_TOO_LARGE',
@@ -164,7 +164,7 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
 
   /**
    * Sends the blocks again until they are acknowledged or `deadlineSignal` aborts: the publish has failed by then.
-   * kafkajs tells only the first of the partitions that a broker refused, so after a refusal each partition is sent by
+   * kafkajs names only the first of the partitions that a broker refused, so after a refusal each partition is sent by
    * itself: those that take their blocks would otherwise append them at every attempt.
    */
   async function sendRequest(
@@ -272,8 +272,8 @@ export function splitIntoRequests(blocks: readonly Block[]): Block[][] {
 }
 
 /**
- * Returns a function that takes acknowledged blocks, and calls `onDurable` with the partitions that have all of theirs,
- * unless the whole publish has: its promise tells that.
+ * Returns a function that takes acknowledged blocks, and calls `onDurable` with the partitions whose blocks are all
+ * acknowledged, unless those of the whole publish are, which its promise reports.
  */
 function reportPartitions(
   blocks: readonly Block[],

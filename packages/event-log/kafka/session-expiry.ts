@@ -1,6 +1,6 @@
 import type { KafkaGroupTimes } from './group-times.ts'
 
-/** Tells when the group must have removed this member, because the two had no contact for the session timeout. */
+/** Detects that the group must have removed this member: they had no contact for the session timeout. */
 export interface SessionExpiry {
   /** Notes a response of the group. */
   recordContact(): void

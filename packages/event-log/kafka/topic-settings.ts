@@ -6,7 +6,7 @@ export const topicResource = kafkajs.ConfigResourceTypes.TOPIC
 const topicConfigSource = kafkajs.ConfigSource.TOPIC_CONFIG
 /** The replicas of a topic whose events outlive a lost machine. */
 export const replicasWanted = 3
-/** The replicas of them that must have an event before it is acknowledged (`min.insync.replicas`). */
+/** The number of these replicas that must have an event before it is acknowledged (`min.insync.replicas`). */
 export const inSyncWanted = 2
 export const dayMs = 86_400_000
 

@@ -3,7 +3,7 @@ import { parameterMistakes } from '@sluice/runtime/url-parameters'
 
 const mechanisms = ['plain', 'scram-sha-256', 'scram-sha-512'] as const
 const parameters = ['tls', 'sasl', 'ca']
-/** Kafka's 249, less the longest suffix of ours. */
+/** Kafka's limit of 249 characters, less the longest suffix that Sluice adds. */
 const topicLengthMax = 249 - '.backfill'.length
 
 export type SaslMechanism = (typeof mechanisms)[number]
@@ -53,7 +53,7 @@ function readBroker(text: string, name: string, mistakes: string[]): string {
   return `${match?.[1] ?? ''}:${port}`
 }
 
-/** Kafka's rule, less the room that `<topic>.backfill` needs. */
+/** Kafka's rule for names, with space for the suffix of `<topic>.backfill`. */
 function readTopic(topic: string, mistakes: string[]): void {
   if (topic.includes('@')) mistakes.push('user or password are not percent-encoded ("/" is %2F, "@" is %40)')
   else if (topic === '') mistakes.push('the topic is missing: kafka://host:9092/<topic>')

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net'
 const lengthBytes = 4
 /** A response begins with its correlation id. */
 const frameBytesMin = 4
-/** More than any response that a client asks for; what claims to be larger does not come from Kafka. */
+/** Larger than any response that this client requests: a larger frame does not come from Kafka. */
 const frameBytesMax = 512 * 1024 * 1024
 
 /**

@@ -7,7 +7,7 @@ import { parseKafkaUrl } from './url.ts'
 const adminCallTimeoutMs = 15_000
 
 const ignore = (): void => undefined
-/** For callers that log nothing: what kafkajs says is dropped. */
+/** The logger of callers that log nothing: it drops the lines of kafkajs. */
 export const silentLogger: Pick<Logger, 'debug' | 'warn'> = { debug: ignore, warn: ignore }
 
 /** Runs the requests of a command. Rejects when Kafka can't be reached within 15 s, or refuses. */

@@ -25,7 +25,7 @@ export interface CheckedStore {
   planned: readonly PlannedShard[]
 }
 
-/** Merges of what is copied need room as well. */
+/** Factor for the disk space of a copy: merges of the copied parts need space as well. */
 export const defaultSpaceFactor = 1.25
 
 /**
@@ -40,7 +40,7 @@ export async function checkReshard(servers: ReshardServers, spaceFactor: number)
   await requireNoOtherStore(servers)
   const recorded = await requireOwnTarget(servers, id)
   const planned = await planShards(servers, sources)
-  // Once services can use no database, an estimate keeps nobody from the end.
+  // Once services can't use any database, an estimate must not prevent the last steps.
   if (sources.every((source) => source === servers.database)) requireSpace(planned, spaceFactor)
   return { id, sources, recorded, planned }
 }

@@ -2,8 +2,9 @@ import { laneOf } from '@sluice/contracts/lanes'
 import type { Publisher } from './publisher.ts'
 
 /**
- * Publishes old events to the backfill log once it is read, and all others to the live one. A request with both resolves
- * when all of its events are durable. An event's age is no property of its own: copies of it may go to either log.
+ * Publishes old events to the backfill log once it is read, and all others to the live one. A request with both
+ * resolves when all of its events are durable. An event's age is no property of its own: copies of it may go to either
+ * log.
  */
 export function publishByAge({
   live,

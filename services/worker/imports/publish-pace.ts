@@ -48,10 +48,10 @@ export interface UnitPace {
 /**
  * The pace by what the log tells about the writers' group: its committed offsets and the logs' end offsets, in blocks.
  *
- * - Live rows wait less than 0.3 s if the group has everything, or has passed the ends of 0.3 s ago. Under a steady load the
- *   group never has everything, so ends are kept until they are so old; without such ends the answer is no.
- * - The log does not tell how many rows its blocks hold: each block of the backfill log is assumed to be as large as those to
- *   be published. Blocks of gateways are smaller.
+ * - Live rows wait less than 0.3 s if the group has everything, or has passed the ends of 0.3 s ago. Under a steady
+ *   load the group never has everything, so ends are kept until they are so old; without such ends the answer is no.
+ * - The log does not tell how many rows its blocks hold: each block of the backfill log is assumed to be as large as
+ *   those to be published. Blocks of gateways are smaller.
  */
 export function publishPace({
   log,
