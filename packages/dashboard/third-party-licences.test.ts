@@ -6,7 +6,7 @@ import type { Metafile } from 'esbuild'
 import { loadDashboard } from './load.ts'
 import { thirdPartyLicences } from './third-party-licences.ts'
 
-/** What a build says that has put these files into one output. */
+/** The metadata of a build that has put these files into one output. */
 const bundleOf = (...files: string[]): Metafile => ({
   inputs: {},
   outputs: {

@@ -36,6 +36,6 @@ export function asApiError(error: unknown): ApiError {
   return new ApiError(0, error instanceof Error ? error.message : String(error))
 }
 
-/** The error of one question of a batch, as if it had been asked alone. */
+/** The error of one query of a batch, as if it had been asked alone. */
 export const failureOf = ({ status, error }: Extract<BatchEntry, { success: false }>): ApiError =>
   new ApiError(status, error)

@@ -15,7 +15,7 @@ import { asApiError } from './error.ts'
 import { asking, forgetFailures, intervalOf, isTryDue } from './retry.ts'
 import type { Data, Input, OperationId } from './wire.ts'
 
-/** The cache of all answers. When failed questions are asked again is decided in `retry.ts`; `ErrorPanel` says it. */
+/** The cache of all answers. When failed queries are asked again is decided in `retry.ts`; `ErrorPanel` says it. */
 export const queryClient = new QueryClient({
   defaultOptions: {
     queries: {
@@ -36,13 +36,13 @@ export interface ApiOptions<Id extends OperationId> {
   isHiddenToo?: boolean
   /** Age in ms up to which an answer is taken from the cache; default: 30,000. */
   staleMs?: number
-  /** Whether the answer to the question before stays until the new one is there; default: true. */
+  /** Whether the answer to the query before stays until the new one is there; default: true. */
   keep?: boolean
 }
 
 /** An answer, or where it stands. */
 export interface ApiState<T> {
-  /** The answer; that of the question before while `isOld`. */
+  /** The answer; that of the query before while `isOld`. */
   data: T | undefined
   error: ApiError | undefined
   /** When the last answer came, Unix ms of this machine; 0 before the first. */
@@ -51,15 +51,15 @@ export interface ApiState<T> {
   isLoading: boolean
   /** A request is under way. */
   isFetching: boolean
-  /** `data` belongs to the question before: to be shown muted. */
+  /** `data` belongs to the query before: to be shown muted. */
   isOld: boolean
   retry: () => void
 }
 
-/** Where the answer to a question stands, from what the cache says about it. */
+/** Where the answer to a query stands, from what the cache says about it. */
 function useAnswerState<T>(result: UseQueryResult<T>, key: QueryKey, isAsked: boolean): ApiState<T> {
   const query = queryClient.getQueryCache().get(hashKey(key))
-  // The cache forgets the failure of a question without an answer at the next try; it holds until there is one.
+  // The cache forgets the failure of a query without an answer at the next try; it holds until there is one.
   const failed = useRef<{ query: typeof query; error: ApiError }>()
   const isAnswered = result.data !== undefined && !result.isPlaceholderData
   if (result.error !== null) failed.current = { query, error: asApiError(result.error) }
@@ -82,7 +82,7 @@ function useAnswerState<T>(result: UseQueryResult<T>, key: QueryKey, isAsked: bo
 }
 
 /**
- * Asks an operation and keeps its answer. The question is part of the cache's key: another input is another question,
+ * Asks an operation and keeps its answer. The query is part of the cache's key: another input is another query,
  * and what nobody waits for is aborted. `null` as input asks nothing, and has no answer.
  */
 export function useApi<Id extends OperationId>(
@@ -106,7 +106,7 @@ export function useApi<Id extends OperationId>(
       ? { refetchOnWindowFocus: (query) => (query.state.error === null || isTryDue(query) ? 'always' : false) }
       : {}),
     ...(staleMs === undefined ? {} : { staleTime: staleMs }),
-    // To no question there is no answer, not even an older one.
+    // To no query there is no answer, not even an older one.
     ...(keep && input !== null ? { placeholderData: keepPreviousData } : {}),
   })
   return useAnswerState(result, queryKey, input !== null)
@@ -128,7 +128,7 @@ export async function prefetch<Id extends OperationId>(id: Id, input: Input<Id>)
     .catch(() => undefined)
 }
 
-/** Asks something that is made of several calls; `key` names the question. `null` as key asks nothing yet. */
+/** Asks something that is made of several calls; `key` names the query. `null` as key asks nothing yet. */
 export function useAnswer<T>(
   key: readonly unknown[] | null,
   ask: (signal: AbortSignal) => Promise<T>,
@@ -156,7 +156,7 @@ export interface Change<Id extends OperationId> {
 }
 
 /**
- * Changes something by an operation. `refreshes` names the questions whose answers are asked anew afterwards. A page
+ * Changes something by an operation. `refreshes` names the queries whose answers are asked anew afterwards. A page
  * that shows a new secret refreshes its list itself, when the secret's dialog is closed (`useRefresh`).
  */
 export function useChange<Id extends OperationId>(id: Id, refreshes: readonly OperationId[] = []): Change<Id> {
@@ -173,7 +173,7 @@ export function useChange<Id extends OperationId>(id: Id, refreshes: readonly Op
   }
 }
 
-/** Returns a function that asks the named questions anew. */
+/** Returns a function that asks the named queries anew. */
 export function useRefresh(): (...ids: OperationId[]) => Promise<void> {
   const client = useQueryClient()
   return async (...ids) => {

@@ -15,7 +15,7 @@ export function waitMs(retryAfterMs: number | undefined, failuresInARow: number)
   return Math.max(first, Math.min(grownMsMax, first * 2 ** (failuresInARow - 1)))
 }
 
-/** How often each question has failed since its last answer, or since somebody asked again. */
+/** How often each query has failed since its last answer, or since somebody asked again. */
 const failures = new WeakMap<object, number>()
 
 /** The next wait is as short as after the first failure: somebody asks again without waiting for it. */
@@ -26,7 +26,7 @@ export function forgetFailures(query: object | undefined): void {
 type Interval = number | false
 
 /**
- * The function that asks a question. What it throws says in `retryAt` when the question is asked again: after failures
+ * The function that asks a query. What it throws says in `retryAt` when the query is asked again: after failures
  * that pass by themselves, and always if it is asked each `refetchMs` anyway.
  */
 export function asking<T>(ask: (signal: AbortSignal) => Promise<T>, refetchMs: (data: T | undefined) => Interval) {
@@ -50,14 +50,14 @@ export function asking<T>(ask: (signal: AbortSignal) => Promise<T>, refetchMs: (
   }
 }
 
-/** What is used of a question in the cache. */
+/** The part of a cached query that is used here. */
 interface Asked {
   state: { error: Error | null; errorUpdatedAt: number }
 }
 
 const retryAtOf = ({ state: { error } }: Asked) => (error === null ? undefined : asApiError(error).retryAt)
 
-/** The time until a question is asked again: the normal one, or what is left to the next try after a failure. */
+/** The time until a query is asked again: the normal one, or what is left to the next try after a failure. */
 export function intervalOf(query: Asked, normalMs: Interval): Interval {
   const retryAt = retryAtOf(query)
   // It stays the same until the next failure: another interval would start anew.

@@ -38,8 +38,8 @@ import type {
   WebhookResource,
 } from '@sluice/contracts/webhooks'
 
-/** A question to GET /stats, and an entry of POST /stats/batch. */
-export type StatsQuestion = Pick<StatsParameters, 'site_id' | 'metric'> &
+/** A query to GET /stats, and an entry of POST /stats/batch. */
+export type StatsQuery = Pick<StatsParameters, 'site_id' | 'metric'> &
   Partial<Omit<StatsParameters, 'site_id' | 'metric'>>
 
 interface OfSite {
@@ -62,10 +62,10 @@ interface RetentionInput extends OfSite {
   end_date?: number
 }
 
-/** What each operation of the OpenAPI document takes and gives. `params` stand in the path. */
+/** Input and result of each operation of the OpenAPI document. `params` are in the path. */
 export interface Operations {
-  stats: { query: StatsQuestion; data: StatsResult }
-  statsBatch: { body: { queries: StatsQuestion[] }; data: StatsBatchResult }
+  stats: { query: StatsQuery; data: StatsResult }
+  statsBatch: { body: { queries: StatsQuery[] }; data: StatsBatchResult }
   live: { query: LiveQuery; data: LiveResult }
   properties: { query: SiteQuery; data: ObservedPropertiesResult }
   events: {
@@ -140,7 +140,7 @@ export interface Operations {
 }
 
 export type OperationId = keyof Operations
-/** What an operation takes: `params`, `query` and `body`, as far as it has them. */
+/** The input of an operation: `params`, `query` and `body`, as far as it has them. */
 export type Input<Id extends OperationId> = Omit<Operations[Id], 'data'>
 /** The `data` of an operation's answer; undefined where it has none. */
 export type Data<Id extends OperationId> = Operations[Id]['data']

@@ -12,7 +12,7 @@ import { formatCompact } from '../format/numbers.ts'
 import { propertyLabel, valueLabel } from '../format/sentences.ts'
 import { messages } from '../messages/en.ts'
 import { bareOperators, isValueOf, listOf, listOperators, listText, operatorsOf } from '../state/conditions.ts'
-import { useQuestions, useView } from '../state/hooks.ts'
+import { useView,useViewQueries } from '../state/hooks.ts'
 import { Button } from '../ui/button.tsx'
 import { Combobox } from '../ui/combobox.tsx'
 import { Dialog } from '../ui/dialog.tsx'
@@ -33,7 +33,7 @@ const textOf = (value: string | string[] | undefined) => (Array.isArray(value) ?
 /** Chooses a property, an operator and values; names and values are those that recent events had. */
 export function FilterDialog({ condition, onApply, onRemove, onClose }: Props) {
   const { siteId } = useView()
-  const { environment } = useQuestions()
+  const { environment } = useViewQueries()
   const seen = useApi('properties', { query: { site_id: siteId, environment } }, { staleMs: 300_000 })
   const [property, setProperty] = useState(condition?.property ?? 'path')
   const [operator, setOperator] = useState<Operator>(condition?.operator ?? 'equals')

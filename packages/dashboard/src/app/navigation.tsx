@@ -15,7 +15,7 @@ export interface Destination {
   letter: string
 }
 
-/** Questions, operations and settings, as the rail groups them. */
+/** Queries, operations and settings, as the rail groups them. */
 export const destinations: readonly (readonly Destination[])[] = [
   [
     { page: 'overview', icon: 'chart-line', scopes: ['stats:read'], letter: 'o' },
@@ -75,7 +75,7 @@ export function NavigationLink({
   const isAllowed = useMay(...destination.scopes)
   const lock = messages.nav.locked(destination.scopes[0])
   return (
-    // Without `href` it is no link, for the keyboard and screen readers too.
+    // An element without `href` is no link, also for the keyboard and screen readers.
     <a
       class="nav-link"
       href={href}

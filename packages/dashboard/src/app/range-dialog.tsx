@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { messages } from '../messages/en.ts'
-import { useQuestions } from '../state/hooks.ts'
+import { useViewQueries } from '../state/hooks.ts'
 import { type CustomRange, datesOf, isValidCustom } from '../state/range.ts'
 import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
@@ -16,7 +16,7 @@ export function RangeDialog({
   onChoose: (range: CustomRange) => void
   onClose: () => void
 }) {
-  const { bounds, zone } = useQuestions()
+  const { bounds, zone } = useViewQueries()
   const shown = datesOf(bounds, zone)
   const [from, setFrom] = useState(shown.from)
   const [to, setTo] = useState(shown.to)

@@ -2,7 +2,7 @@ import { call, isSignedOut } from '../api/client.ts'
 import { queryClient } from '../api/hooks.ts'
 import { announce } from '../ui/announce.tsx'
 
-/** What a sign-in link holds: a one-time code, or a key. */
+/** The secret of a sign-in link: a one-time code, or a key. */
 export type Secret = { code: string } | { api_key: string }
 
 const fragmentOf = ({ hash }: Location) => new URLSearchParams(hash.slice(1))

@@ -3,7 +3,7 @@ import { useContext, useState } from 'preact/hooks'
 import { formatCustom } from '../format/dates.ts'
 import { rangeLabel } from '../format/sentences.ts'
 import { messages } from '../messages/en.ts'
-import { useChosenView, useQuestions, useView } from '../state/hooks.ts'
+import { useChosenView, useView,useViewQueries } from '../state/hooks.ts'
 import { type Compare, type CustomRange, type Preset, presets, type Range, shifted } from '../state/range.ts'
 import type { SitePage } from '../state/route.ts'
 import { SiteContext, useSession, useSiteZone } from '../state/session.tsx'
@@ -20,7 +20,7 @@ import { zoneNames } from './zones.ts'
 
 type Part = 'range' | 'compare' | 'zone' | 'environment' | 'filter'
 
-/** What each page's numbers depend on; pages that are not listed have no bar. */
+/** The settings on which each page's numbers depend; pages that are not listed have no bar. */
 const parts: Partial<Record<SitePage, readonly Part[]>> = {
   overview: ['range', 'compare', 'zone', 'environment', 'filter'],
   live: ['environment', 'filter'],
@@ -30,7 +30,7 @@ const parts: Partial<Record<SitePage, readonly Part[]>> = {
   cohorts: ['environment'],
 }
 
-/** The bar above a page's numbers: its question, and how fresh the answers are. */
+/** The bar above a page's numbers: its query, and how fresh the answers are. */
 export function StickyBar({ page }: { page: SitePage }) {
   const shown = parts[page]
   const isKnown = useContext(SiteContext) !== undefined
@@ -49,7 +49,7 @@ function BarParts({ shown }: { shown: readonly Part[] }) {
   const [isOpen, setOpen] = useState(false)
   const { filters, env, zone } = useView()
   const has = (part: Part) => shown.includes(part)
-  /** What a narrow page does not show, though its numbers depend on it. */
+  /** The settings that a narrow page does not show, although its numbers depend on them. */
   const changes =
     (has('filter') ? filters.length : 0) +
     (has('environment') && env !== undefined ? 1 : 0) +
@@ -147,7 +147,7 @@ function PresetShortcut({ preset, choose }: { preset: Preset; choose: (range: Ra
 function RangeChoice() {
   const { setView } = useView()
   const { range } = useChosenView()
-  const { moment } = useQuestions()
+  const { moment } = useViewQueries()
   const [isCustom, setCustom] = useState(false)
   // Another range may not have the chart's unit.
   const choose = (chosen: Range) => {

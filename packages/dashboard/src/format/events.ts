@@ -51,7 +51,7 @@ function kindOf(value: unknown): ShownField['kind'] {
 
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : jsonText(value))
 
-/** What an event holds: its fields in a fixed order, then its properties. Times are ISO 8601 in the zone. */
+/** The contents of an event: its fields in a fixed order, then its properties. Times are ISO 8601 in the zone. */
 export function fieldsOf(event: StoredEvent, zone: string): ShownField[] {
   const fields = fieldOrder.flatMap((name): ShownField[] => {
     const value = event[name]

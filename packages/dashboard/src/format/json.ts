@@ -7,7 +7,7 @@ declare global {
 }
 
 const integer = /^-?\d+$/
-/** What every text has that holds an integer beyond 2^53. */
+/** Matches every text that contains an integer beyond 2^53. */
 const manyDigits = /\d{16}/
 
 /**

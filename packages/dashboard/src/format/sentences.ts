@@ -55,7 +55,7 @@ function compareLabel(compare: Compare, range: Range, compared: Bounds | undefin
 }
 
 export interface Sentence {
-  /** What is counted: `Visitors`. */
+  /** The counted things: `Visitors`. */
   subject: string
   filters: readonly Condition[]
   range: Range

@@ -5,10 +5,10 @@ import { clickOf, filtersAfterClick, valuesOf } from '../state/conditions.ts'
 import { useView } from '../state/hooks.ts'
 
 export interface FilterValueProps {
-  /** As conditions name it: `country`, `properties.plan`. */
+  /** The name in conditions: `country`, `properties.plan`. */
   property: string
   value: string
-  /** What is shown instead of the value. */
+  /** The text that is shown instead of the value. */
   children?: ComponentChildren
 }
 

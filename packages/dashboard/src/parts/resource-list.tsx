@@ -12,7 +12,7 @@ interface ResourceListProps<Id extends OperationId, Row extends object> {
   title: string
   sentence: string
   /** The operation that lists the records, and its input. */
-  question: readonly [Id, Input<Id>]
+  request: readonly [Id, Input<Id>]
   answer: ApiState<unknown>
   /** The records of the answer; undefined until it has arrived. */
   records: readonly Row[] | undefined
@@ -34,7 +34,7 @@ interface ResourceListProps<Id extends OperationId, Row extends object> {
 export function ResourceList<Id extends OperationId, Row extends object>({
   title,
   sentence,
-  question,
+  request,
   answer,
   records,
   fileParts,
@@ -59,7 +59,7 @@ export function ResourceList<Id extends OperationId, Row extends object>({
         actions={
           records === undefined || records.length === 0 ? undefined : (
             <>
-              <MoreMenu source={listSource(title, question, records, { fileParts })} />
+              <MoreMenu source={listSource(title, request, records, { fileParts })} />
               {create}
             </>
           )

@@ -1,11 +1,11 @@
 import { messages } from '../messages/en.ts'
-import { useQuestions, useView } from '../state/hooks.ts'
+import { useView,useViewQueries } from '../state/hooks.ts'
 import { Button } from '../ui/button.tsx'
 
 /** Shows the events of all environments. Nothing where the view has all of them already. */
 export function AllEnvironments() {
   const { setView } = useView()
-  const { environment } = useQuestions()
+  const { environment } = useViewQueries()
   if (environment === 'all') return null
   return (
     <Button

@@ -93,7 +93,7 @@ export function parseCondition(text: string): Condition | undefined {
 /** How a click on a value changes the filters. */
 export type FilterClick = 'is' | 'is_not' | 'add'
 
-/** What a click means by the keys that are held: Alt excludes, Shift adds. */
+/** The effect of a click with the keys that are held: Alt excludes, Shift adds. */
 export const clickOf = ({ altKey, shiftKey }: Pick<MouseEvent, 'altKey' | 'shiftKey'>): FilterClick =>
   altKey ? 'is_not' : shiftKey ? 'add' : 'is'
 

@@ -4,7 +4,7 @@ import { useLocation } from 'preact-iso/router'
 import type { Filter } from '@sluice/contracts/conditions'
 import type { Environment } from '@sluice/contracts/scopes'
 import type { Metric, TimeUnit } from '@sluice/contracts/stats'
-import type { StatsQuestion } from '../api/wire.ts'
+import type { StatsQuery } from '../api/wire.ts'
 import { afterPaint } from './after-paint.ts'
 import { clock } from './clock.ts'
 import { type Bounds, boundsOf, comparedBoundsOf, type Moment, unitFor, unitsFor } from './range.ts'
@@ -52,7 +52,7 @@ export function followAddress(): void {
   dispatchEvent(new PopStateEvent('popstate'))
 }
 
-/** What the page shows, from its address, and how to change it. */
+/** The choices of the page, from its address, and functions that change them. */
 export function useView(): ViewState {
   const { url, path } = useLocation()
   return useMemo(() => {
@@ -98,12 +98,12 @@ export function usePageParameter(
   return [search.get(name) ?? undefined, set]
 }
 
-/** What the questions of a page have in common: the view's range in its zone, its environment and filters. */
-export interface Questions {
+/** The common part of a page's queries: the view's range in its zone, its environment and filters. */
+export interface ViewQueries {
   /** IANA name of the view's time zone. */
   zone: string
   environment: Environment | 'all'
-  /** Whose events a new alert rule counts; undefined where the session's key may not make one. */
+  /** The environment whose events a new alert rule counts; undefined if the session's key may not create a rule. */
   alertEnvironment: Environment | undefined
   bounds: Bounds
   /** The range that the view compares with, if any. */
@@ -114,16 +114,16 @@ export interface Questions {
   moment: Moment
   /** `bounds` for commands of a shell that are run later; undefined where days are chosen. */
   dates: ShellDates | undefined
-  /** The question for a metric, with more parameters. */
-  question: (metric: Metric, more?: Partial<StatsQuestion>) => StatsQuestion
-  /** The same question about the compared range; undefined without one. */
-  comparedQuestion: (metric: Metric, more?: Partial<StatsQuestion>) => StatsQuestion | undefined
+  /** The query for a metric, with more parameters. */
+  statsQuery: (metric: Metric, more?: Partial<StatsQuery>) => StatsQuery
+  /** The same query about the compared range; undefined without one. */
+  comparedQuery: (metric: Metric, more?: Partial<StatsQuery>) => StatsQuery | undefined
 }
 
 /**
- * The questions of the view, on pages of a site. They change with the view and, for ranges that reach now, each minute.
+ * The queries of the view, on pages of a site. They change with the view and, for ranges that reach now, each minute.
  */
-export function useQuestions(): Questions {
+export function useViewQueries(): ViewQueries {
   const view = useView()
   const session = useSession()
   const site = useContext(SiteContext)
@@ -144,9 +144,9 @@ export function useQuestions(): Questions {
     const units = unitsFor(bounds)
     const unit = by !== undefined && units.includes(by) ? by : unitFor(bounds)
     const filter: Filter = filters
-    const questionOf =
+    const queryOf =
       ({ startMs, endMs }: Bounds) =>
-      (metric: Metric, more: Partial<StatsQuestion> = {}): StatsQuestion => ({
+      (metric: Metric, more: Partial<StatsQuery> = {}): StatsQuery => ({
         site_id: siteId,
         metric,
         start_date: startMs,
@@ -167,8 +167,8 @@ export function useQuestions(): Questions {
       units,
       moment,
       dates: shellDates(range, zone),
-      question: questionOf(bounds),
-      comparedQuestion: (metric, more) => (compared === undefined ? undefined : questionOf(compared)(metric, more)),
+      statsQuery: queryOf(bounds),
+      comparedQuery: (metric, more) => (compared === undefined ? undefined : queryOf(compared)(metric, more)),
     }
   }, [key])
 }

@@ -273,7 +273,7 @@ interface Buckets {
 export function customOfBuckets({ from, to, unit }: Buckets, answered: Bounds, zone: string): CustomRange {
   const startMs = Math.max(from, answered.startMs)
   const endMs = Math.min(bucketEnd(to, unit, zone), answered.endMs)
-  // What reaches the clock means the whole days, so that the range goes on growing.
+  // A range that reaches the present stands for whole days, so that it goes on growing.
   const isGrowing = answered.isOpen && endMs === answered.endMs && unit !== 'hour' && unit !== 'minute'
   const wholeMs = isGrowing
     ? bucketEnd(zonedAt(endMs - 1, zone).startOfDay().epochMilliseconds, 'day', zone)

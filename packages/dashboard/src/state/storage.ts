@@ -1,4 +1,4 @@
-/** What the browser remembers of a person; never a secret. */
+/** The settings that the browser remembers; never a secret. */
 export type StoredName = 'theme' | 'shortcuts' | 'site'
 
 /** A remembered value; undefined where there is none, or where storage is forbidden. */

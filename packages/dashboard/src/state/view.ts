@@ -17,7 +17,7 @@ export const headlineMetrics = [
 ] as const satisfies readonly Metric[]
 export type HeadlineMetric = (typeof headlineMetrics)[number]
 
-/** What a page shows, as the query of its address holds it. */
+/** The choices of a page, which the query of its address contains. */
 export interface View {
   range: Range
   compare: Compare

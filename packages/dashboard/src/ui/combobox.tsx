@@ -236,7 +236,7 @@ const optionOf = (text: string, options: readonly ComboboxOption[]) =>
 /** Whether a text is the value or the label of an option, however it is written. */
 const isNamed = ({ value, label }: ComboboxOption, text: string) => [value, label].map(simple).includes(simple(text))
 
-/** What a typed text means: the option that is listed under this name, or the text itself. */
+/** The meaning of a typed text: the option that is listed under this name, or the text itself. */
 export function valueOf(text: string, options: readonly ComboboxOption[]): string {
   return optionOf(text, options)?.value ?? text
 }

@@ -93,7 +93,7 @@ function isBeside({ clientX, clientY }: MouseEvent, dialog: Element): boolean {
 /** For this long an opener may still vanish because of what the dialog did: a list is asked for anew. */
 const vanishMs = 5_000
 
-/** What opened the dialog may be gone, such as the row of a deleted record: then the page's title takes the focus. */
+/** The opener of the dialog may be gone, e.g. the row of a deleted record: then the page's title takes the focus. */
 function returnFocus(opener: Element | null): void {
   const focusTitle = () => document.querySelector<HTMLElement>('main h1')?.focus()
   if (!(opener instanceof HTMLElement) || !opener.isConnected) {

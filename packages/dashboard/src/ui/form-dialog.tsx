@@ -15,7 +15,7 @@ export interface FormDialogProps extends Pick<DialogProps, 'title' | 'onClose' |
   /** Resolves when it is done; what it throws is shown by `error`. */
   onSubmit: () => unknown
   isBusy: boolean
-  /** What failed and belongs to no field. */
+  /** The failure that belongs to no field. */
   error?: ApiError | undefined
   isDangerous?: boolean
   isDisabled?: boolean
@@ -39,7 +39,7 @@ export function FormDialog({
   ...dialog
 }: FormDialogProps) {
   const form = useId()
-  // What is under way is neither stopped nor made without anybody seeing its result, such as a new secret.
+  // A request under way is not stopped, and its result, such as a new secret, must be seen.
   useLeaveGuard('stay', isBusy)
   return (
     <Dialog

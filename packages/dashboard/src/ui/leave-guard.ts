@@ -24,7 +24,7 @@ addEventListener(
   true,
 )
 
-/** What goes on, as long as the address has both: the page, and the record that is open on it. */
+/** The page and the record that is open on it, by which a change of the address counts as leaving. */
 const placeOf = (url: string) => {
   const { pathname, searchParams } = new URL(url, location.origin)
   return JSON.stringify([pathname, searchParams.get('open')])

@@ -12,14 +12,14 @@ import { Icon } from './icon.tsx'
 import { Action, Popover } from './popover.tsx'
 import { DataTable } from './table.tsx'
 
-/** Where numbers come from: the question that fetched them, from which their CSV and their curl command are made. */
+/** Where numbers come from: the query that fetched them, from which their CSV and their curl command are made. */
 export interface NumberSource {
   /** Names the number or table: `Visitors`, `Pages`. */
   label: string
-  /** The question, alone (not as an entry of a batch). */
+  /** The query, alone (not as an entry of a batch). */
   request: ApiRequest
   /**
-   * The same question with dates relative to now, where its dates are chosen so: `period=24h`, or dates of the shell.
+   * The same query with dates relative to now, where its dates are chosen so: `period=24h`, or dates of the shell.
    */
   relativeRequest?: CurlRequest | undefined
   /** The answer as rows. */

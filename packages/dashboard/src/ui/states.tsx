@@ -33,13 +33,13 @@ const retryMs = 5_000
 interface ErrorPanelProps {
   error: ApiError
   onRetry?: () => void
-  /** What failed was a change: after a lost connection it may have been made, and must not be made twice. */
+  /** A change has failed: after a lost connection it may have been made, and must not be made twice. */
   isChange?: boolean
 }
 
 /**
  * A failure in the place of what failed: the interface's sentence, the request's id and Retry. It counts down to the
- * moment at which a question is asked again by itself. What else failed by 429, 503 or a lost connection is tried again
+ * moment at which a query is asked again by itself. What else failed by 429, 503 or a lost connection is tried again
  * by the panel, with what the page holds then.
  */
 export function ErrorPanel({ error, onRetry, isChange = false }: ErrorPanelProps) {
@@ -49,7 +49,7 @@ export function ErrorPanel({ error, onRetry, isChange = false }: ErrorPanelProps
   const latest = useRef(onRetry)
   latest.current = onRetry
   const [seconds, setSeconds] = useState<number>()
-  // Each failure of a question is another error: one that is still shown after a click is being asked again.
+  // Each failure of a query is another error: one that is still shown after a click is being asked again.
   const [tried, setTried] = useState<ApiError>()
   useEffect(() => {
     if (!isRetried) {

@@ -6,7 +6,7 @@ export interface Column<Row> {
   id: string
   header: string
   cell: (row: Row) => ComponentChildren
-  /** What the column sorts by, undefined for what is not known: it stands last. A column without it can't be sorted. */
+  /** The value by which the column is sorted; rows with undefined come last. A column without it can't be sorted. */
   sort?: (row: Row) => string | number | undefined
   /** Called when the table is sorted by the column, of which values may have to be asked for first. */
   onSort?: () => void

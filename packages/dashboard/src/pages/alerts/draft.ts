@@ -106,7 +106,7 @@ export function conditionOf(draft: Draft): AlertCondition | undefined {
 
 const addressesOf = (text: string) => text.split(/[\s,;]+/).filter((each) => each !== '')
 
-/** What is missing or wrong, by the name of the field in the interface. */
+/** The problems of the draft, by the name of the field in the interface. */
 export function problemsOf(draft: Draft): Readonly<Record<string, string | undefined>> {
   const isUrl = /^https?:\/\/./i.test(draft.url.trim())
   const wrong = (duration: DurationDraft) => (durationOf(duration) === undefined ? texts.wrongDuration : undefined)

@@ -36,7 +36,7 @@ function RuleList({ onOpen }: { onOpen: (id: string) => void }) {
     <ResourceList
       title={messages.nav.alerts}
       sentence={texts.sentence}
-      question={['listAlerts', query]}
+      request={['listAlerts', query]}
       answer={alerts}
       records={alerts.data?.alerts}
       fileParts={[siteId, 'alerts']}

@@ -41,12 +41,12 @@ function bodyOf(draft: Draft, siteId: string, environment: Environment): Preview
 
 interface PreviewProps {
   draft: Draft
-  /** Whose events the rule counts. */
+  /** The environment whose events the rule counts. */
   environment: Environment
   onThreshold: (value: number) => void
 }
 
-/** What a rule would have done in the last 30 days, asked 400 ms after the last edit. */
+/** The firings that a rule would have had in the last 30 days, requested 400 ms after the last edit. */
 export function Preview({ draft, environment, onThreshold }: PreviewProps) {
   const site = useSite()
   const typed = bodyOf(draft, site.site_id, environment)

@@ -26,7 +26,7 @@ import { thresholdKind } from './rule-text.ts'
 
 interface RuleEditorProps {
   draft: Draft
-  /** Whose events the rule counts. */
+  /** The environment whose events the rule counts. */
   environment: Environment
   set: (patch: Partial<Draft>) => void
   submit: string

@@ -120,7 +120,7 @@ function Loaded({ of, onDone }: OnDone & { of: AlertResource }) {
     if (body === undefined) return
     const changed = await update.run({ params, body })
     setOpened(changed)
-    // What was typed meanwhile stays.
+    // Text that was typed meanwhile stays.
     setDraft((now) => ({ ...draftOfRule(changed), ...changedFields(now, draft) }))
     // A rule that gets a webhook in place of another target gets a secret, which is shown this once.
     setSecret(changed.notification_config.secret)

@@ -7,7 +7,7 @@ import { requestOf } from '../../api/request.ts'
 import { Curve } from '../../charts/curve.tsx'
 import { fileNameOf } from '../../format/csv.ts'
 import { formatPercent } from '../../format/numbers.ts'
-import { useQuestions, useView } from '../../state/hooks.ts'
+import { useView,useViewQueries } from '../../state/hooks.ts'
 import { useMay } from '../../state/session.tsx'
 import { announce, toast } from '../../ui/announce.tsx'
 import { Button } from '../../ui/button.tsx'
@@ -29,7 +29,7 @@ export interface DetailProps {
 /** A cohort: who it is, how many, and how they came back. */
 export function Detail({ cohort, onEdit, onClose }: DetailProps) {
   const { siteId, hrefOf } = useView()
-  const { environment } = useQuestions()
+  const { environment } = useViewQueries()
   const mayWrite = useMay('cohorts:write')
   const [isDeleting, setDeleting] = useState(false)
   const [isExported, setExported] = useState(false)

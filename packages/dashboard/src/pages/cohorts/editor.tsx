@@ -4,7 +4,7 @@ import { cohortLimits } from '@sluice/contracts/cohorts'
 import type { Criteria } from '@sluice/contracts/conditions'
 import { changedFields } from '../../api/changed-fields.ts'
 import { useApi, useChange } from '../../api/hooks.ts'
-import { usePageParameter, useQuestions, useView } from '../../state/hooks.ts'
+import { usePageParameter, useView,useViewQueries } from '../../state/hooks.ts'
 import { toast } from '../../ui/announce.tsx'
 import { Button } from '../../ui/button.tsx'
 import { TextField } from '../../ui/field.tsx'
@@ -60,7 +60,7 @@ export function Editor({ cohort: of, onClose }: EditorProps) {
   // The list may be asked anew while the form is open.
   const [cohort] = useState(of)
   const { siteId } = useView()
-  const { environment } = useQuestions()
+  const { environment } = useViewQueries()
   const [draft, setDraft] = usePageParameter('draft')
   const [name, setName] = useDraftText('name', cohort?.name ?? '')
   const [description, setDescription] = useDraftText('description', cohort?.description ?? '')

@@ -4,7 +4,7 @@ import { useApi } from '../../api/hooks.ts'
 import { formatDate } from '../../format/dates.ts'
 import { messages } from '../../messages/en.ts'
 import { useMenuKey } from '../../parts/use-menu-key.ts'
-import { usePageParameter, useQuestions, useView } from '../../state/hooks.ts'
+import { usePageParameter, useView,useViewQueries } from '../../state/hooks.ts'
 import { useMay } from '../../state/session.tsx'
 import { Button } from '../../ui/button.tsx'
 import { EmptyState, ErrorPanel, PageTitle, SkeletonRows } from '../../ui/states.tsx'
@@ -91,7 +91,7 @@ function List({
   onOpen: (id: string) => void
   onCreate: () => void
 }) {
-  const { zone } = useQuestions()
+  const { zone } = useViewQueries()
   const mayWrite = useMay('cohorts:write')
   const create = (
     <Button kind="primary" icon="plus" onClick={onCreate}>

@@ -4,7 +4,7 @@ import { useApi } from '../../api/hooks.ts'
 import { requestOf } from '../../api/request.ts'
 import { fileNameOf } from '../../format/csv.ts'
 import { formatIso } from '../../format/dates.ts'
-import { useQuestions, useView } from '../../state/hooks.ts'
+import { useView,useViewQueries } from '../../state/hooks.ts'
 import { announce } from '../../ui/announce.tsx'
 import { MoreMenu, Num } from '../../ui/numbers.tsx'
 import { ErrorPanel, Skeleton } from '../../ui/states.tsx'
@@ -21,7 +21,7 @@ export interface CohortSizeProps {
 /** How many users criteria describe: `358 users, 19.23%`. */
 export function CohortSize({ criteria, name, isSpoken = false }: CohortSizeProps) {
   const { siteId } = useView()
-  const { environment, zone } = useQuestions()
+  const { environment, zone } = useViewQueries()
   const input = criteria === undefined ? null : { body: { site_id: siteId, criteria, environment } }
   const preview = useApi('previewCohort', input)
   const { data, error } = preview

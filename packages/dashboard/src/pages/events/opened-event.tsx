@@ -5,7 +5,7 @@ import { useApi } from '../../api/hooks.ts'
 import { eventKeyOf, placeOfKey } from '../../format/events.ts'
 import { jsonText } from '../../format/json.ts'
 import { EventFields } from '../../parts/event-fields.tsx'
-import { useQuestions, useView } from '../../state/hooks.ts'
+import { useView,useViewQueries } from '../../state/hooks.ts'
 import { CopyButton } from '../../ui/copy.tsx'
 import { Drawer } from '../../ui/dialog.tsx'
 import { EmptyState, ErrorPanel, SkeletonRows } from '../../ui/states.tsx'
@@ -25,7 +25,7 @@ interface OpenedEventProps {
  */
 export function OpenedEvent({ eventKey, listed, onClose }: OpenedEventProps) {
   const { siteId } = useView()
-  const { zone } = useQuestions()
+  const { zone } = useViewQueries()
   const isOpened = (event: StoredEvent) => eventKeyOf(event) === eventKey
   const [known] = useState(() => listed.find(isOpened))
   const place = known === undefined ? placeOfKey(eventKey) : undefined

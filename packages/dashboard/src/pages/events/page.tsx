@@ -3,7 +3,7 @@ import { useChange } from '../../api/hooks.ts'
 import { filterSentence } from '../../format/sentences.ts'
 import { messages } from '../../messages/en.ts'
 import { useMenuKey } from '../../parts/use-menu-key.ts'
-import { useQuestions, useView } from '../../state/hooks.ts'
+import { useView,useViewQueries } from '../../state/hooks.ts'
 import { announce } from '../../ui/announce.tsx'
 import { Button } from '../../ui/button.tsx'
 import { ErrorPanel, PageTitle } from '../../ui/states.tsx'
@@ -16,7 +16,7 @@ const nameMax = 200
 /** What the site sends: names, values and the events themselves. */
 export default function Page() {
   const { siteId, filters, range, hrefOf } = useView()
-  const { bounds, environment, zone } = useQuestions()
+  const { bounds, environment, zone } = useViewQueries()
   const [isExported, setExported] = useState(false)
   const create = useChange('createExport', ['listExports'])
   useMenuKey()

@@ -4,7 +4,7 @@ import { useApi } from '../../api/hooks.ts'
 import { requestOf } from '../../api/request.ts'
 import { type CsvRow, fileNameOf } from '../../format/csv.ts'
 import { FilterValue } from '../../parts/filter-value.tsx'
-import { usePageParameter, useQuestions, useView } from '../../state/hooks.ts'
+import { usePageParameter, useView,useViewQueries } from '../../state/hooks.ts'
 import { MoreMenu, Num } from '../../ui/numbers.tsx'
 import { EmptyState, ErrorPanel, SkeletonRows } from '../../ui/states.tsx'
 import { texts } from './messages.ts'
@@ -24,7 +24,7 @@ const rowsOf = ({ properties }: ObservedPropertiesResult): CsvRow[] =>
 /** Names of what events carry, with counts, and the most frequent values of the chosen name, each a filter. */
 export function Properties() {
   const { siteId } = useView()
-  const { environment } = useQuestions()
+  const { environment } = useViewQueries()
   const [chosen, setChosen] = usePageParameter('property')
   const query = { site_id: siteId, environment }
   const seen = useApi('properties', { query }, { staleMs: 300_000 })

@@ -10,7 +10,7 @@ import { eventKeyOf, eventRows, fieldsOf, placeOf } from '../../format/events.ts
 import { valueLabel } from '../../format/sentences.ts'
 import { ClearFilters } from '../../parts/clear-filters.tsx'
 import { WiderView } from '../../parts/wider-view.tsx'
-import { usePageParameter, useQuestions, useView } from '../../state/hooks.ts'
+import { usePageParameter, useView,useViewQueries } from '../../state/hooks.ts'
 import { datesOf } from '../../state/range.ts'
 import { useSite } from '../../state/session.tsx'
 import { Button } from '../../ui/button.tsx'
@@ -30,10 +30,10 @@ function summaryOf(event: StoredEvent): string {
     .join(', ')
 }
 
-/** The question for a page of the view's events. */
+/** The query for a page of the view's events. */
 function useSamples() {
   const { siteId, filters, range } = useView()
-  const { bounds, environment, zone } = useQuestions()
+  const { bounds, environment, zone } = useViewQueries()
   const [before, setBefore] = usePageParameter('before')
   const of = {
     site_id: siteId,
@@ -56,7 +56,7 @@ function useSamples() {
 /** The events themselves, newest first, page by page. A row opens all its fields. */
 export function Samples() {
   const { siteId } = useView()
-  const { zone, bounds, dates } = useQuestions()
+  const { zone, bounds, dates } = useViewQueries()
   const { query, before, setBefore } = useSamples()
   const [open, setOpen] = usePageParameter('event')
   const found = useApi('events', { query })

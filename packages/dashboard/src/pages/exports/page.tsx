@@ -34,7 +34,7 @@ export default function Page() {
       <ResourceList
         title={messages.nav.exports}
         sentence={texts.sentence}
-        question={['listExports', query]}
+        request={['listExports', query]}
         answer={exports}
         records={exports.data?.exports}
         fileParts={[siteId, 'exports']}

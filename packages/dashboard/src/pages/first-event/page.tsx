@@ -27,7 +27,7 @@ export default function FirstEvent({ onDone }: { onDone: () => void }) {
   const [key, setKey] = useState(newKeys.get(siteId))
   const [arrived, setArrived] = useState<Arrival>()
   useEffect(() => {
-    // Who can't send has nothing to wait for here.
+    // A user who can't send events has nothing to wait for here.
     if (!maySend && firstAt !== null) onDone()
   }, [maySend, firstAt])
   if (!maySend && arrived === undefined) {

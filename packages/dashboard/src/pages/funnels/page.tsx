@@ -9,7 +9,7 @@ import { AddressProblems } from '../../parts/address-problems.tsx'
 import { UnusedFilters } from '../../parts/unused-filters.tsx'
 import { useMenuKey } from '../../parts/use-menu-key.ts'
 import { WiderView } from '../../parts/wider-view.tsx'
-import { useQuestions, useView } from '../../state/hooks.ts'
+import { useView,useViewQueries } from '../../state/hooks.ts'
 import { datesOf } from '../../state/range.ts'
 import { Button } from '../../ui/button.tsx'
 import { Field } from '../../ui/field.tsx'
@@ -65,7 +65,7 @@ export default function Page() {
 
 function Source({ funnel, isCompared = false }: { funnel: Funnel; isCompared?: boolean }) {
   const { siteId } = useView()
-  const { bounds, zone, dates } = useQuestions()
+  const { bounds, zone, dates } = useViewQueries()
   const input = isCompared ? funnel.comparedInput : funnel.input
   const { data } = isCompared ? funnel.comparedResult : funnel.result
   const range = isCompared ? funnel.compared : bounds
@@ -123,7 +123,7 @@ function Settings({ funnel }: { funnel: Funnel }) {
 /** The share that did all steps, and how it was before. */
 function Result({ funnel }: { funnel: Funnel }) {
   const { result, comparedResult, compared, of, window, setOf } = funnel
-  const { zone } = useQuestions()
+  const { zone } = useViewQueries()
   if (result.error !== undefined) return <ErrorPanel error={result.error} onRetry={result.retry} />
   if (result.data === undefined)
     return result.isLoading ? (

@@ -3,7 +3,7 @@ import { type Actor, actors } from '@sluice/contracts/actors'
 import { isOneOf } from '@sluice/contracts/conditions'
 import { type ApiState, useApi } from '../../api/hooks.ts'
 import type { Data, Input } from '../../api/wire.ts'
-import { usePageParameter, useQuestions, useView } from '../../state/hooks.ts'
+import { usePageParameter, useView,useViewQueries } from '../../state/hooks.ts'
 import type { Bounds } from '../../state/range.ts'
 import { formatSteps, parseSteps, type Step, suggestedSteps } from './steps.ts'
 
@@ -37,7 +37,7 @@ export interface Funnel {
 /** The funnel of the address, and its answers. Steps are kept here while somebody types. */
 export function useFunnel(): Funnel {
   const { siteId } = useView()
-  const { environment, bounds, compared } = useQuestions()
+  const { environment, bounds, compared } = useViewQueries()
   const [text, setText] = usePageParameter('steps')
   const [windowText, setWindow] = usePageParameter('window')
   const window = windowText !== undefined && isDuration(windowText) ? windowText : windowDefault

@@ -32,7 +32,7 @@ export default function Page() {
       <ResourceList
         title={messages.nav.imports}
         sentence={texts.sentence}
-        question={['listImports', query]}
+        request={['listImports', query]}
         answer={imports}
         records={imports.data?.imports}
         fileParts={[siteId, 'imports']}

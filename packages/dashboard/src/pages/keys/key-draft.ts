@@ -67,7 +67,7 @@ export const draftOf = (of: KeyResource): KeyDraft => ({
   limits: limitsOf(of.rate_limits),
 })
 
-/** What the draft grants. */
+/** The scopes that the draft grants. */
 export const scopesOf = ({ preset, scopes }: KeyDraft): readonly Scope[] =>
   preset === 'custom' ? scopes : presets[preset]
 
@@ -93,7 +93,7 @@ function rateLimitsOf(limits: KeyDraft['limits']): RateLimits | null {
   return typed.length === 0 ? null : Object.fromEntries(typed.map((name) => [name, Number(limits[name])]))
 }
 
-/** What is missing or wrong at a time (Unix ms), by the name of the field in the interface. */
+/** The problems of the draft at a time (Unix ms), by the name of the field in the interface. */
 export function problemsOf(draft: KeyDraft, now: number): Readonly<Record<string, string | undefined>> {
   const origin = wrongOrigin(draft.origins)
   const isPast = draft.expiry === 'date' && !((expiresAtOf(draft, now, null) ?? 0) > now)
@@ -111,7 +111,7 @@ export function problemsOf(draft: KeyDraft, now: number): Readonly<Record<string
   }
 }
 
-/** What the form makes: the body of PUT, and with `environment` of POST. */
+/** The request body of the form: of PUT, and with `environment` of POST. */
 export interface KeyBody {
   name: string
   scopes: Scope[]

@@ -1,7 +1,7 @@
 import type { KeyResource } from '@sluice/contracts/keys'
 import type { Scope } from '@sluice/contracts/scopes'
 
-/** What keys are made for, each with the least scopes that do it. */
+/** Purposes of keys, each with the least scopes that it needs. */
 export const presets = {
   browser: ['events:write'],
   server: ['events:write'],

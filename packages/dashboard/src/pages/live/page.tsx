@@ -13,7 +13,7 @@ import { messages } from '../../messages/en.ts'
 import { ClearFilters } from '../../parts/clear-filters.tsx'
 import { useMenuKey } from '../../parts/use-menu-key.ts'
 import { AllEnvironments } from '../../parts/wider-view.tsx'
-import { useQuestions, useView } from '../../state/hooks.ts'
+import { useView,useViewQueries } from '../../state/hooks.ts'
 import { useSite } from '../../state/session.tsx'
 import { announce } from '../../ui/announce.tsx'
 import { MoreMenu, Num, type NumberSource, TableDialog } from '../../ui/numbers.tsx'
@@ -39,10 +39,10 @@ const useLive = (query: LiveQuery) =>
     },
   )
 
-/** What happens now. */
+/** The events and figures of the present. */
 export default function Page() {
   const { siteId, filters } = useView()
-  const { environment, zone } = useQuestions()
+  const { environment, zone } = useViewQueries()
   const query: LiveQuery = { site_id: siteId, environment, ...(filters.length === 0 ? {} : { filter: filters }) }
   const live = useLive(query)
   useMenuKey()
@@ -170,7 +170,7 @@ function Minutes({ data, answeredAt, isLoading, zone, sourceOf }: PartProps & { 
 
 function NoEvents() {
   const { filters, hrefOf } = useView()
-  const { environment } = useQuestions()
+  const { environment } = useViewQueries()
   const site = useSite()
   if (filters.length > 0) {
     return <EmptyState title={texts.none} why={texts.noneFiltered} action={<ClearFilters />} />

@@ -5,12 +5,12 @@ import type { Dimension, Metric } from '@sluice/contracts/stats'
 import type { StatsBatchResult } from '@sluice/contracts/stats-batch'
 import { call } from '../../api/client.ts'
 import { useAnswer, useApi, useChange } from '../../api/hooks.ts'
-import type { StatsQuestion } from '../../api/wire.ts'
+import type { StatsQuery } from '../../api/wire.ts'
 import { formatNumber, kindOf } from '../../format/numbers.ts'
 import { valueLabel } from '../../format/sentences.ts'
 import { messages } from '../../messages/en.ts'
 import { choiceOf, clickOf, conditionOf, filtersAfterClick } from '../../state/conditions.ts'
-import { type Questions, useView } from '../../state/hooks.ts'
+import { useView,type ViewQueries } from '../../state/hooks.ts'
 import { toast } from '../../ui/announce.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
@@ -20,32 +20,32 @@ import { ErrorPanel, SkeletonRows } from '../../ui/states.tsx'
 import { type Column, DataTable } from '../../ui/table.tsx'
 import { type Batch, BatchError } from './batch-error.tsx'
 import { texts } from './messages.ts'
-import { breakdownSource, otherKey, withoutChoice } from './questions.ts'
+import { breakdownSource, otherKey, withoutChoice } from './queries.ts'
 
 const rowsMax = 1_000
 /**
  * How many rows get their other metrics at once. The further rows get theirs when the table is sorted by one of them.
  */
 const detailedRows = 50
-/** Bytes of the values that one question names: a filter has room for twice as many, and may have other conditions. */
+/** Bytes of the values that one query names: a filter has room for twice as many, and may have other conditions. */
 const keysBytesMax = conditionLimits.textBytesMax / 2
 const otherMetrics = ['visitors', 'event_count', 'bounce_rate', 'avg_session_duration'] as const
 
 interface AllDialogProps {
   title: string
   dimension: Dimension
-  questions: Questions
+  viewQueries: ViewQueries
   metric: Metric
   onClose: () => void
 }
 
 /** Up to 1,000 values of a dimension with other metrics, and an export of all. */
-export function AllDialog({ title, dimension, questions, metric, onClose }: AllDialogProps) {
+export function AllDialog({ title, dimension, viewQueries, metric, onClose }: AllDialogProps) {
   const { filters, setView } = useView()
   const [text, setText] = useState('')
   const [isRanked, setRanked] = useState(false)
-  const question = withoutChoice(questions.question(metric, { group_by: dimension, limit: rowsMax }), dimension)
-  const answer = useApi('stats', { query: question })
+  const statsQuery = withoutChoice(viewQueries.statsQuery(metric, { group_by: dimension, limit: rowsMax }), dimension)
+  const answer = useApi('stats', { query: statsQuery })
   const chosen = choiceOf(filters, dimension)
   const result = answer.data
   const entries = useMemo(
@@ -56,7 +56,7 @@ export function AllDialog({ title, dimension, questions, metric, onClose }: AllD
     `${key} ${valueLabel(dimension, key)}`.toLowerCase().includes(text.trim().toLowerCase()),
   )
   const { details, batch } = useDetails(
-    questions,
+    viewQueries,
     dimension,
     metric,
     (isRanked ? entries : entries.slice(0, detailedRows)).map(({ key }) => key),
@@ -103,12 +103,12 @@ export function AllDialog({ title, dimension, questions, metric, onClose }: AllD
       title={texts.allTitle(title)}
       size="large"
       onClose={onClose}
-      actions={<ExportAll title={title} question={question} />}
+      actions={<ExportAll title={title} statsQuery={statsQuery} />}
     >
       <div class="stack">
         <div class="all-head">
           <TextField label={texts.search} type="search" value={text} onInput={setText} />
-          {result === undefined ? null : <MoreMenu source={breakdownSource(title, question, result, questions)} />}
+          {result === undefined ? null : <MoreMenu source={breakdownSource(title, statsQuery, result, viewQueries)} />}
         </div>
         {answer.error === undefined ? null : <ErrorPanel error={answer.error} onRetry={answer.retry} />}
         <BatchError batch={batch} />
@@ -143,7 +143,7 @@ interface Detail {
   values: ReadonlyMap<string, { value: number; estimated: boolean }>
 }
 
-/** Values in groups that one question has room for. */
+/** Values in groups that one query has room for. */
 function groupsOf(keys: readonly string[]): string[][] {
   const encoder = new TextEncoder()
   const groups: string[][] = []
@@ -160,9 +160,9 @@ function groupsOf(keys: readonly string[]): string[][] {
   return groups
 }
 
-/** Other metrics of some values: a question for each metric and each group of values, of these values alone. */
+/** Other metrics of some values: a query for each metric and each group of values, of these values alone. */
 function useDetails(
-  questions: Questions,
+  viewQueries: ViewQueries,
   dimension: Dimension,
   metric: Metric,
   keys: readonly string[],
@@ -170,9 +170,9 @@ function useDetails(
   const known = keys.filter((key) => key !== '' && key !== otherKey)
   const others = otherMetrics.filter((each) => each !== metric)
   const asked = groupsOf(known).map((group) =>
-    others.map((each): StatsQuestion => {
-      const question = withoutChoice(questions.question(each, { group_by: dimension, limit: rowsMax }), dimension)
-      return { ...question, filter: [...(question.filter ?? []), conditionOf(dimension, group, false)] }
+    others.map((each): StatsQuery => {
+      const statsQuery = withoutChoice(viewQueries.statsQuery(each, { group_by: dimension, limit: rowsMax }), dimension)
+      return { ...statsQuery, filter: [...(statsQuery.filter ?? []), conditionOf(dimension, group, false)] }
     }),
   )
   const batch = useAnswer(asked.length === 0 ? null : ['details', asked], async (signal) => {
@@ -189,9 +189,9 @@ function useDetails(
   return { details, batch }
 }
 
-function ExportAll({ title, question }: { title: string; question: StatsQuestion }) {
+function ExportAll({ title, statsQuery }: { title: string; statsQuery: StatsQuery }) {
   const create = useChange('createExport', ['listExports'])
-  const { site_id, metric, group_by, start_date, end_date, environment, filter } = question
+  const { site_id, metric, group_by, start_date, end_date, environment, filter } = statsQuery
   const asked = Object.fromEntries(
     Object.entries({ metric, group_by, start_date, end_date, environment, filter }).filter(
       ([, value]) => value !== undefined,

@@ -1,40 +1,40 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { StatsResult, TimeUnit } from '@sluice/contracts/stats'
 import { useApi } from '../../api/hooks.ts'
-import type { StatsQuestion } from '../../api/wire.ts'
+import type { StatsQuery } from '../../api/wire.ts'
 import { useShortcut } from '../../app/shortcuts.tsx'
 import { Chart, preloadChart } from '../../charts/chart.tsx'
 import { formatBounds, formatBucket } from '../../format/dates.ts'
 import { changeOf, formatChange, formatValue, kindOf } from '../../format/numbers.ts'
 import { messages } from '../../messages/en.ts'
-import { type Questions, useView } from '../../state/hooks.ts'
+import { useView,type ViewQueries } from '../../state/hooks.ts'
 import { type Bounds, bucketEnd, customOfBuckets, isSplitBy } from '../../state/range.ts'
 import { MoreMenu, TableDialog } from '../../ui/numbers.tsx'
 import { Select } from '../../ui/select.tsx'
 import { EmptyState } from '../../ui/states.tsx'
 import { BatchError, errorOf } from './batch-error.tsx'
 import { texts } from './messages.ts'
-import { breakdownSource, resultOf } from './questions.ts'
+import { breakdownSource, resultOf } from './queries.ts'
 
 interface ChartPanelProps {
-  questions: Questions
+  viewQueries: ViewQueries
   sentence: string
   /** False while the numbers are still asked. */
   isAsked: boolean
 }
 
 /** The chosen metric over time, and over the compared range. */
-export function ChartPanel({ questions, sentence, isAsked }: ChartPanelProps) {
+export function ChartPanel({ viewQueries, sentence, isAsked }: ChartPanelProps) {
   const { metric, setView } = useView()
-  const { unit, units, zone, bounds } = questions
+  const { unit, units, zone, bounds } = viewQueries
   const [isTable, setTable] = useState(false)
-  const question = questions.question(metric, { group_by: unit })
-  const { answer, result, earlier, compared } = useChart(questions, question, isAsked)
+  const statsQuery = viewQueries.statsQuery(metric, { group_by: unit })
+  const { answer, result, earlier, compared } = useChart(viewQueries, statsQuery, isAsked)
   useShortcut('t', texts.showTable, () => {
     setTable(true)
   })
   const label = messages.metrics[metric]
-  const source = result === undefined ? undefined : breakdownSource(label, question, result, questions)
+  const source = result === undefined ? undefined : breakdownSource(label, statsQuery, result, viewQueries)
   return (
     <section
       class={`chart-panel${answer.isOld ? ' old' : ''}${answer.isFetching ? ' refreshing' : ''}`}
@@ -49,7 +49,7 @@ export function ChartPanel({ questions, sentence, isAsked }: ChartPanelProps) {
           now={answeredBounds(result, bounds) ?? bounds}
           before={result === undefined ? compared : answeredBounds(earlier, compared)}
           zone={zone}
-          isUncompared={questions.compared !== undefined && compared === undefined}
+          isUncompared={viewQueries.compared !== undefined && compared === undefined}
         />
         <Select<TimeUnit>
           class="quiet-input"
@@ -66,7 +66,7 @@ export function ChartPanel({ questions, sentence, isAsked }: ChartPanelProps) {
       {result === undefined ? (
         errorOf(answer) === undefined && <div class="chart-place" />
       ) : (
-        <ResultChart result={result} before={earlier} sentence={sentence} questions={questions} />
+        <ResultChart result={result} before={earlier} sentence={sentence} viewQueries={viewQueries} />
       )}
       {isTable && source !== undefined ? (
         <TableDialog
@@ -88,18 +88,18 @@ const answeredBounds = (result: StatsResult | undefined, asked: Bounds | undefin
  * Asks for the chart, and for that of the compared range where it can be split as well: `compared` is undefined
  * elsewhere.
  */
-function useChart(questions: Questions, question: StatsQuestion, isAsked: boolean) {
-  const { metric } = question
-  const { unit } = questions
-  const compared = questions.compared && isSplitBy(questions.compared, unit) ? questions.compared : undefined
-  const before = compared && questions.comparedQuestion(metric, { group_by: unit })
-  const queries = before === undefined ? [question] : [question, before]
+function useChart(viewQueries: ViewQueries, statsQuery: StatsQuery, isAsked: boolean) {
+  const { metric } = statsQuery
+  const { unit } = viewQueries
+  const compared = viewQueries.compared && isSplitBy(viewQueries.compared, unit) ? viewQueries.compared : undefined
+  const before = compared && viewQueries.comparedQuery(metric, { group_by: unit })
+  const queries = before === undefined ? [statsQuery] : [statsQuery, before]
   const answer = useApi('statsBatch', isAsked ? { body: { queries } } : null)
   useEffect(() => {
     if (isAsked) preloadChart()
   }, [isAsked])
   const [entry, earlier] = answer.data?.results ?? []
-  // Of another metric, old numbers would stand under a wrong title.
+  // The old numbers of another metric would stand under a wrong title.
   if (entry?.success === true && entry.data.metric !== metric) return { answer, compared }
   return { answer, result: resultOf(entry), earlier: resultOf(earlier), compared }
 }
@@ -130,17 +130,17 @@ interface ResultChartProps {
   result: StatsResult
   before: StatsResult | undefined
   sentence: string
-  questions: Questions
+  viewQueries: ViewQueries
 }
 
 /** The unit that a click on a bucket leads to. */
 const finer: Partial<Record<TimeUnit, TimeUnit>> = { month: 'day', week: 'day', day: 'hour' }
 
-function ResultChart({ result, before, sentence, questions }: ResultChartProps) {
+function ResultChart({ result, before, sentence, viewQueries }: ResultChartProps) {
   const { setView } = useView()
   const { metric, breakdown = [], timezone: zone, start_date: startMs, end_date: endMs } = result
   // The unit of the answer: the view's may be a newer one.
-  const unit = (result.group_by ?? questions.unit) as TimeUnit
+  const unit = (result.group_by ?? viewQueries.unit) as TimeUnit
   const kind = kindOf(metric)
   const timestamps = breakdown.map((entry) => entry.timestamp)
   const values = breakdown.map((entry) => entry.value)
@@ -158,7 +158,7 @@ function ResultChart({ result, before, sentence, questions }: ResultChartProps) 
   )
   const select = (from: number, to: number) => {
     const buckets = { from: timestamps[from] ?? startMs, to: timestamps[to] ?? last, unit }
-    const answered = { startMs, endMs, isOpen: questions.bounds.isOpen }
+    const answered = { startMs, endMs, isOpen: viewQueries.bounds.isOpen }
     setView({ range: customOfBuckets(buckets, answered, zone), by: undefined })
   }
   return (
@@ -181,7 +181,7 @@ function ResultChart({ result, before, sentence, questions }: ResultChartProps) 
       zone={zone}
       isFirstPartial={first < startMs}
       isLastPartial={bucketEnd(last, unit, zone) > endMs}
-      partialNote={questions.bounds.isOpen ? texts.incomplete : texts.partial}
+      partialNote={viewQueries.bounds.isOpen ? texts.incomplete : texts.partial}
       {...(finer[unit] === undefined
         ? {}
         : {

@@ -1,7 +1,7 @@
 import { formatNumber } from '../../format/numbers.ts'
 import { valueLabel } from '../../format/sentences.ts'
 import { clickOf, filtersAfterClick } from '../../state/conditions.ts'
-import { type Questions, usePageParameter, useView } from '../../state/hooks.ts'
+import { usePageParameter, useView,type ViewQueries } from '../../state/hooks.ts'
 import { lazyPage } from '../../ui/lazy-page.tsx'
 import { Select } from '../../ui/select.tsx'
 import { texts } from './messages.ts'
@@ -12,7 +12,7 @@ const WorldMap = lazyPage(() => import('../../charts/world-map.tsx'))
 const mapCountries = 300
 
 /** Countries as a table or as a map, whose code is loaded when it is chosen. The choice is part of the address. */
-export function CountriesPanel({ questions, isAsked }: { questions: Questions; isAsked: boolean }) {
+export function CountriesPanel({ viewQueries, isAsked }: { viewQueries: ViewQueries; isAsked: boolean }) {
   const { filters, setView } = useView()
   const [chosen, setChosen] = usePageParameter('countries')
   const form = chosen === 'map' ? 'map' : 'table'
@@ -21,7 +21,7 @@ export function CountriesPanel({ questions, isAsked }: { questions: Questions; i
     <Panel
       title={title}
       dimension="country"
-      questions={questions}
+      viewQueries={viewQueries}
       isAsked={isAsked}
       choice={
         <Select

@@ -6,7 +6,7 @@ import { formatBounds, formatDate } from '../../format/dates.ts'
 import { messages } from '../../messages/en.ts'
 import { ClearFilters } from '../../parts/clear-filters.tsx'
 import { moveClock } from '../../state/clock.ts'
-import { type Questions, useView } from '../../state/hooks.ts'
+import { useView,type ViewQueries } from '../../state/hooks.ts'
 import { customOf } from '../../state/range.ts'
 import { useSite } from '../../state/session.tsx'
 import { Button } from '../../ui/button.tsx'
@@ -17,16 +17,16 @@ import { texts } from './messages.ts'
 const shownDays = 28
 
 /** No event in the range: why, and the way to those that there are. */
-export function EmptyRange({ questions }: { questions: Questions }) {
+export function EmptyRange({ viewQueries }: { viewQueries: ViewQueries }) {
   const { filters, setView } = useView()
-  const { zone, environment, bounds } = questions
+  const { zone, environment, bounds } = viewQueries
   const { first_event_at: firstAt, last_event_at: lastAt } = useSite()
   const other: Environment = environment === 'prod' ? 'dev' : 'prod'
   const elsewhere = useApi(
     'stats',
     environment === 'all' || filters.length > 0
       ? null
-      : { query: { ...questions.question('event_count'), environment: other } },
+      : { query: { ...viewQueries.statsQuery('event_count'), environment: other } },
   )
   const isNewer = lastAt !== null && bounds.isOpen && lastAt >= bounds.endMs
   useEffect(() => {

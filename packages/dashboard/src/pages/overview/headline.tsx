@@ -1,20 +1,20 @@
 import { useEffect, useId, useRef } from 'preact/hooks'
 import type { StatsResult } from '@sluice/contracts/stats'
-import type { StatsQuestion } from '../../api/wire.ts'
+import type { StatsQuery } from '../../api/wire.ts'
 import { formatExact, formatValue, kindOf } from '../../format/numbers.ts'
 import { messages } from '../../messages/en.ts'
-import { type Questions, useChosenView, useView } from '../../state/hooks.ts'
+import { useChosenView, useView,type ViewQueries } from '../../state/hooks.ts'
 import { type HeadlineMetric, headlineMetrics } from '../../state/view.ts'
 import { announce } from '../../ui/announce.tsx'
 import { Change, MoreMenu, Num } from '../../ui/numbers.tsx'
 import { Skeleton } from '../../ui/states.tsx'
 import { texts } from './messages.ts'
-import { numberSource } from './questions.ts'
+import { numberSource } from './queries.ts'
 
-/** A headline number: the question, its answer, and the answer of the compared range. */
+/** A headline number: the query, its answer, and the answer of the compared range. */
 export interface Headline {
-  question: StatsQuestion
-  questions: Questions
+  statsQuery: StatsQuery
+  viewQueries: ViewQueries
   result: StatsResult | undefined
   before: StatsResult | undefined
   isOld: boolean
@@ -76,8 +76,8 @@ interface HeadlineNumberProps extends Headline {
 
 function HeadlineNumber({
   metric,
-  question,
-  questions,
+  statsQuery,
+  viewQueries,
   result,
   before,
   isOld,
@@ -118,7 +118,7 @@ function HeadlineNumber({
           </span>
         </span>
       </button>
-      {result === undefined ? null : <MoreMenu source={numberSource(label, question, result, questions)} />}
+      {result === undefined ? null : <MoreMenu source={numberSource(label, statsQuery, result, viewQueries)} />}
     </div>
   )
 }

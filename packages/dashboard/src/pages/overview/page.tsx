@@ -1,12 +1,12 @@
 import { useEffect, useRef } from 'preact/hooks'
 import { useLocation } from 'preact-iso/router'
 import { useApi } from '../../api/hooks.ts'
-import type { StatsQuestion } from '../../api/wire.ts'
+import type { StatsQuery } from '../../api/wire.ts'
 import { lagMs } from '../../app/freshness.tsx'
 import { useShortcut } from '../../app/shortcuts.tsx'
 import { filterSentence } from '../../format/sentences.ts'
 import { messages } from '../../messages/en.ts'
-import { type Questions, useQuestions, useView, type ViewState } from '../../state/hooks.ts'
+import { useView, useViewQueries, type ViewQueries, type ViewState } from '../../state/hooks.ts'
 import { useSite } from '../../state/session.tsx'
 import { type HeadlineMetric, headlineMetrics } from '../../state/view.ts'
 import { Button } from '../../ui/button.tsx'
@@ -19,7 +19,7 @@ import { type Headline, Headlines } from './headline.tsx'
 import { texts } from './messages.ts'
 import { Panel } from './panel.tsx'
 import { PropertiesPanel } from './properties-panel.tsx'
-import { resultOf } from './questions.ts'
+import { resultOf } from './queries.ts'
 import { Share } from './share.tsx'
 
 const counts = ['visitors', 'unique_sessions', 'event_count'] as const satisfies readonly HeadlineMetric[]
@@ -32,51 +32,51 @@ const panelDimensions = ['path', 'referrer_host', 'country', 'device_type', 'eve
 /** Answers of the range may be this far behind those of the last hour before a note says so, ms. */
 const oldRowsMs = 5 * 60_000
 
-/** What happened, compared with what, and from where. */
+/** The numbers of a range, their comparison, and the breakdowns by page, referrer, country and others. */
 export default function Overview() {
   const { metric, filters, range, compare, setView, siteId, hrefOf } = useView()
   const site = useSite()
-  const questions = useQuestions()
+  const viewQueries = useViewQueries()
   const sentence = filterSentence({
     subject: messages.metrics[metric],
     filters,
     range,
     compare,
-    compared: questions.compared,
-    zone: questions.zone,
+    compared: viewQueries.compared,
+    zone: viewQueries.zone,
   })
   useEffect(() => {
     document.title = `${sentence} · ${site.name || siteId} · Sluice`
   }, [sentence, siteId, site.name])
   usePanelShortcuts(hrefOf)
 
-  // The numbers come first, then the chart, then what they are compared with: a key's questions are answered in turn.
-  const first = useBatch(counts.map((each) => questions.question(each)))
+  // The numbers come first, then the chart, then what they are compared with: a key's queries are answered in turn.
+  const first = useBatch(counts.map((each) => viewQueries.statsQuery(each)))
   const wasFirstThere = useRef(false)
   // While a failed one is asked again, what is below stays.
   wasFirstThere.current ||= first.data !== undefined || first.error !== undefined
   const isFirstThere = wasFirstThere.current
-  const before = useBatch(isFirstThere ? comparedQuestions(questions, counts) : [])
-  const sessionQuestions = ofSessions.map((each) => questions.question(each))
-  const second = useBatch(isFirstThere ? [...sessionQuestions, ...comparedQuestions(questions, ofSessions)] : [])
+  const before = useBatch(isFirstThere ? comparedQueries(viewQueries, counts) : [])
+  const sessionQueries = ofSessions.map((each) => viewQueries.statsQuery(each))
+  const second = useBatch(isFirstThere ? [...sessionQueries, ...comparedQueries(viewQueries, ofSessions)] : [])
   const headlines = Object.fromEntries([
-    ...counts.map((each, at) => [each, headlineOf(questions, each, [first, at], [before, at])] as const),
+    ...counts.map((each, at) => [each, headlineOf(viewQueries, each, [first, at], [before, at])] as const),
     ...ofSessions.map(
-      (each, at) => [each, headlineOf(questions, each, [second, at], [second, at + ofSessions.length])] as const,
+      (each, at) => [each, headlineOf(viewQueries, each, [second, at], [second, at + ofSessions.length])] as const,
     ),
   ]) as Record<HeadlineMetric, Headline>
 
   const events = headlines.event_count.result
   const isEmpty = events?.value === 0 && !first.isOld
   const error = first.data === undefined ? first.error : undefined
-  // One failure says it for all: questions that fail alone are asked again with their whole batch.
+  // One failure says it for all: queries that fail alone are asked again with their whole batch.
   const failed = [first, before, second].find((batch) => errorOf(batch) !== undefined)
   const isEstimated = headlineMetrics.some((each) => headlines[each].result?.estimated === true)
   const answeredAt = events === undefined ? undefined : events.timestamp - events.complete_until
   const isOldArriving = answeredAt !== undefined && lagMs.value !== undefined && answeredAt - lagMs.value > oldRowsMs
   return (
     <>
-      <PageTitle title={site.name || siteId} sentence={<bdi>{sentence}</bdi>} actions={<Share {...questions} />} />
+      <PageTitle title={site.name || siteId} sentence={<bdi>{sentence}</bdi>} actions={<Share {...viewQueries} />} />
       {error === undefined ? (
         <div class={first.isFetching ? 'refreshing' : undefined}>
           <Headlines
@@ -97,25 +97,25 @@ export default function Overview() {
         isOldArriving={isOldArriving}
       />
       {isEmpty ? (
-        <EmptyRange questions={questions} />
+        <EmptyRange viewQueries={viewQueries} />
       ) : (
         <>
-          <ChartPanel questions={questions} sentence={sentence} isAsked={isFirstThere} />
+          <ChartPanel viewQueries={viewQueries} sentence={sentence} isAsked={isFirstThere} />
           <div class="panels">
             {panelDimensions.map((dimension) =>
               dimension === 'country' ? (
-                <CountriesPanel key={dimension} questions={questions} isAsked={isFirstThere} />
+                <CountriesPanel key={dimension} viewQueries={viewQueries} isAsked={isFirstThere} />
               ) : (
                 <Panel
                   key={dimension}
                   title={texts.panels[dimension]}
                   dimension={dimension}
-                  questions={questions}
+                  viewQueries={viewQueries}
                   isAsked={isFirstThere}
                 />
               ),
             )}
-            <PropertiesPanel questions={questions} isAsked={isFirstThere} />
+            <PropertiesPanel viewQueries={viewQueries} isAsked={isFirstThere} />
           </div>
         </>
       )}
@@ -123,29 +123,29 @@ export default function Overview() {
   )
 }
 
-/** Asks questions in one request; none asks nothing. */
-function useBatch(queries: StatsQuestion[]): Batch {
+/** Asks queries in one request; none asks nothing. */
+function useBatch(queries: StatsQuery[]): Batch {
   return useApi('statsBatch', queries.length === 0 ? null : { body: { queries } })
 }
 
-/** The questions about the compared range; none without one. */
-const comparedQuestions = (questions: Questions, metrics: readonly HeadlineMetric[]): StatsQuestion[] =>
-  metrics.map((each) => questions.comparedQuestion(each)).filter((each) => each !== undefined)
+/** The queries about the compared range; none without one. */
+const comparedQueries = (viewQueries: ViewQueries, metrics: readonly HeadlineMetric[]): StatsQuery[] =>
+  metrics.map((each) => viewQueries.comparedQuery(each)).filter((each) => each !== undefined)
 
 /** A headline of the results at two places of batches; without a comparison, there is nothing at the second. */
 function headlineOf(
-  questions: Questions,
+  viewQueries: ViewQueries,
   metric: HeadlineMetric,
   now: [Batch, number],
   before: [Batch, number],
 ): Headline {
   const resultAt = ([{ data }, at]: [Batch, number]) => resultOf(data?.results[at])
   return {
-    question: questions.question(metric),
-    questions,
+    statsQuery: viewQueries.statsQuery(metric),
+    viewQueries,
     result: resultAt(now),
     // A change needs the answers of the same two ranges.
-    before: questions.compared === undefined || before[0].isOld || now[0].isOld ? undefined : resultAt(before),
+    before: viewQueries.compared === undefined || before[0].isOld || now[0].isOld ? undefined : resultAt(before),
     isOld: now[0].isOld,
   }
 }

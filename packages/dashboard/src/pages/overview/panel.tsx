@@ -2,18 +2,18 @@ import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import type { Dimension, StatsResult } from '@sluice/contracts/stats'
 import { type ApiState, useApi } from '../../api/hooks.ts'
-import type { StatsQuestion } from '../../api/wire.ts'
+import type { StatsQuery } from '../../api/wire.ts'
 import { isNarrow } from '../../app/narrow.ts'
 import { valueLabel } from '../../format/sentences.ts'
 import { messages } from '../../messages/en.ts'
 import { choiceOf, clickOf, conditionOf, filtersAfterClick } from '../../state/conditions.ts'
-import { type Questions, useChosenView, useView } from '../../state/hooks.ts'
+import { useChosenView, useView,type ViewQueries } from '../../state/hooks.ts'
 import { Button } from '../../ui/button.tsx'
 import { MoreMenu, Num } from '../../ui/numbers.tsx'
 import { ErrorPanel, SkeletonRows } from '../../ui/states.tsx'
 import { AllDialog } from './all-dialog.tsx'
 import { texts } from './messages.ts'
-import { breakdownSource, otherKey, panelMetric, withoutChoice } from './questions.ts'
+import { breakdownSource, otherKey, panelMetric, withoutChoice } from './queries.ts'
 
 /** Rows of a panel on wide pages. */
 const panelRows = 9
@@ -37,9 +37,9 @@ const hasMoreRows = (groups: readonly PanelRow[], listed: readonly PanelRow[]): 
 const rowsOf = (result: StatsResult | undefined): PanelRow[] =>
   (result?.breakdown ?? []).map(({ key = '', value, estimated = false }) => ({ key, value, estimated }))
 
-/** The question about the first of some values alone: more frequent ones would leave no room for them. */
-function questionAbout(values: readonly string[], question: StatsQuestion, dimension: Dimension): StatsQuestion {
-  const { filter = [], ...others } = question
+/** The query about the first of some values alone: more frequent ones would leave no room for them. */
+function queryAbout(values: readonly string[], statsQuery: StatsQuery, dimension: Dimension): StatsQuery {
+  const { filter = [], ...others } = statsQuery
   const asked = conditionOf(dimension, values.slice(0, rareRowsMax), false)
   return { ...others, filter: [...filter, asked], limit: rareRowsMax }
 }
@@ -47,8 +47,8 @@ function questionAbout(values: readonly string[], question: StatsQuestion, dimen
 interface PanelProps {
   title: string
   dimension: Dimension
-  questions: Questions
-  /** False while what stands above is still asked: a key's questions are answered in the order of reading. */
+  viewQueries: ViewQueries
+  /** False while what stands above is still asked: a key's queries are answered in the order of reading. */
   isAsked: boolean
   /** Stands beside the title. */
   choice?: ComponentChildren
@@ -62,12 +62,12 @@ interface PanelProps {
  * The values of a dimension, the most frequent first; a click on one filters. While values are chosen, the others stay,
  * so that one of them can be chosen as well.
  */
-export function Panel({ title, dimension, questions, isAsked, choice, limit = panelRows, draw }: PanelProps) {
+export function Panel({ title, dimension, viewQueries, isAsked, choice, limit = panelRows, draw }: PanelProps) {
   const { metric: chosenMetric, filters } = useView()
   const [isAll, setAll] = useState(false)
   const metric = panelMetric(chosenMetric)
-  const question = withoutChoice(questions.question(metric, { group_by: dimension, limit }), dimension)
-  const answer = useApi('stats', isAsked ? { query: question } : null)
+  const statsQuery = withoutChoice(viewQueries.statsQuery(metric, { group_by: dimension, limit }), dimension)
+  const answer = useApi('stats', isAsked ? { query: statsQuery } : null)
   const result = answer.data?.group_by === dimension ? answer.data : undefined
   const groups = rowsOf(result)
   const listed = groups.filter(({ key }) => key !== otherKey)
@@ -75,9 +75,9 @@ export function Panel({ title, dimension, questions, isAsked, choice, limit = pa
   // Chosen values that are not among the most frequent ones are asked for alone.
   const chosen = [...new Set(choiceOf(filters, dimension))]
   const rare = chosen.filter((value) => listed.every(({ key }) => key !== value))
-  const rareQuestion = questionAbout(rare, question, dimension)
+  const rareQuery = queryAbout(rare, statsQuery, dimension)
   const isRareAsked = result !== undefined && !answer.isOld && rare.length > 0
-  const rareAnswer = useApi('stats', isRareAsked ? { query: rareQuestion } : null, { keep: false })
+  const rareAnswer = useApi('stats', isRareAsked ? { query: rareQuery } : null, { keep: false })
   const rareRows = rowsOf(rareAnswer.data).filter(({ key }) => rare.includes(key))
   const rows = [...listed.slice(0, limit - rareRows.length), ...rareRows]
   const label = messages.metrics[result?.metric ?? metric]
@@ -95,9 +95,9 @@ export function Panel({ title, dimension, questions, isAsked, choice, limit = pa
         <span class="label panel-metric">{label}</span>
         {result === undefined ? null : (
           <MoreMenu
-            source={breakdownSource(title, question, result, {
-              ...questions,
-              joint: rareRows.length === 0 ? undefined : { question: rareQuestion, rows },
+            source={breakdownSource(title, statsQuery, result, {
+              ...viewQueries,
+              joint: rareRows.length === 0 ? undefined : { statsQuery: rareQuery, rows },
             })}
           />
         )}
@@ -125,7 +125,7 @@ export function Panel({ title, dimension, questions, isAsked, choice, limit = pa
         <AllDialog
           title={title}
           dimension={dimension}
-          questions={questions}
+          viewQueries={viewQueries}
           metric={metric}
           onClose={() => {
             setAll(false)
@@ -142,7 +142,7 @@ function Pending({ answer }: { answer: ApiState<StatsResult> }) {
   return <SkeletonRows rows={panelRows} />
 }
 
-/** Nothing unless the question failed. */
+/** Nothing unless the query failed. */
 function Failure({ answer }: { answer: ApiState<StatsResult> }) {
   return answer.error === undefined ? null : <ErrorPanel error={answer.error} onRetry={answer.retry} />
 }

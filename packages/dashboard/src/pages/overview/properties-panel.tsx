@@ -1,19 +1,19 @@
 import { propertyPrefix } from '@sluice/contracts/conditions'
 import type { Dimension } from '@sluice/contracts/stats'
 import { useApi } from '../../api/hooks.ts'
-import { type Questions, usePageParameter, useView } from '../../state/hooks.ts'
+import { usePageParameter, useView,type ViewQueries } from '../../state/hooks.ts'
 import { Select } from '../../ui/select.tsx'
 import { ErrorPanel, SkeletonRows } from '../../ui/states.tsx'
 import { texts } from './messages.ts'
 import { Panel } from './panel.tsx'
 
 /** The values of one property of the events; which one stands in the address. */
-export function PropertiesPanel({ questions, isAsked }: { questions: Questions; isAsked: boolean }) {
+export function PropertiesPanel({ viewQueries, isAsked }: { viewQueries: ViewQueries; isAsked: boolean }) {
   const { siteId } = useView()
   const [chosen, setChosen] = usePageParameter('property')
   const seen = useApi(
     'properties',
-    isAsked ? { query: { site_id: siteId, environment: questions.environment } } : null,
+    isAsked ? { query: { site_id: siteId, environment: viewQueries.environment } } : null,
     { staleMs: 300_000 },
   )
   const names = (seen.data?.properties ?? [])
@@ -41,7 +41,7 @@ export function PropertiesPanel({ questions, isAsked }: { questions: Questions; 
     <Panel
       title={texts.properties}
       dimension={dimension}
-      questions={questions}
+      viewQueries={viewQueries}
       isAsked={isAsked}
       choice={
         <Select

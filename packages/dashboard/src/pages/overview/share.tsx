@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import { dayMs } from '@sluice/contracts/time-units'
 import { serverNow } from '../../api/client.ts'
 import { useChange } from '../../api/hooks.ts'
-import { type Questions, useQuestions, useView } from '../../state/hooks.ts'
+import { useView,useViewQueries, type ViewQueries } from '../../state/hooks.ts'
 import { customOf } from '../../state/range.ts'
 import { useMay } from '../../state/session.tsx'
 import type { ViewChanges } from '../../state/view.ts'
@@ -16,10 +16,10 @@ import { Select } from '../../ui/select.tsx'
 import { ErrorPanel } from '../../ui/states.tsx'
 import { texts } from './messages.ts'
 
-type SharedQuestions = Pick<Questions, 'bounds' | 'compared' | 'zone' | 'environment'>
+type SharedQueries = Pick<ViewQueries, 'bounds' | 'compared' | 'zone' | 'environment'>
 
 /** Links to the view: one that moves on with the days, one that stays, and one for guests. */
-export function Share({ bounds, compared, zone, environment }: SharedQuestions) {
+export function Share({ bounds, compared, zone, environment }: SharedQueries) {
   const { hrefOf, range } = useView()
   const mayMakeKeys = useMay('admin')
   const [isGuest, setGuest] = useState(false)
@@ -87,7 +87,7 @@ const choices = ['1', '7', '30', '90'] as const
 /** Makes a key with `stats:read` for this site alone until it expires, and a link that signs in with it. */
 function GuestDialog({ onClose }: { onClose: () => void }) {
   const { siteId, hrefOf } = useView()
-  const { environment } = useQuestions()
+  const { environment } = useViewQueries()
   const [days, setDays] = useState<(typeof choices)[number]>('7')
   const [link, setLink] = useState<string>()
   const make = useChange('createKey', ['listKeys'])

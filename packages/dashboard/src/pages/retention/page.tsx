@@ -9,7 +9,7 @@ import { messages } from '../../messages/en.ts'
 import { AddressProblems } from '../../parts/address-problems.tsx'
 import { UnusedFilters } from '../../parts/unused-filters.tsx'
 import { useMenuKey } from '../../parts/use-menu-key.ts'
-import { useQuestions, useView } from '../../state/hooks.ts'
+import { useView,useViewQueries } from '../../state/hooks.ts'
 import { useSiteZone } from '../../state/session.tsx'
 import { Button } from '../../ui/button.tsx'
 import { MoreMenu } from '../../ui/numbers.tsx'
@@ -21,15 +21,15 @@ import { MatrixTable } from './table.tsx'
 
 const refreshMs = 60_000
 
-/** Who returns, week by week. */
+/** The users who return, week by week. */
 export default function Page() {
   const { siteId, zone } = useView()
-  const { environment } = useQuestions()
+  const { environment } = useViewQueries()
   const siteZone = useSiteZone()
   const settings = useSettings()
   useMenuKey()
   const { weeks, mode, of, returnEvent, cohortId } = settings
-  // Without one, the weeks are those of the site.
+  // Without a zone in the address, the weeks are those of the site.
   const timezone = zone ?? siteZone
   const query = {
     site_id: siteId,

@@ -3,7 +3,7 @@ import { isOneOf } from '@sluice/contracts/conditions'
 import { retentionLimits, type RetentionMode, retentionModes } from '@sluice/contracts/retention'
 import { useApi } from '../../api/hooks.ts'
 import { formatCompact } from '../../format/numbers.ts'
-import { usePageParameter, useQuestions, useView } from '../../state/hooks.ts'
+import { usePageParameter, useView,useViewQueries } from '../../state/hooks.ts'
 import { useMay } from '../../state/session.tsx'
 import { Combobox } from '../../ui/combobox.tsx'
 import { Field } from '../../ui/field.tsx'
@@ -57,7 +57,7 @@ export function useSettings(): RetentionSettings {
 export function Settings({ settings }: { settings: RetentionSettings }) {
   const { weeks, mode, of, returnEvent, cohortId, set } = settings
   const { siteId } = useView()
-  const { environment } = useQuestions()
+  const { environment } = useViewQueries()
   const mayCohorts = useMay('cohorts:read')
   const mayProperties = useMay('stats:read')
   const cohorts = useApi('listCohorts', mayCohorts ? { query: { site_id: siteId, limit: 1000 } } : null)

@@ -74,7 +74,7 @@ export function SiteForm() {
     typeof changes.retention_days === 'number' && changes.retention_days < (site.retention_days ?? Infinity)
   const save = async () => {
     const saved = await update.run({ params, body: changes })
-    // What was typed meanwhile stays.
+    // Text that was typed meanwhile stays.
     setEdited((now) =>
       now === undefined || now === edited
         ? undefined

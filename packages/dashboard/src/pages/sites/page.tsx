@@ -6,7 +6,7 @@ import { call } from '../../api/client.ts'
 import { ApiError, failureOf } from '../../api/error.ts'
 import { useAnswer, useApi } from '../../api/hooks.ts'
 import { requestOf } from '../../api/request.ts'
-import type { StatsQuestion } from '../../api/wire.ts'
+import type { StatsQuery } from '../../api/wire.ts'
 import { fileNameOf } from '../../format/csv.ts'
 import { messages } from '../../messages/en.ts'
 import { ListEnd } from '../../parts/list-end.tsx'
@@ -23,7 +23,7 @@ import { texts } from './messages.ts'
 import { Sparkline } from './sparkline.tsx'
 
 const query = { query: { limit: 1000 } }
-/** Entries of a batch of questions. */
+/** Entries of a batch of queries. */
 const batchSize = 20
 const refreshMs = 60_000
 
@@ -34,15 +34,15 @@ type Answers = ReadonlyMap<string, Answer>
 const resultOf = (answer: Answer | undefined): StatsResult | undefined =>
   answer instanceof ApiError ? undefined : answer
 
-/** The question names its environment, so that its copied command gives the same number with another key. */
-const questionOf = (siteId: string, environment: Environment): StatsQuestion => ({
+/** The query names its environment, so that its copied command gives the same number with another key. */
+const queryOf = (siteId: string, environment: Environment): StatsQuery => ({
   site_id: siteId,
   metric: 'visitors',
   group_by: 'hour',
   environment,
 })
-const dayOf = (siteId: string, environment: Environment): StatsQuestion => ({
-  ...questionOf(siteId, environment),
+const dayOf = (siteId: string, environment: Environment): StatsQuery => ({
+  ...queryOf(siteId, environment),
   period: '24h',
 })
 
@@ -212,7 +212,7 @@ function Seen({ id, onSeen, of }: { id: string; onSeen: (id: string) => void; of
             source={{
               label: `${messages.metrics.visitors}, ${id}`,
               request: requestOf('stats', {
-                query: { ...questionOf(id, environment), start_date: of.start_date, end_date: of.end_date },
+                query: { ...queryOf(id, environment), start_date: of.start_date, end_date: of.end_date },
               }),
               relativeRequest: requestOf('stats', { query: dayOf(id, environment) }),
               rows: () => [{ site_id: id, metric: 'visitors', value: of.value }],

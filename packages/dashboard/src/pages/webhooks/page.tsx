@@ -32,7 +32,7 @@ export default function Page() {
       <ResourceList
         title={messages.nav.webhooks}
         sentence={texts.sentence}
-        question={['listWebhooks', query]}
+        request={['listWebhooks', query]}
         answer={webhooks}
         records={webhooks.data?.webhooks}
         fileParts={[siteId, 'webhooks']}

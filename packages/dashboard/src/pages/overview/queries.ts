@@ -3,12 +3,12 @@ import type { Environment } from '@sluice/contracts/scopes'
 import type { BreakdownEntry, Dimension, Metric, StatsResult } from '@sluice/contracts/stats'
 import type { BatchEntry } from '@sluice/contracts/stats-batch'
 import { requestOf } from '../../api/request.ts'
-import type { StatsQuestion } from '../../api/wire.ts'
+import type { StatsQuery } from '../../api/wire.ts'
 import { type CsvRow, fileNameOf } from '../../format/csv.ts'
 import { relativeOf } from '../../format/curl.ts'
 import { formatIso } from '../../format/dates.ts'
 import { formatCondition, isChoiceOf } from '../../state/conditions.ts'
-import type { Questions } from '../../state/hooks.ts'
+import type { ViewQueries } from '../../state/hooks.ts'
 import { datesOf } from '../../state/range.ts'
 import type { NumberSource } from '../../ui/numbers.tsx'
 
@@ -19,7 +19,7 @@ const rankedMetrics = ['visitors', 'unique_sessions', 'event_count'] as const
 export const panelMetric = (metric: Metric): (typeof rankedMetrics)[number] =>
   isOneOf(rankedMetrics, metric) ? metric : 'visitors'
 
-/** The result of one question of a batch; undefined where it failed alone. */
+/** The result of one query of a batch; undefined where it failed alone. */
 export function resultOf(entry: BatchEntry | undefined): StatsResult | undefined {
   return entry?.success === true ? entry.data : undefined
 }
@@ -28,18 +28,18 @@ export function resultOf(entry: BatchEntry | undefined): StatsResult | undefined
 export const otherKey = '(other)'
 
 /** Files are named by site, metric, grouping, first and last day. */
-function fileOf(question: StatsQuestion, zone: string): string {
-  const { start_date: startMs = 0, end_date: endMs = 0, group_by: by } = question
+function fileOf(statsQuery: StatsQuery, zone: string): string {
+  const { start_date: startMs = 0, end_date: endMs = 0, group_by: by } = statsQuery
   const { from, to } = datesOf({ startMs, endMs, isOpen: false }, zone)
-  return fileNameOf([question.site_id, question.metric, ...(by === undefined ? [] : [`by-${by}`]), from, to], 'csv')
+  return fileNameOf([statsQuery.site_id, statsQuery.metric, ...(by === undefined ? [] : [`by-${by}`]), from, to], 'csv')
 }
 
 /**
- * A new alert rule on the question's metric, with its filter; none where the rule would count another environment's
+ * A new alert rule on the query's metric, with its filter; none where the rule would count another environment's
  * events or would be refused.
  */
 function alertLink(
-  { site_id: siteId, metric, filter = [], environment }: StatsQuestion,
+  { site_id: siteId, metric, filter = [], environment }: StatsQuery,
   alertEnvironment: Environment | undefined,
 ): { alertHref?: string } {
   if (environment !== alertEnvironment) return {}
@@ -49,31 +49,31 @@ function alertLink(
 }
 
 /**
- * A breakdown's question without the choice of values of its dimension: its answer has the values that could be chosen,
+ * A breakdown's query without the choice of values of its dimension: its answer has the values that could be chosen,
  * too.
  */
-export function withoutChoice(question: StatsQuestion, dimension: Dimension): StatsQuestion {
-  const { filter = [], ...others } = question
+export function withoutChoice(statsQuery: StatsQuery, dimension: Dimension): StatsQuery {
+  const { filter = [], ...others } = statsQuery
   const left = filter.filter((each) => !('property' in each) || !isChoiceOf(dimension, each))
   return left.length === 0 ? others : { ...others, filter: left }
 }
 
-/** What can be taken away of a headline number. */
+/** The copies and downloads of a headline number. */
 export function numberSource(
   label: string,
-  question: StatsQuestion,
+  statsQuery: StatsQuery,
   result: StatsResult,
-  { dates, alertEnvironment }: Pick<Questions, 'dates' | 'alertEnvironment'>,
+  { dates, alertEnvironment }: Pick<ViewQueries, 'dates' | 'alertEnvironment'>,
 ): NumberSource {
   const { timezone: zone } = result
-  const request = requestOf('stats', { query: question })
+  const request = requestOf('stats', { query: statsQuery })
   return {
     label,
     request,
     relativeRequest: relativeOf(request, dates),
     value: result.value,
-    fileName: fileOf(question, zone),
-    ...alertLink(question, alertEnvironment),
+    fileName: fileOf(statsQuery, zone),
+    ...alertLink(statsQuery, alertEnvironment),
     rows: () => [
       {
         site_id: result.site_id,
@@ -86,33 +86,37 @@ export function numberSource(
   }
 }
 
-/** Rows that two questions have fetched together. */
+/** Rows that two queries have fetched together. */
 interface JointRows {
-  /** The second question. */
-  question: StatsQuestion
+  /** The second query. */
+  statsQuery: StatsQuery
   rows: readonly { key: string; value: number }[]
 }
 
-/** What can be taken away of a breakdown: by time for charts, by a dimension for panels. */
+/** The copies and downloads of a breakdown: by time for charts, by a dimension for panels. */
 export function breakdownSource(
   label: string,
-  question: StatsQuestion,
+  statsQuery: StatsQuery,
   result: StatsResult,
-  { dates, alertEnvironment, joint }: Pick<Questions, 'dates' | 'alertEnvironment'> & { joint?: JointRows | undefined },
+  {
+    dates,
+    alertEnvironment,
+    joint,
+  }: Pick<ViewQueries, 'dates' | 'alertEnvironment'> & { joint?: JointRows | undefined },
 ): NumberSource {
   const { timezone: zone, breakdown = [], group_by: by } = result
   const rowOf = ({ timestamp = 0, key, value }: Partial<BreakdownEntry>): CsvRow =>
     key === undefined ? { timestamp: formatIso(timestamp, zone), value } : { [by as Dimension]: key, value }
   const request =
     joint === undefined
-      ? requestOf('stats', { query: question })
-      : requestOf('statsBatch', { body: { queries: [question, joint.question] } })
+      ? requestOf('stats', { query: statsQuery })
+      : requestOf('statsBatch', { body: { queries: [statsQuery, joint.statsQuery] } })
   return {
     label,
     request,
     relativeRequest: relativeOf(request, dates),
-    fileName: fileOf(question, zone),
+    fileName: fileOf(statsQuery, zone),
     rows: () => (joint?.rows ?? breakdown).map(rowOf),
-    ...alertLink(question, alertEnvironment),
+    ...alertLink(statsQuery, alertEnvironment),
   }
 }
