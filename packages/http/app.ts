@@ -8,7 +8,7 @@ import { MethodNotAllowedError } from './method-not-allowed.ts'
 import type { Client, Route } from './route.ts'
 
 /** Something public that is not part of the JSON interface, e.g. the page at `/`. */
-export interface Page {
+export interface StaticPage {
   /** A path, or a pattern of Express: `/sites/{*rest}`. */
   path: string
   /** `client`: protocol and host as the client sees them. */
@@ -30,7 +30,7 @@ interface AppDeps {
  * the middleware of Express would cost more than all checks together (docs/decisions/004-direct-routes.md). Express
  * routes everything else: path parameters, pages, HEAD, 405, 404.
  */
-export function createListener(routes: readonly Route[], pages: readonly Page[], deps: AppDeps): RequestListener {
+export function createListener(routes: readonly Route[], pages: readonly StaticPage[], deps: AppDeps): RequestListener {
   const app = createApp(routes, pages, deps)
   const direct = new Map(
     routes.filter(({ path }) => !path.includes(':')).map((route) => [`${route.method} ${route.path}`, route]),
@@ -52,7 +52,7 @@ export function createListener(routes: readonly Route[], pages: readonly Page[],
 /** The Express application of a route table: path parameters, HEAD, 405 with `Allow`, 404. */
 function createApp(
   routes: readonly Route[],
-  pages: readonly Page[],
+  pages: readonly StaticPage[],
   { dispatch, clients, corsOrigins }: AppDeps,
 ): express.Express {
   const corsRule = (path: string): CorsRule => corsRuleOf(routes, path)

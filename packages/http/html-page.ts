@@ -1,5 +1,5 @@
 import { sum } from '@sluice/runtime/sum'
-import type { Page } from './app.ts'
+import type { StaticPage } from './app.ts'
 import type { Client } from './route.ts'
 import { type HtmlPage, renderHtml } from './send-html.ts'
 
@@ -10,7 +10,7 @@ export const originPlaceholder = '\0'
  * Creates a page. Every request is sent the same bytes, but for its address: a client that does not read them holds no
  * copy.
  */
-export function htmlPage(path: string, page: HtmlPage): Page {
+export function htmlPage(path: string, page: HtmlPage): StaticPage {
   const { text, headers } = renderHtml(page)
   const fixedParts = text.split(originPlaceholder).map((part) => Buffer.from(part))
   return {

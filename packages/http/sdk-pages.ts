@@ -1,5 +1,5 @@
 import type { BuiltFile } from '@sluice/runtime/built-file'
-import type { Page } from './app.ts'
+import type { StaticPage } from './app.ts'
 import { sendBuiltFile } from './send-built-file.ts'
 
 /** A version of the script for web pages, as `loadSdk` reads it. */
@@ -13,8 +13,12 @@ interface ScriptVersion {
  * a page may pin by hash. Pages of any origin may load them. The gateway and the query service both have them, because
  * a proxy in front of the two may send everything but events to the query service.
  */
-export function sdkPages({ version, file, earlier }: ScriptVersion & { earlier: readonly ScriptVersion[] }): Page[] {
-  const page = (path: string, script: BuiltFile, cacheControl: string): Page => ({
+export function sdkPages({
+  version,
+  file,
+  earlier,
+}: ScriptVersion & { earlier: readonly ScriptVersion[] }): StaticPage[] {
+  const page = (path: string, script: BuiltFile, cacheControl: string): StaticPage => ({
     path,
     handle: (request, response) => {
       sendBuiltFile(request, response, script, {

@@ -1,9 +1,9 @@
-import type { Page } from './app.ts'
+import type { StaticPage } from './app.ts'
 import { htmlPage } from './html-page.ts'
 import { noteStyle } from './send-html.ts'
 
 /** `/` of a service that runs alone and has no page of its own. `about`: what the service does, as HTML. */
-export function servicePage(name: string, about: string): Page {
+export function servicePage(name: string, about: string): StaticPage {
   return htmlPage('/', {
     title: `Sluice: ${name}`,
     style: noteStyle,

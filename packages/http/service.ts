@@ -6,7 +6,7 @@ import type { Metrics } from '@sluice/runtime/metrics'
 import { type Component, sleep } from '@sluice/runtime/supervisor'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { createAdmission } from './admission.ts'
-import { createListener, type Page } from './app.ts'
+import { createListener, type StaticPage } from './app.ts'
 import { clientReader } from './client-address.ts'
 import { createDispatch } from './dispatch.ts'
 import type { Route } from './route.ts'
@@ -19,7 +19,7 @@ import { createWorkQueue } from './work-queue.ts'
 /** The parts of a service, which its build.ts makes from configuration and engines. */
 export interface Service {
   routes: readonly Route[]
-  pages: readonly Page[]
+  pages: readonly StaticPage[]
   /** Components in the order of their start; the servers start after them. */
   components: readonly Component[]
   checks: readonly ReadyCheck[]
@@ -99,7 +99,7 @@ export function serve(
   }
 
   addServiceMetrics(metrics, { engines: service.checks.map(({ name }) => name), read: readReadiness })
-  const probes: Page[] = [
+  const probes: StaticPage[] = [
     {
       path: '/healthz',
       handle: (_request, response) => {

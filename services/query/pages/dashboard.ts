@@ -1,5 +1,5 @@
 import type { DashboardFiles } from '@sluice/dashboard/load'
-import type { Page } from '@sluice/http/app'
+import type { StaticPage } from '@sluice/http/app'
 import { sendBuiltFile } from '@sluice/http/send-built-file'
 import { notFound } from '@sluice/runtime/errors'
 
@@ -11,7 +11,7 @@ const assetsPath = '/assets/'
  * The dashboard: one page at all its routes, and the files that the page loads. `collectUrl`: the origin that takes
  * events, to which the page may send one too; undefined: the page's own.
  */
-export function dashboardPages({ shell, assets }: DashboardFiles, collectUrl: string | undefined): Page[] {
+export function dashboardPages({ shell, assets }: DashboardFiles, collectUrl: string | undefined): StaticPage[] {
   const shellHeaders = {
     // The page is asked for anew each time: it names the assets of the deploy.
     'Cache-Control': 'no-cache',
@@ -21,7 +21,7 @@ export function dashboardPages({ shell, assets }: DashboardFiles, collectUrl: st
   // The name of an asset holds a hash of its contents.
   const assetHeaders = { 'Cache-Control': 'public, max-age=31536000, immutable' }
   return [
-    ...routes.map((path): Page => ({
+    ...routes.map((path): StaticPage => ({
       path,
       handle: (request, response) => {
         sendBuiltFile(request, response, shell, shellHeaders)

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
 import type { OpenApiDocument } from '@sluice/api/openapi/types'
-import type { Page } from '@sluice/http/app'
+import type { StaticPage } from '@sluice/http/app'
 import { matchesEtag } from '@sluice/http/preconditions'
 
 /** `/openapi.json`: serves the document without the envelope of other responses, to pages of any origin. */
-export function openApiPage(document: OpenApiDocument): Page {
+export function openApiPage(document: OpenApiDocument): StaticPage {
   // One copy for all requests: a string would be encoded for each client that does not read it.
   const body = Buffer.from(JSON.stringify(document))
   const etag = `"${createHash('sha256').update(body).digest('base64url')}"`

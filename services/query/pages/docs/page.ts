@@ -1,5 +1,5 @@
 import type { OpenApiDocument } from '@sluice/api/openapi/types'
-import type { Page } from '@sluice/http/app'
+import type { StaticPage } from '@sluice/http/app'
 import { htmlPage, originPlaceholder } from '@sluice/http/html-page'
 import { fieldsTable, idOf } from './fields.ts'
 import { escape, prose } from './html.ts'
@@ -7,7 +7,7 @@ import { type Entry, operationHtml } from './operation.ts'
 import { style } from './style.ts'
 
 /** `/docs`: the OpenAPI document as a page. It has no script and loads nothing, so that it works offline. */
-export function docsPage(document: OpenApiDocument): Page {
+export function docsPage(document: OpenApiDocument): StaticPage {
   return htmlPage('/docs', { title: 'Sluice: HTTP interface', style, body: render(document) })
 }
 
