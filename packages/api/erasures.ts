@@ -15,7 +15,7 @@ const oneSelector = `must have exactly one of the fields ${erasureSelectors.join
 
 export const createErasureBody = joi
   .object<CreateErasureBody>({
-    // That of an imported user may be longer than that of an event.
+    // The id of an imported user may be longer than the user id of an event.
     user_id: text(importLimits.userFieldLengthMax)
       .description('Events of this user, and its imported record.')
       .example('user-1'),

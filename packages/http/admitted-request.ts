@@ -7,7 +7,7 @@ import type { ApiRequest, Client } from './route.ts'
 export const noBytes = Buffer.alloc(0)
 const emptyQuery: Readonly<Record<string, string>> = Object.freeze(Object.create(null) as Record<string, string>)
 
-/** What a handler gets of a request besides its context. */
+/** The parts of a request that a handler gets besides the context. */
 interface RequestParts {
   requestId: string
   receivedAt: number

@@ -25,7 +25,7 @@ export function clientReader(trusted: readonly string[]): ClientReader {
   }
   return {
     read: (request) => ({
-      // Without trusted proxies the address is that of the socket; the library would parse the header all the same.
+      // Without trusted proxies, the address of the socket counts; the library would parse the header nevertheless.
       address: trusted.length === 0 ? (request.socket.remoteAddress ?? '') : proxyAddr(request, trusts),
       isSecure:
         (request.socket as Partial<TLSSocket>).encrypted === true ||

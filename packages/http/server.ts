@@ -98,7 +98,7 @@ export function httpServer(
     if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && extendUpload(socket)) return
     const inFlight = connections.get(socket)
     const hasAnswered = inFlight?.some(({ headersSent }) => headersSent) === true
-    // Without a list the handshake of TLS has failed: nothing can be written that the client would understand.
+    // A missing list means that the TLS handshake has failed: the client would understand no response.
     if (error.code === 'ECONNRESET' || !socket.writable || hasAnswered || inFlight === undefined) {
       socket.destroy()
       return

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { tlsOf } from './dump.ts'
 
-// What pg verifies, with which the services connect, libpq has to verify too.
+// libpq has to verify everything that pg verifies, with which the services connect.
 describe('the TLS of pg_dump and pg_restore is', () => {
   const verified = { PGSSLMODE: 'verify-full', PGSSLROOTCERT: 'system' }
   test.each([

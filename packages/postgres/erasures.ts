@@ -8,7 +8,7 @@ import { leaseTable, progress, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
 import type { Db, Tables } from './tables.ts'
 
-/** What the worker does next: store the tombstone and count, delete, verify that nothing is left, or nothing. */
+/** The next step of the worker: store the tombstone and count, delete, verify that nothing is left, or no step. */
 export type ErasureStep = 'tombstone' | 'delete' | 'verify' | 'done'
 
 /** An erasure's record, which is also the job of the worker. The value to erase is stored as hashes alone. */

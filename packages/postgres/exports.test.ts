@@ -204,7 +204,7 @@ describe('an export', () => {
     const file = { rows: 8, bytes: 60, etag: 'def' }
     await store.complete(again, { ...file, expiresAt: noon + 2 * dayMs }, noon + 600_030)
     expect(await store.find(exportId, null)).toMatchObject({ status: 'completed', ...file, expiresAt })
-    // What would be over before it is made is not made again.
+    // A run whose file would expire before it is made is not made again.
     const files = { objects: ['exports/b'], uploads: [] }
     await postgres.db.updateTable('exports').set({ object: 'exports/b' }).where('export_id', '=', exportId).execute()
     expect(await store.withdraw('shop', noon + dayMs - 599_000)).toStrictEqual(files)
@@ -405,7 +405,7 @@ describe('a schedule', () => {
     expect(await store.update(exportId, ['blog'], { name: 'x' })).toBeUndefined()
   })
 
-  test('that is set to what it is counts from where it counted', async () => {
+  test('that is set to the same recurrence keeps its anchor', async () => {
     const monthly = { frequency: 'monthly', nextRun: noon, paused: false } as const
     const { exportId } = await addExport(store, { site: 'shop', spec, scheduled: monthly }, noon)
     const nextRun = noon + 27 * dayMs

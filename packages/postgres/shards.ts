@@ -4,7 +4,7 @@ import { oldestBuildOfShards } from '@sluice/runtime/schema-versions'
 import type { Postgres } from './open.ts'
 import type { Db } from './tables.ts'
 
-/** What Postgres has noted of the shards of ClickHouse. */
+/** The shards of ClickHouse, as Postgres has recorded them. */
 export interface Shards {
   /** The number of shards, by which the shard of an event is chosen. */
   number: number
@@ -19,7 +19,7 @@ export interface Shards {
 export interface ShardStore {
   /** The number; undefined: `npm run migrate` has not noted it yet. */
   read(): Promise<number | undefined>
-  /** As `read`, with whether the number is being doubled. */
+  /** Like `read`, and whether the number is being doubled. */
   readState(): Promise<Shards | undefined>
   /** Throws AppError, with what to do, when another number is noted. */
   requireSame(shards: number): Promise<void>

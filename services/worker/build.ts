@@ -11,9 +11,9 @@ import type { JobContext, JobKind, WorkerEngines } from './job-kind.ts'
 import { jobKinds } from './job-kinds.ts'
 
 export interface WorkerOptions {
-  /** As in `JobOptions`; an hour by default, because a deletion rewrites a column of every part that it concerns. */
+  /** Same as in `JobOptions`; an hour by default, because a deletion rewrites a column of every part that it concerns. */
   deleteEveryMs?: number
-  /** As in `JobOptions`. */
+  /** Same as in `JobOptions`. */
   canary?: CanaryOptions | undefined
   kinds?: readonly JobKind[]
 }

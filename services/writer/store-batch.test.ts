@@ -142,23 +142,23 @@ describe('an insert', () => {
     expect((await store(singleBlock, [1])).replaced).toStrictEqual([false])
   })
 
-  test('replaces a running one after an insert without a response, which may still run', async () => {
+  test('replaces a running one after an attempt without a response, which may still run', async () => {
     expect((await store(singleBlock, [noAnswer, 1])).replaced).toStrictEqual([false, true])
     expect((await store(singleBlock, [noAnswer, noAnswer, 1])).replaced).toStrictEqual([false, true, true])
     expect((await store(singleBlock, [new Error('broken'), 1])).replaced).toStrictEqual([false, true])
   })
 
-  test('replaces none when another insert runs (216), which must finish first', async () => {
+  test('does not replace the running insert of another writer (216), which must finish first', async () => {
     expect((await store(singleBlock, [busy, busy, 1])).replaced).toStrictEqual([false, false, false])
     expect((await store(singleBlock, [busy, 1], { isFirstOfClaim: true })).replaced).toStrictEqual([true, false])
   })
 
-  test('replaces none after another insert cancelled the previous one (394)', async () => {
+  test('does not replace a running insert after another insert cancelled the previous attempt (394)', async () => {
     expect((await store(singleBlock, [cancelled, 1])).replaced).toStrictEqual([false, false])
     expect((await store(singleBlock, [noAnswer, cancelled, 1])).replaced).toStrictEqual([false, true, false])
   })
 
-  test('that another one excludes waits a short fixed time, which is no failure', async () => {
+  test('waits a short fixed time while another insert excludes it, which counts as no failure', async () => {
     const excluded = Array.from({ length: 12 }, (_, n) => (n % 4 === 3 ? cancelled : busy))
     const elapsedMs = startStopwatch()
     const { inserted, retries, lines } = await store(singleBlock, [...excluded, 1])
@@ -167,7 +167,7 @@ describe('an insert', () => {
     expect(elapsedMs()).toBeLessThan(10_000)
   })
 
-  test('replaces none after ClickHouse refused the previous one', async () => {
+  test('does not replace a running insert after ClickHouse refused the previous attempt', async () => {
     expect((await store(singleBlock, [tooManyParts, 1])).replaced).toStrictEqual([false, false])
   })
 

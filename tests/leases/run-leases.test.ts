@@ -257,7 +257,7 @@ describe('a unit that fails', () => {
     return dueAt.getTime() - failedAt
   }
 
-  test('in a way that passes is repeated after 1 s, doubling to 5 min, without end', async () => {
+  test('with a retryable error is repeated after 1 s, doubling to 5 min, without end', async () => {
     const { importId } = await addImport(store, {}, noon)
     let runs = 0
     start(() => {

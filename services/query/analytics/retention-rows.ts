@@ -6,7 +6,7 @@ export function toRetentionRow({ week, retentionRate, size, returningUsers }: Re
   return { week, retention_rate: retentionRate, cohort_size: size, returning_users: returningUsers }
 }
 
-/** As `toRetentionRow`, for a week that may not be over. */
+/** Like `toRetentionRow`, but for a week that may not be over. */
 export function toCompletableRow({ isComplete, ...numbers }: RetentionWeekNumbers): CompletableRow {
   return { ...toRetentionRow(numbers), complete: isComplete }
 }

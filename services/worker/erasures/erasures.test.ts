@@ -311,7 +311,7 @@ describe('nothing of it comes back', () => {
   })
 })
 
-test('what is sent afterwards is new data, also copies of events that are still to be deleted', async () => {
+test('events that are sent afterwards are new data, also copies of events that are still to be deleted', async () => {
   const site = newId('site')
   const dated = row(site, { event_id: 'dated' })
   const undated = row(site, { event_id: 'undated', undated: 1 })
@@ -478,7 +478,7 @@ test('exports are withdrawn once, however often the tombstone can not be retired
   expect([withdrawn, refused]).toStrictEqual([1, 4])
 })
 
-test('what ClickHouse deletes is looked at each half minute where erasures wait to be deleted together', async () => {
+test('deletions of ClickHouse are checked each half minute while erasures wait to be deleted together', async () => {
   const site = newId('site')
   await insert(row(site))
   const { erasureId } = await request(site, { user_id: 'ada' })

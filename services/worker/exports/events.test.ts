@@ -208,7 +208,7 @@ test.each([{ compression: 'zstd', unitMs: 0 }, { unitMs: 60_000 }] as const)(
   },
 )
 
-test('what was accepted before the export and is stored while it waits is in the file', async () => {
+test('events that were accepted before the export and are stored while it waits are in the file', async () => {
   const siteId = await rig.database.siteWith([{ at: 0, event_id: 'early' }])
   const { exportId } = await addExport(rig.exports, { site: siteId }, exportedAt)
   const storedBlocks = {

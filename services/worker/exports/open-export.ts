@@ -25,7 +25,7 @@ export interface ExportRefusal {
   error: string
 }
 
-/** What an export reads. */
+/** The data that an export reads. */
 export interface OpenedExport {
   source: ExportSource
   /** The criteria of its cohort; undefined: it names none. */

@@ -124,7 +124,7 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
 
   async function finish(segments: readonly ImportSegment[], lease: Lease): Promise<UnitResult> {
     if (!(await areStored(deps, segments))) return { next: clock.now() + waitMs, log: { waits: 'for the writers' } }
-    // What can't be removed now is removed by import-files.ts later.
+    // import-files.ts later removes the files that can't be removed now.
     const problem = await blobs.remove(segments.map(({ object }) => object)).catch(internalMessage)
     await imports.complete(lease, clock.now())
     return { next: 'done', ...(problem !== undefined && { log: { file_not_removed: problem } }) }

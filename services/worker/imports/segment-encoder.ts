@@ -73,7 +73,7 @@ export function openSegmentEncoder({ onThread }: { onThread?: (thread: Worker) =
           const batch = withBuffers(answer.batch)
           await store(batch)
           releaseBatch(batch)
-          // What Kafka's client made of the batch.
+          // The records that Kafka's client made of the batch.
           collectBuffers()
           answer = await following
         }

@@ -14,7 +14,7 @@ export interface RetentionUnitDeps {
   clock: Pick<Clock, 'now'>
 }
 
-/** As long as ClickHouse keeps tombstones: a restore of an older backup can repeat no erasure. */
+/** ClickHouse keeps tombstones for as long: the restore of an older backup can repeat no erasure. */
 const hashesKeptMs = 400 * dayMs
 /** Twice a day: what expires just after a run is deleted within 24 hours, however long the next run takes. */
 const everyMs = dayMs / 2

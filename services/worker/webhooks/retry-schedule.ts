@@ -19,7 +19,7 @@ export const retryDelaysMs = [
   24 * hourMs,
 ] as const
 
-/** Each delay is longer or shorter by up to this part, so that what failed together does not come back together. */
+/** Each delay varies by up to this share, so that deliveries that failed together are not retried together. */
 const jitter = 0.2
 /** `Retry-After` is obeyed up to this many times the delay. */
 const retryAfterFactorMax = 2
