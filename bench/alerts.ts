@@ -32,17 +32,17 @@ const questions: readonly Question[] = [
 ]
 
 /**
- * Alert rules on one worker: how long after each full minute all of them are judged for it. The bar is the minute. A
+ * Alert rules on one worker: how long after each full minute all of them are evaluated for it. The bar is the minute. A
  * writer that has nothing to do moves the watermark.
  */
-export async function judgeAlerts(): Promise<object> {
+export async function evaluateAlerts(): Promise<object> {
   const rig = await startJobs()
   const { postgres, worker } = rig
   try {
     await fill(rig.clickHouseUrl)
     await addRules(postgres)
     const seconds: number[] = []
-    for (let minute = 0; minute < minutes; minute += 1) seconds.push(await judgeNextMinute(postgres))
+    for (let minute = 0; minute < minutes; minute += 1) seconds.push(await evaluateNextMinute(postgres))
     return {
       bar: 60,
       seconds_until_all_are_judged: seconds,
@@ -73,12 +73,12 @@ async function addRules(postgres: Postgres): Promise<void> {
   }
 }
 
-/** Waits for the next full minute; resolves to the seconds until every rule is judged for it. */
-async function judgeNextMinute(postgres: Postgres): Promise<number> {
+/** Waits for the next full minute; resolves to the seconds until every rule is evaluated for it. */
+async function evaluateNextMinute(postgres: Postgres): Promise<number> {
   const rules = alertRuleStore(postgres)
   const minute = (Math.floor(Date.now() / minuteMs) + 1) * minuteMs
-  const isJudged = async (): Promise<boolean> => ((await rules.oldestJudged()) ?? 0) >= minute
-  await waitUntil(isJudged, 'all rules are judged', 3 * minuteMs)
+  const isEvaluated = async (): Promise<boolean> => ((await rules.oldestEvaluated()) ?? 0) >= minute
+  await waitUntil(isEvaluated, 'all rules are judged', 3 * minuteMs)
   return rounded((Date.now() - minute) / 1000)
 }
 

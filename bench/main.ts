@@ -1,5 +1,5 @@
 // npm run bench -- <name>: one figure of docs/benchmarks.md, measured against its reference in the same run.
-import { judgeAlerts } from './alerts.ts'
+import { evaluateAlerts } from './alerts.ts'
 import { capacity } from './capacity.ts'
 import { dashboard } from './dashboard.ts'
 import { encode } from './encode.ts'
@@ -21,7 +21,7 @@ import { writerBacklog } from './writer-backlog.ts'
 import { writerShapes } from './writer-shapes.ts'
 
 const benches: Readonly<Record<string, () => Promise<object>>> = {
-  alerts: judgeAlerts,
+  alerts: evaluateAlerts,
   capacity,
   dashboard,
   encode,

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { expectedTransitions, type JudgedMinute } from '../../tests/support/oracle/expected-transitions.ts'
+import { type EvaluatedMinute,expectedTransitions } from '../../tests/support/oracle/expected-transitions.ts'
 import {
   alertOperators,
   type AlertState,
@@ -32,8 +32,10 @@ const measurements: Record<Exclude<Symbol, '.'>, Measured> = {
   x: { outcome: 'failed' },
 }
 
-/** One letter a minute: t for true, f for false, n for no data, x for failed; a dot is a minute that is not judged. */
-function historyOf(letters: string): JudgedMinute[] {
+/**
+ * One letter a minute: t for true, f for false, n for no data, x for failed; a dot is a minute that is not evaluated.
+ */
+function historyOf(letters: string): EvaluatedMinute[] {
   return Array.from(letters).flatMap((letter, index) =>
     letter === '.' ? [] : [{ minute: index * minuteMs, measured: measurements[letter as Exclude<Symbol, '.'>] }],
   )
@@ -41,7 +43,7 @@ function historyOf(letters: string): JudgedMinute[] {
 
 function run(
   rule: AlertTrigger,
-  history: readonly JudgedMinute[],
+  history: readonly EvaluatedMinute[],
 ): { transitions: (AlertTransition & { minute: number })[]; state: AlertState } {
   let state = newAlertState
   const transitions: (AlertTransition & { minute: number })[] = []

@@ -27,11 +27,11 @@ export interface AlertTrigger {
   /** Time after a firing in which the rule does not fire again. */
   cooldownMs: number
   noData: NoDataRule
-  /** After minutes without a judgement for longer than this, `forMs` is counted anew; five minutes by default. */
+  /** After minutes without a evaluation for longer than this, `forMs` is counted anew; five minutes by default. */
   gapMsMax?: number
 }
 
-/** The state of a rule after the last minute for which it was judged. Times are ends of windows, Unix ms. */
+/** The state of a rule after the last minute for which it was evaluated. Times are ends of windows, Unix ms. */
 export interface AlertState {
   /** `no_data`: the rule fires because its window has no events. */
   state: 'ok' | 'firing' | 'no_data'
@@ -60,7 +60,7 @@ export interface AlertTransition {
   value: number
 }
 
-/** The state of a rule that was never judged. */
+/** The state of a rule that was never evaluated. */
 export const newAlertState: AlertState = {
   state: 'ok',
   pendingSince: null,
@@ -69,7 +69,7 @@ export const newAlertState: AlertState = {
   lastValue: null,
 }
 
-/** Over a longer gap between two judgements nobody can say that the condition was true all along. */
+/** Over a longer gap between two evaluations nobody can say that the condition was true all along. */
 export const defaultGapMsMax = 5 * 60_000
 
 /**

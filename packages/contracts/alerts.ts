@@ -138,7 +138,7 @@ export interface AlertNotification {
 
 /** An entry of a rule's history: a transition or a test. */
 export interface AlertHistoryEntry {
-  /** End of the window that was judged, or the time of the test, Unix ms. */
+  /** End of the window that was evaluated, or the time of the test, Unix ms. */
   timestamp: number
   from: AlertState['state']
   to: AlertState['state']
@@ -153,7 +153,7 @@ export interface AlertHistoryEntry {
 /** `data` of POST /api/v1/alerts/preview (docs/http-interface.md#alert-preview). */
 export interface AlertPreview {
   times_fired: number
-  /** Time between two points that were judged, in ms. */
+  /** Time between two points that were evaluated, in ms. */
   step_ms: number
   /** The last ones, oldest first; `to` is null for a firing that lasts. */
   firings: { from: number; to: number | null; value: number }[]

@@ -1,8 +1,8 @@
 import { sql } from 'kysely'
 import type { AlertState } from '@sluice/contracts/alert-state'
 import { type AlertHistoryEntry, alertLimits } from '@sluice/contracts/alerts'
+import type { Page } from '@sluice/contracts/paging'
 import type { DeliveryStatus } from '@sluice/contracts/webhooks'
-import type { Page } from './page.ts'
 import type { Db } from './tables.ts'
 
 interface HistoryRow {

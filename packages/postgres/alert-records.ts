@@ -14,14 +14,14 @@ export interface AlertRule {
   notificationType: NotificationType
   /** The caller's name for the target. */
   channel: string | null
-  /** Sealed target: the URL, or for `email` the JSON list of addresses; `targetFingerprint` is its keyed hash. */
-  sealedTarget: Buffer
+  /** Encrypted target: the URL, or for `email` the JSON list of addresses; `targetFingerprint` is its keyed hash. */
+  encryptedTarget: Buffer
   targetFingerprint: Buffer
   /** Raised by each change of a user. */
   revision: number
   state: AlertState
   firingId: string | null
-  /** The last minute that was judged, or the one of the creation. */
+  /** The last minute that was evaluated, or the one of the creation. */
   evaluatedMinute: number
   lastEvaluatedAt: number | null
   lastError: string | null
@@ -64,7 +64,7 @@ export function toRule(row: RuleRow): AlertRule {
     },
     notificationType: row.channel,
     channel: row.channel_name,
-    sealedTarget: row.target_box,
+    encryptedTarget: row.target_box,
     targetFingerprint: row.target_fingerprint,
     revision: row.revision,
     state: {

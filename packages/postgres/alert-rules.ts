@@ -7,29 +7,30 @@ import {
   type AlertSettings,
   type NotificationType,
 } from '@sluice/contracts/alerts'
+import type { Page } from '@sluice/contracts/paging'
 import type { Environment } from '@sluice/contracts/scopes'
 import { minuteMs } from '@sluice/contracts/time-units'
 import type { LeaseTable } from '@sluice/leases/lease-table'
 import { newId } from '@sluice/runtime/ids'
+import { type EvaluatedRule, evaluateRules,type Evaluation } from './alert-evaluations.ts'
 import { readHistory, removeOldHistory } from './alert-history.ts'
-import { type Judged, type Judgement, judgeRules } from './alert-judgements.ts'
 import { type AlertRule, selectRules, settingsColumns, toRule } from './alert-records.ts'
 import { queueDeliveries } from './deliveries.ts'
 import { deleteEndpoint, insertEndpoint, updateEndpoint } from './endpoints.ts'
 import { leaseTable, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
-import { type Page, selectPage } from './page.ts'
+import { selectPage } from './page.ts'
 import { lockSite } from './sites.ts'
 import type { Db } from './tables.ts'
 import { siteCondition, type SiteIds } from './visible-sites.ts'
 
-/** Where a rule's notifications go. The caller seals (packages/runtime/secret-box.ts). */
+/** Where a rule's notifications go. The caller encrypts (packages/runtime/secret-cipher.ts). */
 export interface AlertTarget {
   type: NotificationType
-  sealedTarget: Buffer
+  encryptedTarget: Buffer
   targetFingerprint: Buffer
   /** Null where nothing is signed; absent: it stays. */
-  sealedSecret?: Buffer | null
+  encryptedSecret?: Buffer | null
 }
 
 /** A rule that is to be stored. */
@@ -58,8 +59,8 @@ export interface AlertRuleChanges {
 /** The rules of one site, as a job. */
 export interface AlertSite {
   siteId: string
-  /** The last minute for which all of its rules were judged, Unix ms. */
-  judgedMinute: number
+  /** The last minute for which all of its rules were evaluated, Unix ms. */
+  allEvaluatedMinute: number
 }
 
 /**
@@ -98,14 +99,15 @@ export interface AlertRuleStore {
   listEnabled(siteId: string): Promise<AlertRule[]>
   /**
    * Steps the rules by what was measured for a minute, and stores states, history and deliveries in one transaction.
-   * What is stored for this minute or a later one stands, and so does a rule that was changed since the measurement.
+   * A state that is stored for this minute or a later one stays, and so does a rule that was changed since the
+   * measurement.
    * Returns what was stored.
    */
-  judge(minute: number, judgements: readonly Judgement[], at: number): Promise<Judged[]>
-  /** Notes that all rules of a site were judged for a minute; those that failed included. */
+  evaluate(minute: number, evaluations: readonly Evaluation[], at: number): Promise<EvaluatedRule[]>
+  /** Notes that all rules of a site were evaluated for a minute; those that failed included. */
   advance(siteId: string, minute: number): Promise<void>
-  /** The minute up to which the rules of every site were judged; undefined: there are no rules. */
-  oldestJudged(): Promise<number | undefined>
+  /** The minute up to which the rules of every site were evaluated; undefined: there are no rules. */
+  oldestEvaluated(): Promise<number | undefined>
 }
 
 const failedRetryMs = 60_000
@@ -140,10 +142,10 @@ export function alertRuleStore(postgres: Postgres): AlertRuleStore {
           .execute()
         return rows.map(toRule)
       }),
-    judge: (minute, judgements, at) =>
-      judgements.length === 0
+    evaluate: (minute, evaluations, at) =>
+      evaluations.length === 0
         ? Promise.resolve([])
-        : postgres.transaction((transaction) => judgeRules(transaction, minute, judgements, at)),
+        : postgres.transaction((transaction) => evaluateRules(transaction, minute, evaluations, at)),
     advance: (siteId, minute) =>
       postgres.run(async (db) => {
         await db
@@ -153,7 +155,7 @@ export function alertRuleStore(postgres: Postgres): AlertRuleStore {
           .where('judged_minute', '<', new Date(minute))
           .execute()
       }),
-    oldestJudged: () =>
+    oldestEvaluated: () =>
       postgres.run(async (db) => {
         const { oldest } = await db
           .selectFrom('alert_sites')
@@ -169,7 +171,7 @@ function siteLeases(postgres: Postgres): LeaseTable<AlertSite> {
   return {
     ...leaseTable(postgres, 'alert_sites', (row) => ({
       siteId: row.site_id,
-      judgedMinute: row.judged_minute.getTime(),
+      allEvaluatedMinute: row.judged_minute.getTime(),
     })),
     fail: (lease, _error, now) =>
       postgres.run((db) =>
@@ -213,9 +215,9 @@ async function insertRule(db: Db, rule: NewAlertRule, at: number): Promise<Alert
       siteId,
       owner: 'alert_rule',
       channel: target.type,
-      sealedTarget: target.sealedTarget,
+      encryptedTarget: target.encryptedTarget,
       targetFingerprint: target.targetFingerprint,
-      sealedSecret: target.sealedSecret ?? null,
+      encryptedSecret: target.encryptedSecret ?? null,
       events: ['alert'],
       active: true,
       summaryInterval: null,
@@ -263,8 +265,8 @@ async function updateRule(
     .executeTakeFirst()
   if (numUpdatedRows === 0n) return false
   if (target) {
-    const { type, ...sealed } = target
-    await updateEndpoint(db, ruleId, { channel: type, ...sealed, active: true }, at)
+    const { type, ...encrypted } = target
+    await updateEndpoint(db, ruleId, { channel: type, ...encrypted, active: true }, at)
   }
   return true
 }

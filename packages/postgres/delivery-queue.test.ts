@@ -80,13 +80,13 @@ test('the same target set anew forgets no failure, another one does', async () =
   const endpointId = await endpointWith(1, { failures: 3 })
   const failures = async () =>
     (await postgres.db.selectFrom('endpoints').selectAll().executeTakeFirstOrThrow()).failures_in_row
-  const { target_box: sealedTarget, target_fingerprint: targetFingerprint } = await postgres.db
+  const { target_box: encryptedTarget, target_fingerprint: targetFingerprint } = await postgres.db
     .selectFrom('endpoints')
     .selectAll()
     .executeTakeFirstOrThrow()
-  await updateEndpoint(postgres.db, endpointId, { sealedTarget, targetFingerprint, events: ['alert'] }, now)
+  await updateEndpoint(postgres.db, endpointId, { encryptedTarget, targetFingerprint, events: ['alert'] }, now)
   expect(await failures()).toBe(3)
-  await updateEndpoint(postgres.db, endpointId, { sealedTarget, targetFingerprint: Buffer.from('new') }, now)
+  await updateEndpoint(postgres.db, endpointId, { encryptedTarget, targetFingerprint: Buffer.from('new') }, now)
   expect(await failures()).toBe(0)
 })
 
@@ -115,7 +115,7 @@ test('a delivery whose worker did not record in time is taken by another one; th
   expect(await postgres.db.selectFrom('attempts').select('n').execute()).toStrictEqual([{ n: 1 }])
 })
 
-test('what waits for the slots of its endpoint does not wait for a worker', async () => {
+test('a delivery that waits for a slot of its endpoint is not counted as waiting for a worker', async () => {
   await endpointWith(5)
   expect((await queue.measure(now + 100)).oldestDueAt).toBeLessThanOrEqual(now + 100)
   expect(await queue.take(now + 100, all)).toHaveLength(4)
@@ -127,7 +127,7 @@ test('an endpoint that was moved during an attempt is not judged by what its for
   const endpointId = await endpointWith(2)
   const [failed, succeeded] = await queue.take(now + 100, all)
   if (!failed || !succeeded) throw new Error('nothing was taken')
-  const moved = { sealedTarget: Buffer.from('new'), targetFingerprint: Buffer.from('new') }
+  const moved = { encryptedTarget: Buffer.from('new'), targetFingerprint: Buffer.from('new') }
   await updateEndpoint(postgres.db, endpointId, moved, now + 150)
   const worse = { failingSince: now, failuresInRow: 9, exhausted: 9 }
   const off: Verdict = { status: 'failed', dueAt: null, health: worse, disabledReason: 'It answered with status 410.' }
@@ -137,7 +137,7 @@ test('an endpoint that was moved during an attempt is not judged by what its for
   })
   const endpoint = await postgres.db.selectFrom('endpoints').selectAll().executeTakeFirstOrThrow()
   expect(endpoint).toMatchObject({ disabled_at: null, failing_since: null, failures_in_row: 0, exhausted: 0 })
-  expect(await queue.take(now + 200, all)).toMatchObject([{ id: failed.id, sealedTarget: Buffer.from('new') }])
+  expect(await queue.take(now + 200, all)).toMatchObject([{ id: failed.id, encryptedTarget: Buffer.from('new') }])
 })
 
 test('the target of an alert rule that an earlier build has switched off is sent to', async () => {
@@ -161,7 +161,7 @@ test('the target of an alert rule that an earlier build has switched off is sent
   )
 })
 
-test('what was given back is taken again at once', async () => {
+test('a delivery that was given back is taken again at once', async () => {
   await endpointWith(1)
   const [first] = await queue.take(now, all)
   if (!first) throw new Error('nothing was taken')

@@ -12,13 +12,13 @@ export interface TakenDelivery extends LeaseKey {
   siteId: string
   kind: DeliveryKind
   channel: Channel
-  sealedTarget: Buffer
+  encryptedTarget: Buffer
   /** Names the target: it changes when a user moves the endpoint. */
   targetFingerprint: Buffer
   /** The secret that signs; null: nothing is signed. */
-  sealedSecret: Buffer | null
+  encryptedSecret: Buffer | null
   /** The secret before a rotation that is under way. */
-  previousSealedSecret: Buffer | null
+  previousEncryptedSecret: Buffer | null
   body: Buffer
   /** Fingerprints of the recipients of an e-mail that need no further attempt. */
   settledRecipients: readonly Buffer[]
@@ -343,10 +343,10 @@ function toTaken(row: TakenRow): TakenDelivery {
     siteId: row.site_id,
     kind: row.kind,
     channel: row.channel,
-    sealedTarget: row.target_box,
+    encryptedTarget: row.target_box,
     targetFingerprint: row.target_fingerprint,
-    sealedSecret: row.secret_box,
-    previousSealedSecret: row.previous_secret_box,
+    encryptedSecret: row.secret_box,
+    previousEncryptedSecret: row.previous_secret_box,
     body: row.body,
     settledRecipients: row.settled_recipients,
     dueAt: row.due_at?.getTime() ?? 0,

@@ -1,23 +1,23 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import type { Environment } from '@sluice/contracts/scopes'
 import type { Channel, DeliveryKind, SummaryInterval } from '@sluice/contracts/webhooks'
-import type { SecretBox } from '@sluice/runtime/secret-box'
+import type { SecretCipher } from '@sluice/runtime/secret-cipher'
 import type { Db, Tables } from './tables.ts'
 
-/** Where deliveries go. The caller seals and opens (packages/runtime/secret-box.ts). */
+/** Where deliveries go. The caller encrypts and decrypts (packages/runtime/secret-cipher.ts). */
 export interface Endpoint {
   /** The id of the webhook, or of the alert rule, that owns it. */
   endpointId: string
   siteId: string
   owner: 'webhook' | 'alert_rule'
   channel: Channel
-  /** Sealed target: the URL, or for `email` the JSON list of addresses; `targetFingerprint` is its keyed hash. */
-  sealedTarget: Buffer
+  /** Encrypted target: the URL, or for `email` the JSON list of addresses; `targetFingerprint` is its keyed hash. */
+  encryptedTarget: Buffer
   targetFingerprint: Buffer
   /** Null where nothing is signed. */
-  sealedSecret: Buffer | null
+  encryptedSecret: Buffer | null
   /** The secret before the last rotation; deliveries are signed with it as well until `previousSecretUntil`. */
-  previousSealedSecret: Buffer | null
+  previousEncryptedSecret: Buffer | null
   previousSecretUntil: Date | null
   events: readonly DeliveryKind[]
   active: boolean
@@ -40,9 +40,9 @@ export type NewEndpoint = Pick<
   | 'siteId'
   | 'owner'
   | 'channel'
-  | 'sealedTarget'
+  | 'encryptedTarget'
   | 'targetFingerprint'
-  | 'sealedSecret'
+  | 'encryptedSecret'
   | 'events'
   | 'active'
   | 'summaryInterval'
@@ -55,10 +55,10 @@ export type EndpointChanges = Partial<
   Pick<
     Endpoint,
     | 'channel'
-    | 'sealedTarget'
+    | 'encryptedTarget'
     | 'targetFingerprint'
-    | 'sealedSecret'
-    | 'previousSealedSecret'
+    | 'encryptedSecret'
+    | 'previousEncryptedSecret'
     | 'previousSecretUntil'
     | 'events'
     | 'active'
@@ -75,9 +75,9 @@ export async function insertEndpoint(db: Db, endpoint: NewEndpoint, at: number):
       site_id: endpoint.siteId,
       owner: endpoint.owner,
       channel: endpoint.channel,
-      target_box: endpoint.sealedTarget,
+      target_box: endpoint.encryptedTarget,
       target_fingerprint: endpoint.targetFingerprint,
-      secret_box: endpoint.sealedSecret,
+      secret_box: endpoint.encryptedSecret,
       events: [...endpoint.events],
       active: endpoint.active,
       summary_interval: endpoint.summaryInterval,
@@ -159,14 +159,15 @@ async function failDeliveries(db: Db, condition: RawBuilder<unknown>): Promise<v
 }
 
 function columnsOf(changes: EndpointChanges) {
-  const { channel, sealedTarget, targetFingerprint, sealedSecret, previousSealedSecret, previousSecretUntil } = changes
+  const { channel, encryptedTarget, targetFingerprint, encryptedSecret, previousEncryptedSecret, previousSecretUntil } =
+    changes
   const { events, active, summaryInterval } = changes
   return {
     ...(channel === undefined ? {} : { channel }),
-    ...(sealedTarget === undefined ? {} : { target_box: sealedTarget }),
+    ...(encryptedTarget === undefined ? {} : { target_box: encryptedTarget }),
     ...(targetFingerprint === undefined ? {} : { target_fingerprint: targetFingerprint }),
-    ...(sealedSecret === undefined ? {} : { secret_box: sealedSecret }),
-    ...(previousSealedSecret === undefined ? {} : { previous_secret_box: previousSealedSecret }),
+    ...(encryptedSecret === undefined ? {} : { secret_box: encryptedSecret }),
+    ...(previousEncryptedSecret === undefined ? {} : { previous_secret_box: previousEncryptedSecret }),
     ...(previousSecretUntil === undefined ? {} : { previous_secret_until: previousSecretUntil }),
     ...(events === undefined ? {} : { events: [...events] }),
     ...(active === undefined ? {} : { active }),
@@ -181,10 +182,10 @@ export function toEndpoint(row: Selectable<Tables['endpoints']>): Endpoint {
     siteId: row.site_id,
     owner: row.owner,
     channel: row.channel,
-    sealedTarget: row.target_box,
+    encryptedTarget: row.target_box,
     targetFingerprint: row.target_fingerprint,
-    sealedSecret: row.secret_box,
-    previousSealedSecret: row.previous_secret_box,
+    encryptedSecret: row.secret_box,
+    previousEncryptedSecret: row.previous_secret_box,
     previousSecretUntil: row.previous_secret_until,
     events: row.events,
     active: row.active,
@@ -201,12 +202,12 @@ export function toEndpoint(row: Selectable<Tables['endpoints']>): Endpoint {
   }
 }
 
-/** Seals a target; its fingerprint is the same for URLs that mean the same. */
-export function sealTarget(
-  secrets: Pick<SecretBox, 'seal' | 'fingerprint'>,
+/** Encrypts a target; its fingerprint is the same for URLs that mean the same. */
+export function encryptTarget(
+  secrets: Pick<SecretCipher, 'encrypt' | 'fingerprint'>,
   channel: Channel,
   target: string,
-): Pick<Endpoint, 'sealedTarget' | 'targetFingerprint'> {
+): Pick<Endpoint, 'encryptedTarget' | 'targetFingerprint'> {
   const normal = channel === 'email' ? target : new URL(target).href
-  return { sealedTarget: secrets.seal(target), targetFingerprint: secrets.fingerprint(normal) }
+  return { encryptedTarget: secrets.encrypt(target), targetFingerprint: secrets.fingerprint(normal) }
 }

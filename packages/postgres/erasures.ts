@@ -41,7 +41,9 @@ export type NewErasure = Pick<ErasureRecord, 'erasureId' | 'siteId' | 'kind' | '
 export interface ErasureStore {
   /** The erasures as jobs. One never fails for good: a failure that no attempt mends is repeated every hour. */
   leases: LeaseTable<ErasureRecord>
-  /** Stores an erasure and hands it to the workers. An erasure of this id that is stored already is returned as it is. */
+  /**
+   * Stores an erasure and hands it to the workers. An erasure of this id that is stored already is returned as it is.
+   */
   create(erasure: NewErasure): Promise<ErasureRecord>
   /**
    * Stores the erasure of a deleted site (kind `site`), and removes the site's record, cohorts, endpoints, imports and

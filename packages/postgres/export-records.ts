@@ -1,8 +1,9 @@
 import { type Insertable, type RawBuilder, type Selectable, sql } from 'kysely'
 import type { Criteria } from '@sluice/contracts/conditions'
 import type { EventKey, ExportResource, ExportSpec, ExportStatus, Frequency } from '@sluice/contracts/exports'
+import type { Page } from '@sluice/contracts/paging'
 import type { Postgres } from './open.ts'
-import { type Page, requirePageSize } from './page.ts'
+import { requirePageSize } from './page.ts'
 import type { Db, Tables } from './tables.ts'
 
 /** The schedule of a record that defines one. */

@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Criteria } from '@sluice/contracts/conditions'
 import type { EventKey, ExportType } from '@sluice/contracts/exports'
+import type { Page } from '@sluice/contracts/paging'
 import { dayMs } from '@sluice/contracts/time-units'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
 import { queueCompletion } from './export-completion.ts'
@@ -28,7 +29,6 @@ import {
 import { lockFailingRun, reassignRange } from './failed-runs.ts'
 import { leaseEnd, leaseTable, progress as leaseProgress, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
-import type { Page } from './page.ts'
 import { lockSite } from './sites.ts'
 import type { Db } from './tables.ts'
 import { siteCondition, type SiteIds } from './visible-sites.ts'
@@ -104,7 +104,7 @@ export interface ExportStore {
     lease: LeaseKey,
     file: { object: string; uploadId: string; cohortCriteria?: Criteria | undefined },
   ): Promise<void>
-  /** Records what has been written since, all of it or nothing. */
+  /** Records the parts that were written since the last call: all of them, or none. */
   recordParts(lease: LeaseKey, done: ExportProgress): Promise<void>
   complete(
     lease: LeaseKey,
@@ -112,9 +112,9 @@ export interface ExportStore {
     at: number,
   ): Promise<void>
   /**
-   * `error` is what users read. What a run by time of receipt would have read is left to the run after it, which begins
-   * anew if it is there already. Where that has its file, and where the failed run had one before an erasure, it is due
-   * again after an hour: so no row is in two files or in none.
+   * `error` is shown to users. The next run takes over the failed run's range of receipt times, and restarts if it
+   * already exists. If that run already has its file, or the failed run had one before an erasure, the failed run is
+   * due again after an hour: so no row is in two files or in none.
    */
   fail(lease: LeaseKey, error: string, at: number): Promise<void>
   /** Marks up to `max` exports whose time is over as expired, and returns their blobs, which the caller removes. */
@@ -145,7 +145,7 @@ const withdrawnText = 'An erasure removed the file. Export it again.'
 
 /** A withdrawn run is made again after this time, so that erasures that follow one another make it again once. */
 const repeatedAfterMs = 600_000
-/** An export under way begins anew after this time, likewise. */
+/** An export under way restarts after this time, for the same reason. */
 const restartedAfter = '1 minute'
 
 /** The exports of this Postgres. */

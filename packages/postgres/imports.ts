@@ -1,5 +1,6 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import type { ImportResource, ImportStatus, ImportType } from '@sluice/contracts/imports'
+import type { Page } from '@sluice/contracts/paging'
 import type { Environment } from '@sluice/contracts/scopes'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
 import { unavailable } from '@sluice/runtime/errors'
@@ -8,10 +9,10 @@ import { lockReceiptTimes } from './receipt-time-lock.ts'
 import { encodeBody, queueForWebhooks } from './deliveries.ts'
 import { leaseEnd, leaseTable, progress, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
-import { type Page, selectPage } from './page.ts'
+import { selectPage } from './page.ts'
 import { lockSite } from './sites.ts'
 import type { Db, LogPositions, Tables } from './tables.ts'
-import { type UploadStore, uploadStore } from './uploads.ts'
+import { type UploadLeaseStore, uploadStore } from './uploads.ts'
 import { siteCondition, type SiteIds } from './visible-sites.ts'
 
 /** An import's record, which is also the job of the worker. */
@@ -82,7 +83,7 @@ export interface ImportStore {
   /** The imports as jobs. Only a site's oldest one that is not finished is taken. */
   leases: LeaseTable<ImportRecord>
   /** The uploads that are not imports yet. */
-  uploads: UploadStore
+  uploads: UploadLeaseStore
   /**
    * Stores an import with its segments at `at`, when its upload is complete, and hands it to the workers: its status is
    * `queued`. Its upload ends in the same transaction; throws AppError 503 when it has ended before, and 404 when the

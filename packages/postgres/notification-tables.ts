@@ -8,7 +8,7 @@ import type { Defaulted, LeaseColumns } from './table-columns.ts'
 /** Transitions, and tests. */
 export interface AlertHistoryTable {
   rule_id: string
-  /** The end of the window that was judged; of a test its time. */
+  /** The end of the window that was evaluated; of a test its time. */
   minute: Date
   is_test: Defaulted<boolean>
   from_state: AlertState['state']
@@ -46,7 +46,7 @@ export interface AlertRulesTable {
   firing_id: Defaulted<string | null>
   last_fired_at: Defaulted<Date | null>
   last_value: Defaulted<number | null>
-  /** The last minute that was judged, or the one of the creation: earlier ones never will be. */
+  /** The last minute that was evaluated, or the one of the creation: earlier ones never will be. */
   evaluated_minute: Date
   last_evaluated_at: Defaulted<Date | null>
   last_error: Defaulted<string | null>
@@ -54,11 +54,11 @@ export interface AlertRulesTable {
   updated_at: Date
 }
 
-/** The rules of a site as one job, which judges them. */
+/** The rules of a site as one job, which evaluates them. */
 export interface AlertSitesTable extends LeaseColumns {
   site_id: string
   status: Defaulted<string>
-  /** The last minute for which all of the site's rules were judged. */
+  /** The last minute for which all of the site's rules were evaluated. */
   judged_minute: Date
 }
 
@@ -116,8 +116,8 @@ export interface EndpointsTable {
   owner: 'webhook' | 'alert_rule'
   channel: Channel
   /**
-   * Sealed target (packages/runtime/secret-box.ts): the URL, or for `email` the JSON list of addresses; and its keyed
-   * hash.
+   * Encrypted target (packages/runtime/secret-cipher.ts): the URL, or for `email` the JSON list of addresses; and its
+   * keyed hash.
    */
   target_box: Buffer
   target_fingerprint: Buffer

@@ -1,12 +1,7 @@
 import { type RawBuilder, type SelectQueryBuilder, sql } from 'kysely'
+import type { Page } from '@sluice/contracts/paging'
 import { invalidField } from '@sluice/runtime/errors'
 import type { Db, Tables } from './tables.ts'
-
-/** The part of a list that is read: up to `limit` rows after the first `offset`. */
-export interface Page {
-  limit: number
-  offset: number
-}
 
 /** Bytes that the documents of one page may have, which are held several times while the page is answered. */
 const pageBytesMax = 32 * 1024 * 1024

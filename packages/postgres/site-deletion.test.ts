@@ -8,7 +8,7 @@ import { addImport } from '../../tests/support/import-jobs.ts'
 import { lockAwaited, openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { testSecrets } from '../../tests/support/webhooks.ts'
 import { cohortStore } from './cohorts.ts'
-import { sealTarget } from './endpoints.ts'
+import { encryptTarget } from './endpoints.ts'
 import { erasureStore } from './erasures.ts'
 import { exportStore } from './exports.ts'
 import { importStore } from './imports.ts'
@@ -39,8 +39,8 @@ function createWebhook(siteId: string): Promise<unknown> {
     siteId,
     owner: 'webhook',
     channel: 'webhook',
-    ...sealTarget(testSecrets, 'webhook', 'http://127.0.0.1:9/'),
-    sealedSecret: null,
+    ...encryptTarget(testSecrets, 'webhook', 'http://127.0.0.1:9/'),
+    encryptedSecret: null,
     events: ['alert'],
     active: true,
     summaryInterval: null,

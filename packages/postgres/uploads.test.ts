@@ -2,11 +2,11 @@ import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals'
 import { tcpProxy } from '../../tests/support/tcp-proxy.ts'
 import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { openPostgres } from './open.ts'
-import { uploadLeaseMs, type UploadStore, uploadStore } from './uploads.ts'
+import { uploadLeaseMs, type UploadLeaseStore, uploadStore } from './uploads.ts'
 
 const noon = Date.UTC(2042, 5, 1, 12)
 let postgres: TestPostgres
-let store: UploadStore
+let store: UploadLeaseStore
 
 beforeAll(async () => {
   postgres = await openTestPostgres()

@@ -8,7 +8,7 @@ export const uploadLeaseMs = 60_000
  * The uploads of files that are under way, in all processes. Times `at` are Unix ms of the caller's clock. Every method
  * throws AppError 503 while Postgres is unavailable.
  */
-export interface UploadStore {
+export interface UploadLeaseStore {
   /** Registers an upload that begins; false, and nothing is registered, if `max` uploads of the key are under way. */
   begin(upload: { importId: string; keyId: string }, max: number, at: number): Promise<boolean>
   /** Keeps an upload counted for another minute. */
@@ -21,7 +21,7 @@ export interface UploadStore {
 }
 
 /** The uploads that this Postgres counts. */
-export function uploadStore(postgres: Postgres): UploadStore {
+export function uploadStore(postgres: Postgres): UploadLeaseStore {
   return {
     begin: ({ importId, keyId }, max, at) =>
       postgres.transaction(async (transaction) => {

@@ -1,4 +1,5 @@
 import { type Selectable, sql } from 'kysely'
+import type { Page } from '@sluice/contracts/paging'
 import type { DeliveryKind, DeliveryStatus } from '@sluice/contracts/webhooks'
 import { takeAdvisoryLock } from './advisory-lock.ts'
 import { queueDeliveries } from './deliveries.ts'
@@ -12,7 +13,7 @@ import {
   updateEndpoint,
 } from './endpoints.ts'
 import type { Postgres } from './open.ts'
-import { type Page, selectPage } from './page.ts'
+import { selectPage } from './page.ts'
 import { lockSite } from './sites.ts'
 import type { Db, Tables } from './tables.ts'
 import { siteCondition, type SiteIds } from './visible-sites.ts'

@@ -1,7 +1,7 @@
 import joi from 'joi'
 import type { Variable } from './config.ts'
 import { folderOf } from './file-url.ts'
-import { readSecretsKey } from './secret-box.ts'
+import { readSecretsKey } from './secret-cipher.ts'
 import { tracingVariables } from './tracing-variables.ts'
 
 /** Keeps the value's type where an object literal of variables is written. */

@@ -1,6 +1,6 @@
 import type { Access } from '@sluice/access/access'
+import { encryptedIdempotency } from '@sluice/access/encrypted-idempotency'
 import type { KeyCache } from '@sluice/access/key-cache'
-import { sealedIdempotency } from '@sluice/access/sealed-idempotency'
 import { openApiDocument } from '@sluice/api/openapi/document'
 import { operations } from '@sluice/api/operations'
 import type { BlobStore } from '@sluice/blobs/blob-store'
@@ -25,7 +25,7 @@ import { watermarkStore } from '@sluice/postgres/watermarks'
 import { webhookStore } from '@sluice/postgres/webhooks'
 import type { Redis } from '@sluice/redis/open'
 import { once } from '@sluice/runtime/once'
-import { openSecretBox, type SecretBox } from '@sluice/runtime/secret-box'
+import { createSecretCipher, type SecretCipher } from '@sluice/runtime/secret-cipher'
 import { completeUntil } from './complete-until.ts'
 import { bootstrapAdminKey } from './keys/bootstrap-admin-key.ts'
 import { analysisTimes } from './metrics.ts'
@@ -86,7 +86,7 @@ export function buildQuery(
       webhooks: webhookStore(postgres),
       alertRules: alertRuleStore(postgres),
       canSendEmail: targets.smtp !== undefined,
-      secrets: openSecretBox(config.SLUICE_SECRETS_KEY, config.SLUICE_SECRETS_KEY_PREVIOUS),
+      secrets: createSecretCipher(config.SLUICE_SECRETS_KEY, config.SLUICE_SECRETS_KEY_PREVIOUS),
       checkTarget: (url, field) => checkTarget(url, field, { resolve: undefined, proxy: undefined, ...targets }),
       clock,
       access: { ...redis, keys: keyCache },
@@ -103,9 +103,9 @@ export function buildQuery(
     checks: [
       { name: 'clickhouse', required: true, check: () => eventReader.check() },
       { name: 'postgres', required: true, check: () => postgres.check() },
-      // Without Redis, rate limits hold for each process and keys work; only sessions do not.
+      // While Redis is away, each process applies the rate limits by itself and keys work; only sessions fail.
       { name: 'redis', required: false, check: () => redis.check() },
-      // Without the blobs, only uploads of imports fail, the lists of their errors, and downloads of exports.
+      // While the blob store is away, only uploads of imports, lists of their errors and downloads of exports fail.
       { name: 'blobs', required: false, check: () => blobs.check() },
     ],
   }
@@ -115,7 +115,7 @@ export function buildQuery(
  * What the checks before the handlers of this service need: the keys, and the stores of Redis. Redis holds no response
  * in plain text, because responses may hold URLs of webhooks.
  */
-export function queryAccess(keys: Access['keys'], redis: Omit<Access, 'keys'>, secrets: SecretBox): Access {
+export function queryAccess(keys: Access['keys'], redis: Omit<Access, 'keys'>, secrets: SecretCipher): Access {
   const { limiter, sessions, idempotency } = redis
-  return { keys, limiter, sessions, idempotency: sealedIdempotency(idempotency, secrets) }
+  return { keys, limiter, sessions, idempotency: encryptedIdempotency(idempotency, secrets) }
 }

@@ -11,7 +11,7 @@ import { postgresTime } from '@sluice/postgres/time'
 import { openRedis } from '@sluice/redis/open'
 import { clockPoller } from '@sluice/runtime/clock-poller'
 import { schemaGuard } from '@sluice/runtime/schema-guard'
-import { openSecretBox } from '@sluice/runtime/secret-box'
+import { createSecretCipher } from '@sluice/runtime/secret-cipher'
 import { closeOnStop } from '@sluice/runtime/supervisor'
 import { buildQuery, queryAccess } from './build.ts'
 import { variables } from './config.ts'
@@ -31,7 +31,7 @@ await runService({
     const redis = openRedis(config.SLUICE_REDIS_URL, { logger })
     const keys = keyCache(keyStore(postgres), context, { lookupTimeoutMs })
     addKeyRefreshAge(metrics, keys)
-    const secrets = openSecretBox(config.SLUICE_SECRETS_KEY, config.SLUICE_SECRETS_KEY_PREVIOUS)
+    const secrets = createSecretCipher(config.SLUICE_SECRETS_KEY, config.SLUICE_SECRETS_KEY_PREVIOUS)
     return {
       service: buildQuery(
         config,

@@ -89,7 +89,7 @@ async function send<Resource>(route: Route, body: object, params: Record<string,
 /** The secrets of all endpoints, in the order of their creation. */
 async function storedSecrets(): Promise<string[]> {
   const rows = await postgres.db.selectFrom('endpoints').select('secret_box').orderBy('seq').execute()
-  return rows.map((row) => (row.secret_box === null ? '' : testSecrets.open(row.secret_box)))
+  return rows.map((row) => (row.secret_box === null ? '' : testSecrets.decrypt(row.secret_box)))
 }
 
 const idsOf = (rows: readonly { id: string }[]) => rows.map(({ id }) => id).sort()
@@ -130,8 +130,8 @@ describe.each([
     const route = rotateWebhookSecretRoute({ ...deps, webhooks: { ...webhooks, update } })
     const { secret } = await send<NewWebhookResource>(route, { overlap: '1h' }, { webhook_id: made.webhook_id })
     expect((await storedSecrets()).at(-1)).toBe(secret)
-    const { previousSealedSecret } = (await webhooks.find(made.webhook_id, null)) ?? {}
-    expect(previousSealedSecret && testSecrets.open(previousSealedSecret)).toBe(made.secret)
+    const { previousEncryptedSecret } = (await webhooks.find(made.webhook_id, null)) ?? {}
+    expect(previousEncryptedSecret && testSecrets.decrypt(previousEncryptedSecret)).toBe(made.secret)
   })
 
   test('gives an alert rule that becomes a webhook one secret, which the response has', async () => {

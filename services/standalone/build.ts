@@ -19,7 +19,7 @@ import { postgresTime } from '@sluice/postgres/time'
 import { buildQuery, queryAccess } from '@sluice/query/build'
 import { openRedis } from '@sluice/redis/open'
 import { clockPoller } from '@sluice/runtime/clock-poller'
-import { openSecretBox } from '@sluice/runtime/secret-box'
+import { createSecretCipher } from '@sluice/runtime/secret-cipher'
 import { closeOnStop } from '@sluice/runtime/supervisor'
 import { buildWorker } from '@sluice/worker/build'
 import { type CanaryConfig, canaryOf } from '@sluice/worker/config'
@@ -64,7 +64,7 @@ export async function buildStandalone(
   const redis = openRedis(engines.redis, { logger })
   const keys = keyCache(store, context)
   addKeyRefreshAge(context.metrics, keys)
-  const secrets = openSecretBox(secretsKey, config.SLUICE_SECRETS_KEY_PREVIOUS)
+  const secrets = createSecretCipher(secretsKey, config.SLUICE_SECRETS_KEY_PREVIOUS)
   const workerEngines = {
     log,
     backfill,

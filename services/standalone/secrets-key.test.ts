@@ -2,7 +2,7 @@ import { mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from '@jest/globals'
-import { openSecretBox } from '@sluice/runtime/secret-box'
+import { createSecretCipher } from '@sluice/runtime/secret-cipher'
 import { secretsKeyOf } from './secrets-key.ts'
 
 let folder: string
@@ -23,7 +23,7 @@ test('the first start makes a key that only this user may read, and later ones f
   const key = await keyOf()
   expect((await stat(join(data, 'secrets.key'))).mode & 0o777).toBe(0o600)
   expect(await readdir(data)).toStrictEqual(['secrets.key'])
-  expect(openSecretBox(key).open(openSecretBox(await keyOf()).seal('text'))).toBe('text')
+  expect(createSecretCipher(key).decrypt(createSecretCipher(await keyOf()).encrypt('text'))).toBe('text')
 })
 
 test('a key that is set makes no file', async () => {

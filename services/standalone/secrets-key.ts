@@ -3,7 +3,7 @@ import { link, open, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { errorCode, internalError } from '@sluice/runtime/errors'
 import { makeFolder } from '@sluice/runtime/make-folder'
-import { readSecretsKey } from '@sluice/runtime/secret-box'
+import { readSecretsKey } from '@sluice/runtime/secret-cipher'
 
 /**
  * The key that encrypts secrets: SLUICE_SECRETS_KEY, else that of the file `secrets.key` in the data folder, which is

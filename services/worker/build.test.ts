@@ -13,7 +13,7 @@ import { type LeaseOptions, runLeases } from '@sluice/leases/run-leases'
 import { openOutbound } from '@sluice/outbound/open-outbound'
 import { type ImportRecord, importStore } from '@sluice/postgres/imports'
 import { createMetrics } from '@sluice/runtime/metrics'
-import { openSecretBox } from '@sluice/runtime/secret-box'
+import { createSecretCipher } from '@sluice/runtime/secret-cipher'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { capturedLogger } from '../../tests/support/captured-logger.ts'
 import { exactClock } from '../../tests/support/clock.ts'
@@ -51,7 +51,7 @@ beforeAll(async () => {
     exportReader,
     eventReader,
     eraser: openEventEraser('http://127.0.0.1:1/sluice'),
-    secrets: openSecretBox(testSecretsKey),
+    secrets: createSecretCipher(testSecretsKey),
     outbound: openOutbound({ allowedNetworks: ['127.0.0.0/8'] }),
   }
 })

@@ -8,7 +8,7 @@ import type { LeaseOptions } from '@sluice/leases/run-leases'
 import type { Outbound } from '@sluice/outbound/outbound'
 import type { Postgres } from '@sluice/postgres/open'
 import type { Metrics } from '@sluice/runtime/metrics'
-import type { SecretBox } from '@sluice/runtime/secret-box'
+import type { SecretCipher } from '@sluice/runtime/secret-cipher'
 import type { Component } from '@sluice/runtime/supervisor'
 
 export interface WorkerEngines {
@@ -24,7 +24,7 @@ export interface WorkerEngines {
   /** The files of imports and exports. */
   blobs: BlobStore
   /** Opens the secrets and the targets of webhooks. */
-  secrets: SecretBox
+  secrets: SecretCipher
   outbound: Outbound
 }
 

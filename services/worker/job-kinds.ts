@@ -11,7 +11,7 @@ import type { JobKind } from './job-kind.ts'
 import { retention } from './retention/retention.ts'
 import { summaries } from './summaries/summaries.ts'
 import { deliveries, deliveryGauges, oldDeliveries } from './webhooks/deliveries.ts'
-import { secretsResealing } from './webhooks/secrets-resealing.ts'
+import { secretsReencryption } from './webhooks/secrets-reencryption.ts'
 
 export interface JobOptions {
   /** Erasures wait for the next multiple of this many ms, to be deleted together; 0: they don't wait. */
@@ -35,7 +35,7 @@ export function jobKinds({ deleteEveryMs, canary }: JobOptions): readonly JobKin
     deliveries,
     deliveryGauges,
     oldDeliveries,
-    secretsResealing,
+    secretsReencryption,
     ...(canary === undefined ? [] : [canaryKind(canary)]),
   ]
 }

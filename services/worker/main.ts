@@ -15,7 +15,7 @@ import { openPostgres } from '@sluice/postgres/open'
 import { postgresTime } from '@sluice/postgres/time'
 import { clockPoller } from '@sluice/runtime/clock-poller'
 import { schemaGuard } from '@sluice/runtime/schema-guard'
-import { openSecretBox } from '@sluice/runtime/secret-box'
+import { createSecretCipher } from '@sluice/runtime/secret-cipher'
 import { closeOnStop } from '@sluice/runtime/supervisor'
 import { buildWorker } from './build.ts'
 import { canaryOf } from './canary/variables.ts'
@@ -29,7 +29,7 @@ await runService({
     const { logger, metrics, clock } = context
     const canary = canaryOf(config)
     const outbound = openOutbound({ ...outboundOptionsOf(config), now: () => clock.now() })
-    const secrets = openSecretBox(config.SLUICE_SECRETS_KEY, config.SLUICE_SECRETS_KEY_PREVIOUS)
+    const secrets = createSecretCipher(config.SLUICE_SECRETS_KEY, config.SLUICE_SECRETS_KEY_PREVIOUS)
     const blobs = await openBlobStore(config.SLUICE_BLOBS_URL, { credentials: s3CredentialsOf(config) })
     const inserter = openEventInserter(config.SLUICE_CLICKHOUSE_URL)
     const eraser = openEventEraser(config.SLUICE_CLICKHOUSE_URL)

@@ -102,8 +102,8 @@ function askingOnce(): QueryRunner {
   }
 }
 
-/** The firings of a rule that was judged at each of the month's 43,200 minutes. */
-async function judgeMonth(
+/** The firings of a rule that was evaluated at each of the month's 43,200 minutes. */
+async function evaluateMonth(
   spec: AlertSpec,
   trigger: AlertTrigger,
   options: MeasureOptions,
@@ -143,7 +143,7 @@ async function previewAndReality(spec: Partial<AlertSpec>, parts: Partial<AlertT
     distinguishesNoData: trigger.noData !== 'zero',
   }
   const preview = previewOf(trigger, await measureAlertSeries(asked, { start, end }, options, runner))
-  return { preview, happened: await judgeMonth(asked, trigger, options) }
+  return { preview, happened: await evaluateMonth(asked, trigger, options) }
 }
 
 test.each<[string, Partial<AlertSpec>, Partial<AlertTrigger>]>([

@@ -207,18 +207,18 @@ export const mutations: readonly Mutation[] = [
     detectedBy: { testFile: 'services/worker/erasures/erasures.test.ts' },
   },
   {
-    name: 'a judgement of an alert rule has no minute guard',
+    name: 'an evaluation of an alert rule has no minute guard',
     edits: [
       {
-        file: 'packages/postgres/alert-judgements.ts',
+        file: 'packages/postgres/alert-evaluations.ts',
         from: "    .where('alert_rules.evaluated_minute', '<', new Date(minute))\n",
         to: '',
       },
     ],
-    detectedBy: { testFile: 'packages/postgres/alert-judgements.test.ts' },
+    detectedBy: { testFile: 'packages/postgres/alert-evaluations.test.ts' },
   },
   {
-    name: 'alert rules are judged until now, whatever is complete',
+    name: 'alert rules are evaluated until now, whatever is complete',
     edits: [
       {
         file: 'services/worker/alerts/alert-unit.ts',

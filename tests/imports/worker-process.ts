@@ -11,7 +11,7 @@ import { openPostgres } from '@sluice/postgres/open'
 import type { Clock } from '@sluice/runtime/clock'
 import { createLogger } from '@sluice/runtime/logger'
 import { createMetrics } from '@sluice/runtime/metrics'
-import { openSecretBox } from '@sluice/runtime/secret-box'
+import { createSecretCipher } from '@sluice/runtime/secret-cipher'
 import { sleep, supervise } from '@sluice/runtime/supervisor'
 import { jobKinds } from '@sluice/worker/job-kinds'
 import { buildWriter } from '@sluice/writer/build'
@@ -57,7 +57,7 @@ const engines = {
   exportReader,
   eventReader,
   blobs,
-  secrets: openSecretBox(testSecretsKey),
+  secrets: createSecretCipher(testSecretsKey),
   outbound: openOutbound({ allowedNetworks: ['127.0.0.0/8'] }),
 }
 const metrics = createMetrics()

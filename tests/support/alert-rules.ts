@@ -2,7 +2,7 @@ import type { AlertCondition, AlertSettings, NotificationType } from '@sluice/co
 import type { Environment } from '@sluice/contracts/scopes'
 import type { AlertRule } from '@sluice/postgres/alert-records'
 import { alertRuleStore } from '@sluice/postgres/alert-rules'
-import { sealTarget } from '@sluice/postgres/endpoints'
+import { encryptTarget } from '@sluice/postgres/endpoints'
 import type { Postgres } from '@sluice/postgres/open'
 import { newId } from '@sluice/runtime/ids'
 import { testSecrets } from './webhooks.ts'
@@ -46,7 +46,7 @@ export async function addRule(postgres: Postgres, parts: RuleParts = {}): Promis
         },
       },
       channel,
-      target: { type, ...sealTarget(testSecrets, type, target), sealedSecret: null },
+      target: { type, ...encryptTarget(testSecrets, type, target), encryptedSecret: null },
     },
     at,
   )

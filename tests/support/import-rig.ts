@@ -9,7 +9,7 @@ import { queryReader } from '@sluice/event-store/query-runner'
 import { openOutbound } from '@sluice/outbound/open-outbound'
 import { type ImportRecord, type ImportStore, importStore } from '@sluice/postgres/imports'
 import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
-import { openSecretBox } from '@sluice/runtime/secret-box'
+import { createSecretCipher } from '@sluice/runtime/secret-cipher'
 import { supervise } from '@sluice/runtime/supervisor'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { buildWorker, type WorkerOptions } from '@sluice/worker/build'
@@ -51,7 +51,7 @@ export async function createImportRig(logUrl?: string): Promise<ImportRig> {
     postgres,
     blobs,
     eraser,
-    secrets: openSecretBox(testSecretsKey),
+    secrets: createSecretCipher(testSecretsKey),
     outbound: openOutbound({ allowedNetworks: ['127.0.0.0/8'] }),
   }
   const run = async (build: typeof buildWorker | typeof buildWriter, metrics: Metrics, options?: WorkerOptions) => {

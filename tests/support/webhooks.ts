@@ -1,11 +1,11 @@
 import { queueDeliveries } from '@sluice/postgres/deliveries'
-import { insertEndpoint, type NewEndpoint, sealTarget } from '@sluice/postgres/endpoints'
+import { encryptTarget,insertEndpoint, type NewEndpoint } from '@sluice/postgres/endpoints'
 import type { Postgres } from '@sluice/postgres/open'
 import { newId } from '@sluice/runtime/ids'
-import { openSecretBox } from '@sluice/runtime/secret-box'
+import { createSecretCipher } from '@sluice/runtime/secret-cipher'
 import { testSecretsKey } from './secrets-key.ts'
 
-export const testSecrets = openSecretBox(testSecretsKey)
+export const testSecrets = createSecretCipher(testSecretsKey)
 
 /** Stores a webhook as the query service does; returns its id. */
 export async function addWebhook(
@@ -24,8 +24,8 @@ export async function addWebhook(
       siteId: 'shop',
       owner: 'webhook',
       channel: 'webhook',
-      ...sealTarget(testSecrets, parts.channel ?? 'webhook', url),
-      sealedSecret: testSecrets.seal(secret),
+      ...encryptTarget(testSecrets, parts.channel ?? 'webhook', url),
+      encryptedSecret: testSecrets.encrypt(secret),
       events: ['alert', 'import.completed', 'export.completed'],
       active: true,
       summaryInterval: '1d',

@@ -88,8 +88,8 @@ test.each<Metric>(metrics)(
       const options = { comparesPrevious: true, distinguishesNoData: true }
       const range = { start: noon - hour, end: noon + 51 * hour }
       const { points, stepMs } = await measureAlertSeries(spec, range, options, runner)
-      const judged = points.filter((_, index) => index % Math.max(1, Math.floor((29 * minuteMs) / stepMs)) === 0)
-      for (const { timestamp, measured } of judged) {
+      const evaluated = points.filter((_, index) => index % Math.max(1, Math.floor((29 * minuteMs) / stepMs)) === 0)
+      for (const { timestamp, measured } of evaluated) {
         const [value, previous] = [timestamp, timestamp - variant.windowMs].map((end) =>
           valueByOracle(events, spec, end),
         )
@@ -99,8 +99,8 @@ test.each<Metric>(metrics)(
           ...(isEmpty ? { outcome: 'no_data', previous } : { outcome: 'value', value, previous }),
         })
       }
-      const asked = judged.filter(({ measured }) => measured.outcome === 'value').slice(0, 4)
-      for (const { timestamp, measured } of [...asked, ...judged.slice(0, 1)]) {
+      const asked = evaluated.filter(({ measured }) => measured.outcome === 'value').slice(0, 4)
+      for (const { timestamp, measured } of [...asked, ...evaluated.slice(0, 1)]) {
         expect(await measureAlert(spec, timestamp, options, runner)).toStrictEqual(measured)
       }
     }

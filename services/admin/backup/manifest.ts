@@ -4,7 +4,7 @@ import type { BlobStore } from '@sluice/blobs/blob-store'
 import { openIfThere, type Piece } from '@sluice/blobs/pieces'
 import type { BackupLocation, ShardBackup } from '@sluice/event-store/backup'
 import type { AppliedMigrations } from '@sluice/runtime/schema-versions'
-import { openSecretBox } from '@sluice/runtime/secret-box'
+import { createSecretCipher } from '@sluice/runtime/secret-cipher'
 
 /** Formats of backups of one server and of several shards: builds that know the first alone refuse the second. */
 export const manifestFormat = { oneServer: 1, shards: 2 } as const
@@ -53,7 +53,7 @@ export function shardLocations({ clickHouse: { place, pieces } }: Manifest): rea
 
 /** Says whether two keys are the same without telling them. */
 export function fingerprintOf(secretsKey: string): string {
-  return openSecretBox(secretsKey).fingerprint('backup').toString('hex').slice(0, 16)
+  return createSecretCipher(secretsKey).fingerprint('backup').toString('hex').slice(0, 16)
 }
 
 /** SLUICE_SECRETS_KEY, and SLUICE_SECRETS_KEY_PREVIOUS if it is set. */

@@ -1,9 +1,9 @@
 import type { AlertResource, NotificationConfig } from '@sluice/contracts/alerts'
 import type { AlertRule } from '@sluice/postgres/alert-records'
-import type { SecretBox } from '@sluice/runtime/secret-box'
+import type { SecretCipher } from '@sluice/runtime/secret-cipher'
 
 /** Converts a stored rule to its form in responses; times are in Unix ms. The secret is not in it. */
-export function toAlertResource(rule: AlertRule, secrets: Pick<SecretBox, 'tryOpen'>): AlertResource {
+export function toAlertResource(rule: AlertRule, secrets: Pick<SecretCipher, 'tryDecrypt'>): AlertResource {
   const { settings, state } = rule
   return {
     rule_id: rule.ruleId,
@@ -28,10 +28,10 @@ export function toAlertResource(rule: AlertRule, secrets: Pick<SecretBox, 'tryOp
  * The stored configuration without its secret, and without a target that was stored with another SLUICE_SECRETS_KEY.
  */
 export function configOf(
-  { notificationType, channel, sealedTarget }: Pick<AlertRule, 'notificationType' | 'channel' | 'sealedTarget'>,
-  secrets: Pick<SecretBox, 'tryOpen'>,
+  { notificationType, channel, encryptedTarget }: Pick<AlertRule, 'notificationType' | 'channel' | 'encryptedTarget'>,
+  secrets: Pick<SecretCipher, 'tryDecrypt'>,
 ): NotificationConfig {
-  const target = secrets.tryOpen(sealedTarget)
+  const target = secrets.tryDecrypt(encryptedTarget)
   const isEmail = notificationType === 'email'
   return {
     ...(target !== undefined && (isEmail ? { to: JSON.parse(target) as string[] } : { url: target })),

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { alertLimits } from '@sluice/contracts/alerts'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { watermarkStore } from '@sluice/postgres/watermarks'
-import { openSecretBox } from '@sluice/runtime/secret-box'
+import { createSecretCipher } from '@sluice/runtime/secret-cipher'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { startQuery, storeEvents, type TestQuery } from '../../../tests/support/query.ts'
 import { lockAwaited } from '../../../tests/support/test-postgres.ts'
@@ -119,7 +119,7 @@ const durationReason = 'must be a whole number and a unit, m, h or d, e.g. 5m'
 
 test('a target that was stored with another key is missing, and can be set anew', async () => {
   const made = await create({ site_id: 'unreadable' })
-  const target_box = openSecretBox(randomBytes(32).toString('hex')).seal('http://127.0.0.1:9/hook')
+  const target_box = createSecretCipher(randomBytes(32).toString('hex')).encrypt('http://127.0.0.1:9/hook')
   const { db } = query.postgres
   await db.updateTable('endpoints').set({ target_box }).where('site_id', '=', 'unreadable').execute()
   const put = async (body: object) => query.request(`/api/v1/alerts/${made.rule_id}`, { method: 'PUT', body })

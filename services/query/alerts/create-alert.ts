@@ -10,7 +10,7 @@ import { retryUnknownOutcome } from '../retry-unknown-outcome.ts'
 import { newSecret } from '../webhooks/new-secret.ts'
 import type { AlertDeps } from './alert-deps.ts'
 import { toAlertResource } from './alert-resource.ts'
-import { sealAlertTarget } from './alert-target.ts'
+import { encryptAlertTarget } from './alert-target.ts'
 import { requireValidCondition, requireValidConfig } from './require-valid-fields.ts'
 
 /**
@@ -41,7 +41,7 @@ export function createAlertRoute({
       keyId: credential.keyId,
       settings: toSettings(body),
       channel: config.channel ?? null,
-      target: sealAlertTarget(secrets, type, { ...config, ...generated }),
+      target: encryptAlertTarget(secrets, type, { ...config, ...generated }),
     }
     const rule = await retryUnknownOutcome(() => alertRules.create(newRule, clock.now()))
     if (!rule) throw conflict(`Site has ${alertLimits.rulesPerSiteMax} alert rules, and may not have more`)

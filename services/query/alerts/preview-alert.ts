@@ -7,7 +7,7 @@ import { measureAlertSeries } from '@sluice/event-store/alerts/alert-series'
 import { alertSpecOf, readsBeforeMs } from '@sluice/event-store/alerts/alert-spec'
 import { measureOptionsOf } from '@sluice/event-store/alerts/measure-alert'
 import type { Route } from '@sluice/http/route'
-import { triggerOf } from '@sluice/postgres/alert-judgements'
+import { triggerOf } from '@sluice/postgres/alert-evaluations'
 import type { ReadCompleteUntil } from '../complete-until.ts'
 import { type AnalysisReader, type FieldText, handleAnalysis, runAnalysis } from '../run-analysis.ts'
 import { requireValidCondition } from './require-valid-fields.ts'
@@ -41,7 +41,7 @@ export function previewAlertRoute({
     const trigger = triggerOf({ ...alertDefaults, ...body })
     const spec = alertSpecOf(condition, { siteId, environment }, site.settings.conversion_event)
     const completeUntilMs = completeUntil(receivedAt - previewMs - readsBeforeMs(spec))
-    // The workers judge no minute before its end is complete either; 0 is not known, before any writer has reported.
+    // The workers evaluate no minute before its end is complete either; 0 is not known, before any writer has reported.
     const until = completeUntilMs === 0 ? receivedAt : Math.min(receivedAt, completeUntilMs)
     const end = Math.floor(until / minuteMs) * minuteMs
     const series = await runAnalysis(

@@ -11,7 +11,7 @@ import { retryUnknownOutcome } from '../retry-unknown-outcome.ts'
 import { newSecret } from '../webhooks/new-secret.ts'
 import type { AlertDeps } from './alert-deps.ts'
 import { configOf, toAlertResource } from './alert-resource.ts'
-import { sealAlertTarget } from './alert-target.ts'
+import { encryptAlertTarget } from './alert-target.ts'
 import { requireValidCondition, requireValidConfig } from './require-valid-fields.ts'
 import { requireVisibleAlertRule } from './require-visible-alert-rule.ts'
 
@@ -93,7 +93,7 @@ async function changedTarget(
   if (sent?.url !== undefined) await checkTarget(sent.url, 'notification_config.url')
   const generated = type === 'webhook' && isOtherType && config.secret === undefined ? { secret: newSecret() } : {}
   return {
-    target: sealAlertTarget(secrets, type, { ...config, ...generated }),
+    target: encryptAlertTarget(secrets, type, { ...config, ...generated }),
     channel: channel === '' ? null : (channel ?? null),
     generated,
   }

@@ -11,7 +11,7 @@ import { segmentName } from '@sluice/imports/blob-names'
 import { recordParser } from '@sluice/imports/parse-record'
 import type { SegmentLimits } from '@sluice/imports/segments'
 import type { ImportStore, NewImport } from '@sluice/postgres/imports'
-import type { UploadStore } from '@sluice/postgres/uploads'
+import type { UploadLeaseStore } from '@sluice/postgres/uploads'
 import { insufficientScope, rateLimited } from '@sluice/runtime/errors'
 import { newId } from '@sluice/runtime/ids'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
@@ -80,11 +80,8 @@ export function createImportRoute({ keys, sites, imports, blobs, clock, limits }
   })
 }
 
-/**
- * Renews an upload until the returned function is called. While Postgres is unavailable nobody begins another one
- * either.
- */
-function renewUpload(uploads: UploadStore, importId: string, clock: Pick<SynchronizedClock, 'now'>): () => void {
+/** Renews an upload until the returned function is called. No upload begins while Postgres is unavailable. */
+function renewUpload(uploads: UploadLeaseStore, importId: string, clock: Pick<SynchronizedClock, 'now'>): () => void {
   const timer = setInterval(() => {
     uploads.renew(importId, clock.now()).catch(() => undefined)
   }, renewMs)

@@ -4,7 +4,7 @@ import { operations } from '@sluice/api/operations'
 import { webhookLimits } from '@sluice/contracts/webhooks'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
-import { type NewEndpoint, sealTarget } from '@sluice/postgres/endpoints'
+import { encryptTarget,type NewEndpoint } from '@sluice/postgres/endpoints'
 import { conflict } from '@sluice/runtime/errors'
 import { newId } from '@sluice/runtime/ids'
 import { retryUnknownOutcome } from '../retry-unknown-outcome.ts'
@@ -35,8 +35,8 @@ export function createWebhookRoute({
       siteId,
       owner: 'webhook',
       channel: 'webhook',
-      ...sealTarget(secrets, 'webhook', url),
-      sealedSecret: secrets.seal(secret ?? generated.secret ?? ''),
+      ...encryptTarget(secrets, 'webhook', url),
+      encryptedSecret: secrets.encrypt(secret ?? generated.secret ?? ''),
       events,
       active,
       summaryInterval,

@@ -22,9 +22,9 @@ export function rotateWebhookSecretRoute({ webhooks, secrets, clock }: WebhookDe
       webhooks.update(
         webhookId,
         credential.siteIds,
-        ({ sealedSecret, previousSecretUntil }) => {
+        ({ encryptedSecret, previousSecretUntil }) => {
           // The first attempt is stored.
-          if (sealedSecret && secrets.tryOpen(sealedSecret) === secret) return {}
+          if (encryptedSecret && secrets.tryDecrypt(encryptedSecret) === secret) return {}
           const rotatedUntil = previousSecretUntil?.getTime() ?? 0
           if (overlap > 0 && rotatedUntil > now) {
             const until = new Date(rotatedUntil).toISOString()
@@ -33,8 +33,8 @@ export function rotateWebhookSecretRoute({ webhooks, secrets, clock }: WebhookDe
             )
           }
           return {
-            sealedSecret: secrets.seal(secret),
-            previousSealedSecret: overlap > 0 ? sealedSecret : null,
+            encryptedSecret: secrets.encrypt(secret),
+            previousEncryptedSecret: overlap > 0 ? encryptedSecret : null,
             previousSecretUntil: overlap > 0 ? new Date(now + overlap) : null,
           }
         },

@@ -2,9 +2,9 @@ import { operations } from '@sluice/api/operations'
 import type { UpdateWebhookBody } from '@sluice/contracts/webhooks'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
-import { type EndpointChanges, sealTarget } from '@sluice/postgres/endpoints'
+import { encryptTarget,type EndpointChanges } from '@sluice/postgres/endpoints'
 import { notFound } from '@sluice/runtime/errors'
-import type { SecretBox } from '@sluice/runtime/secret-box'
+import type { SecretCipher } from '@sluice/runtime/secret-cipher'
 import { requireOwnSite } from '../require-own-site.ts'
 import { requireVisibleWebhook } from './require-visible-webhook.ts'
 import type { WebhookDeps } from './webhook-deps.ts'
@@ -31,14 +31,14 @@ export function updateWebhookRoute({ webhooks, secrets, clock, checkTarget }: We
   })
 }
 
-function toChanges(sent: Omit<UpdateWebhookBody, 'site_id'>, secrets: SecretBox): EndpointChanges {
+function toChanges(sent: Omit<UpdateWebhookBody, 'site_id'>, secrets: SecretCipher): EndpointChanges {
   const { url, secret, events, active, summary_interval: summaryInterval } = sent
   return {
-    ...(url === undefined ? {} : sealTarget(secrets, 'webhook', url)),
+    ...(url === undefined ? {} : encryptTarget(secrets, 'webhook', url)),
     // The secret is replaced at once; a rotation that is under way ends with it.
     ...(secret === undefined
       ? {}
-      : { sealedSecret: secrets.seal(secret), previousSealedSecret: null, previousSecretUntil: null }),
+      : { encryptedSecret: secrets.encrypt(secret), previousEncryptedSecret: null, previousSecretUntil: null }),
     ...(events === undefined ? {} : { events }),
     ...(active === undefined ? {} : { active }),
     ...(summaryInterval === undefined ? {} : { summaryInterval }),

@@ -1,7 +1,7 @@
 import type { DeliveryResource, WebhookResource } from '@sluice/contracts/webhooks'
 import type { Endpoint } from '@sluice/postgres/endpoints'
 import type { DeliveryRecord } from '@sluice/postgres/webhooks'
-import type { SecretBox } from '@sluice/runtime/secret-box'
+import type { SecretCipher } from '@sluice/runtime/secret-cipher'
 
 /**
  * Converts a stored webhook to its form in responses at `now`; times are in Unix ms. The URL is empty when it was
@@ -9,7 +9,7 @@ import type { SecretBox } from '@sluice/runtime/secret-box'
  */
 export function toWebhookResource(
   endpoint: Endpoint,
-  secrets: Pick<SecretBox, 'tryOpen'>,
+  secrets: Pick<SecretCipher, 'tryDecrypt'>,
   now: number,
 ): WebhookResource {
   const { previousSecretUntil } = endpoint
@@ -17,7 +17,7 @@ export function toWebhookResource(
   return {
     webhook_id: endpoint.endpointId,
     site_id: endpoint.siteId,
-    url: secrets.tryOpen(endpoint.sealedTarget) ?? '',
+    url: secrets.tryDecrypt(endpoint.encryptedTarget) ?? '',
     events: endpoint.events,
     active: endpoint.active,
     summary_interval: endpoint.summaryInterval ?? '1d',

@@ -4,7 +4,7 @@ import type { NewWebhookResource, WebhookResource } from '@sluice/contracts/webh
 import { webhookLimits } from '@sluice/contracts/webhooks'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { siteStore } from '@sluice/postgres/sites'
-import { openSecretBox } from '@sluice/runtime/secret-box'
+import { createSecretCipher } from '@sluice/runtime/secret-cipher'
 import { startQuery, type TestQuery } from '../../../tests/support/query.ts'
 import { allRows, lockAwaited } from '../../../tests/support/test-postgres.ts'
 import { addDelivery, addWebhook, testSecrets } from '../../../tests/support/webhooks.ts'
@@ -66,7 +66,7 @@ describe('POST /api/v1/webhooks', () => {
     expect(secret).toMatch(/^[\w-]{32}$/)
     expect(await read(webhook.webhook_id)).toStrictEqual(webhook)
     const { secret_box: box } = await endpoint(webhook.webhook_id)
-    expect(box && testSecrets.open(box)).toBe(secret)
+    expect(box && testSecrets.decrypt(box)).toBe(secret)
     const stored = JSON.stringify(await allRows(query.postgres))
     for (const hidden of [secret, url]) expect(stored).not.toContain(hidden)
   })
@@ -167,7 +167,7 @@ describe('PUT /api/v1/webhooks/{webhook_id}', () => {
 
   test('sets a URL anew that was stored with another key, which lists show as empty', async () => {
     const { secret: _, ...lost } = await create()
-    const target_box = openSecretBox(randomBytes(32).toString('hex')).seal(url)
+    const target_box = createSecretCipher(randomBytes(32).toString('hex')).encrypt(url)
     await query.postgres.db.updateTable('endpoints').set({ target_box }).execute()
     const { secret: __, ...kept } = await create({ url: 'http://127.0.0.1:9/other' })
     const listed = await query.request(`${path()}?site_id=shop`)
@@ -182,7 +182,7 @@ describe('PUT /api/v1/webhooks/{webhook_id}', () => {
     await post(path(webhookId, 'rotate-secret'), { overlap: '1d' })
     expect((await put(webhookId, { secret: 'another' })).body.data).not.toHaveProperty('secret')
     const { secret_box: box, previous_secret_box: previous } = await endpoint(webhookId)
-    expect([box && testSecrets.open(box), previous]).toStrictEqual(['another', null])
+    expect([box && testSecrets.decrypt(box), previous]).toStrictEqual(['another', null])
   })
 })
 
@@ -193,7 +193,7 @@ test('rotate-secret makes a secret, and keeps the old one for the overlap', asyn
   expect([status, second === first]).toStrictEqual([200, false])
   expect((until ?? 0) - Date.now()).toBeGreaterThan(86_000_000)
   const { secret_box: box, previous_secret_box: previous } = await endpoint(webhookId)
-  expect([box, previous].map((each) => each && testSecrets.open(each))).toStrictEqual([second, first])
+  expect([box, previous].map((each) => each && testSecrets.decrypt(each))).toStrictEqual([second, first])
   // The answer to a rotation may be lost: the receiver still has the first secret, which a repeat must not drop.
   const repeated = await post(path(webhookId, 'rotate-secret'), { overlap: '1d' })
   expect([repeated.status, repeated.body.error]).toStrictEqual([

@@ -77,7 +77,7 @@ function rig(siteId: string) {
       .where('site_id', '=', siteId)
       .executeTakeFirstOrThrow()
     const lease = { id: siteId, lease: 1, signal: new AbortController().signal }
-    const { next } = await by({ siteId, judgedMinute: row.judged_minute.getTime() }, lease)
+    const { next } = await by({ siteId, allEvaluatedMinute: row.judged_minute.getTime() }, lease)
     return ((next as number) - noon) / minuteMs
   }
 
@@ -142,7 +142,7 @@ test('a writer that stands for an hour fires no false "less than", and hides no 
   expect(await historyOf(few.ruleId)).toStrictEqual([])
   expect(await historyOf(many.ruleId)).toStrictEqual(['firing@21'])
   expect(await historyOf(visitors.ruleId)).toStrictEqual(['firing@0'])
-  // All of the hour arrives, and the newest minute alone is judged.
+  // All of the hour arrives, and the newest minute alone is evaluated.
   await sendEvents(siteId, [57, 58])
   await runAt(60, { completeMinutes: 60 })
   expect(await historyOf(few.ruleId)).toStrictEqual([])
@@ -150,7 +150,7 @@ test('a writer that stands for an hour fires no false "less than", and hides no 
   expect(await historyOf(visitors.ruleId)).toStrictEqual(['firing@0'])
 })
 
-test('a minute is judged once its end is complete, and until then the worker looks each second', async () => {
+test('a minute is evaluated once its end is complete, and until then the worker looks each second', async () => {
   const siteId = 'waiting'
   const rule = await addRule(postgres, { siteId, at: noon, condition: { operator: 'less_than', threshold: 1 } })
   const { runAt, statements } = rig(siteId)
@@ -161,7 +161,7 @@ test('a minute is judged once its end is complete, and until then the worker loo
   expect(await historyOf(rule.ruleId)).toStrictEqual(['firing@1'])
 })
 
-test('after an outage only the newest minute is judged', async () => {
+test('after an outage only the newest minute is evaluated', async () => {
   const siteId = 'outage'
   const rule = await addRule(postgres, { siteId, at: noon, condition: { operator: 'greater_than', threshold: 0 } })
   const { runAt, statements } = rig(siteId)
@@ -211,7 +211,7 @@ test('a question that is too large fails alone, is told, and is asked again with
   expect(await rules.find(large.ruleId, null)).toMatchObject({ lastError: null })
 })
 
-test('while ClickHouse is unavailable nothing changes, and the same minute is judged soon after', async () => {
+test('while ClickHouse is unavailable nothing changes, and the same minute is evaluated soon after', async () => {
   const siteId = 'away'
   const rule = await addRule(postgres, { siteId, at: noon, condition: { threshold: 0 } })
   const { runAt, failWith } = rig(siteId)
@@ -231,7 +231,7 @@ test('while ClickHouse is unavailable nothing changes, and the same minute is ju
   expect(await historyOf(rule.ruleId)).toStrictEqual(['firing@1'])
 })
 
-test('a rule that ClickHouse never answers keeps no other rule of its site from being judged', async () => {
+test('a rule that ClickHouse never answers keeps no other rule of its site from being evaluated', async () => {
   const siteId = 'greedy'
   // The groups are measured in the order of their windows; all but the last are never answered.
   const windows = [5, 6, 7, 8, 9]

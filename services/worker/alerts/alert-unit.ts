@@ -5,7 +5,7 @@ import { minuteMs } from '@sluice/contracts/time-units'
 import { countsEvents } from '@sluice/event-store/alerts/alert-spec'
 import type { QueryReader } from '@sluice/event-store/query-runner'
 import type { Lease, UnitResult } from '@sluice/leases/run-unit'
-import type { Judgement } from '@sluice/postgres/alert-judgements'
+import type { Evaluation } from '@sluice/postgres/alert-evaluations'
 import type { AlertRule } from '@sluice/postgres/alert-records'
 import type { AlertRuleStore, AlertSite } from '@sluice/postgres/alert-rules'
 import type { WatermarkStore } from '@sluice/postgres/watermarks'
@@ -15,7 +15,7 @@ import { measureRuleGroup, measureRuleGroups } from './measure-rule-groups.ts'
 import type { AlertMetrics } from './metrics.ts'
 
 export interface AlertUnitDeps {
-  rules: Pick<AlertRuleStore, 'listEnabled' | 'judge' | 'advance'>
+  rules: Pick<AlertRuleStore, 'listEnabled' | 'evaluate' | 'advance'>
   sites: Pick<SiteStore, 'find'>
   watermarks: Pick<WatermarkStore, 'completeUntil'>
   reader: Pick<QueryReader, 'as'>
@@ -30,7 +30,7 @@ const waitMs = 1_000
  * can't undo are reported early.
  */
 const earlyAfterMs = 5_000
-/** Judgements are stored after this long, although other specs of the site are not measured yet. */
+/** Evaluations are stored after this long, although other specs of the site are not measured yet. */
 const storeEveryMs = 1_000
 /** The pause after a unit in which ClickHouse did not answer. */
 const retryMs = 5_000
@@ -40,11 +40,11 @@ const unansweredMax = 2
 const unansweredText = 'The condition was not answered in time: choose a shorter window, or a filter with fewer events'
 
 /**
- * One unit of a site's alert rules: it judges them for the newest minute before which everything accepted can be read
- * (docs/alerts.md). Minutes that passed meanwhile, because no worker ran or the writers lagged, are never judged.
+ * One unit of a site's alert rules: it evaluates them for the newest minute before which all accepted events can be
+ * read (docs/alerts.md). Minutes that passed meanwhile, because no worker ran or writers lagged, are never evaluated.
  *
  * A group that ClickHouse does not answer, because its statement needs more than the server has, keeps no other group
- * from being judged: it is measured last from then on, and has failed when other groups were answered.
+ * from being evaluated: it is measured last from then on, and has failed when other groups were answered.
  *
  * While the writers lag, states stand, but a number of events that is greater than its threshold already fires: late
  * events can only raise it.
@@ -56,7 +56,7 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
   /** By site, a rule of each group that ClickHouse did not answer; the group that waits longest comes first. */
   const unansweredRules = new Map<string, readonly string[]>()
 
-  return async ({ siteId, judgedMinute }, lease) => {
+  return async ({ siteId, allEvaluatedMinute }, lease) => {
     const now = clock.now()
     // The windows reach back less far than the age from which on events travel on the other lane.
     const { live: completeUntil } = await watermarks.completeUntil()
@@ -65,29 +65,29 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
     const isEarlyDue = complete < newest && now - newest >= earlyAfterMs && lastEarlyMinutes.get(siteId) !== newest
     const enabled = await rules.listEnabled(siteId)
     // A rule whose evaluation failed is not evaluated again before the next minute.
-    const due = judgedMinute < complete ? enabled.filter(({ evaluatedMinute }) => evaluatedMinute < complete) : []
-    const judging = judgingOf(siteId, lease)
+    const due = allEvaluatedMinute < complete ? enabled.filter(({ evaluatedMinute }) => evaluatedMinute < complete) : []
+    const evaluator = evaluatorOf(siteId, lease)
     const log = { minute: complete, rules: due.length }
-    const isJudged = await judging.run(due, complete, () => true)
-    if (isJudged && judgedMinute < complete) await rules.advance(siteId, complete)
-    if (isJudged && complete === newest) {
+    const isEvaluated = await evaluator.run(due, complete, () => true)
+    if (isEvaluated && allEvaluatedMinute < complete) await rules.advance(siteId, complete)
+    if (isEvaluated && complete === newest) {
       lastEarlyMinutes.delete(siteId)
       return { next: newest + minuteMs, log }
     }
     if (isEarlyDue) {
       lastEarlyMinutes.set(siteId, newest)
       const early = enabled.filter((rule) => rule.evaluatedMinute < newest && staysTrueWithLateEvents(rule))
-      await judging.run(early, newest, isFulfilled)
+      await evaluator.run(early, newest, isFulfilled)
     }
-    if (!isJudged) return { next: clock.now() + retryMs, log }
+    if (!isEvaluated) return { next: clock.now() + retryMs, log }
     return { next: clock.now() + waitMs, log: { ...log, waits: 'for the writers' } }
   }
 
-  function judgingOf(siteId: string, lease: Lease) {
+  function evaluatorOf(siteId: string, lease: Lease) {
     const runner = reader.as({ key: `alerts ${siteId}`, signal: lease.signal, priority: 'background' })
 
     /**
-     * Judges rules whose measurements `accepts`; false: ClickHouse did not answer, and some are to be measured again
+     * Evaluates rules whose measurements `accepts`; false: ClickHouse did not answer, and some are to be measured again
      * soon.
      */
     async function run(
@@ -97,17 +97,17 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
     ): Promise<boolean> {
       if (due.length === 0) return true
       const site = await sites.find(siteId)
-      let judgements: Judgement[] = []
+      let evaluations: Evaluation[] = []
       let storeAt = clock.now() + storeEveryMs
       const store = async (): Promise<void> => {
-        const judged = await rules.judge(minute, judgements, clock.now())
-        for (const { transition } of judged) if (transition) metrics.transitions.inc({ to: transition.to })
-        judgements = []
+        const evaluated = await rules.evaluate(minute, evaluations, clock.now())
+        for (const { transition } of evaluated) if (transition) metrics.transitions.inc({ to: transition.to })
+        evaluations = []
         storeAt = clock.now() + storeEveryMs
       }
-      const judgeGroup = (group: RuleGroup, measured: Pick<Judgement, 'measured' | 'error'>): void => {
-        const judged = group.rules.filter((rule) => accepts(rule, measured.measured))
-        judgements.push(...judged.map(({ ruleId, revision }) => ({ ruleId, revision, ...measured })))
+      const evaluateGroup = (group: RuleGroup, measured: Pick<Evaluation, 'measured' | 'error'>): void => {
+        const evaluated = group.rules.filter((rule) => accepts(rule, measured.measured))
+        evaluations.push(...evaluated.map(({ ruleId, revision }) => ({ ruleId, revision, ...measured })))
       }
       const known = unansweredRules.get(siteId) ?? []
       const { usual, last } = splitUnanswered(groupBySpec(due, site?.settings), known)
@@ -127,21 +127,21 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
         }
         unansweredInRow = 0
         answered += 1
-        judgeGroup(group, measured)
+        evaluateGroup(group, measured)
         if (clock.now() >= storeAt) await store()
       }
-      // Those that were tried now are measured after the others the next time.
+      // Groups that were tried now are measured after the others the next time.
       const unanswered = [...groups.slice(Math.max(tried, usual.length)), ...unansweredGroups]
-      // Rules that are judged early are some of a site's: what is known of the others stays.
+      // An early pass covers only some of the site's rules; keep the unanswered marks of the rest.
       const ofOthers = known.filter((id) => due.every(({ ruleId }) => ruleId !== id))
       const ids = [...ofOthers, ...unanswered.flatMap(({ rules: [rule] }) => rule?.ruleId ?? [])]
       if (ids.length === 0) unansweredRules.delete(siteId)
       else unansweredRules.set(siteId, ids.slice(-alertLimits.rulesPerSiteMax))
       const areUsualTried = tried >= usual.length
-      // ClickHouse answered other groups: the conditions of these ones need too much.
+      // ClickHouse answered other groups, so the conditions of these groups need too much.
       if (answered > 0)
         for (const group of areUsualTried ? unanswered : unansweredGroups)
-          judgeGroup(group, { measured: { outcome: 'failed' }, error: unansweredText })
+          evaluateGroup(group, { measured: { outcome: 'failed' }, error: unansweredText })
       await store()
       return areUsualTried && (answered > 0 || unanswered.length === 0)
     }

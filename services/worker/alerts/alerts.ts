@@ -6,7 +6,7 @@ import type { JobKind } from '../job-kind.ts'
 import { alertUnit } from './alert-unit.ts'
 import { addAlertLag, alertMetrics } from './metrics.ts'
 
-/** Sites whose rules are judged at a time; each runs one statement at a time. */
+/** Sites whose rules are evaluated at a time; each runs one statement at a time. */
 const concurrency = 4
 
 /** The alert rules of each site as a kind of job. */

@@ -4,7 +4,7 @@ import { canBeBatched, measureBatch } from '@sluice/event-store/alerts/measure-b
 import { refusedPatternPath, refusedPatternReason } from '@sluice/event-store/conditions'
 import { ClickHouseError, isServerOutOfMemory, QueryTooLargeError } from '@sluice/event-store/errors'
 import type { QueryRunner } from '@sluice/event-store/query-runner'
-import type { Judgement } from '@sluice/postgres/alert-judgements'
+import type { Evaluation } from '@sluice/postgres/alert-evaluations'
 import { isRetryable } from '@sluice/runtime/errors'
 import type { RuleGroup } from './group-rules.ts'
 import type { AlertMetrics } from './metrics.ts'
@@ -21,8 +21,8 @@ export async function measureRuleGroups(
   minute: number,
   runner: QueryRunner,
   metrics: AlertMetrics,
-): Promise<Map<RuleGroup, Pick<Judgement, 'measured'>>> {
-  const measured = new Map<RuleGroup, Pick<Judgement, 'measured'>>()
+): Promise<Map<RuleGroup, Pick<Evaluation, 'measured'>>> {
+  const measured = new Map<RuleGroup, Pick<Evaluation, 'measured'>>()
   for (const environment of environments) {
     const batch = groups
       .filter(({ spec }) => spec.environment === environment && canBeBatched(spec))
@@ -48,7 +48,7 @@ export async function measureRuleGroup(
   minute: number,
   runner: QueryRunner,
   metrics: AlertMetrics,
-): Promise<Pick<Judgement, 'measured' | 'error'> | 'unanswered'> {
+): Promise<Pick<Evaluation, 'measured' | 'error'> | 'unanswered'> {
   try {
     const measured = await measureAlert(spec, minute, options, runner)
     metrics.evaluations.inc({ result: 'measured' })

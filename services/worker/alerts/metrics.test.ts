@@ -13,14 +13,14 @@ test('the lag of alert rules is 0 without rules, and grows while Postgres is una
   const metrics = createMetrics()
   const clock = { nowMs: Date.now() }
   let isAway = false
-  const oldestJudged = () => (isAway ? Promise.reject(new Error('away')) : rules.oldestJudged())
-  addAlertLag(metrics, { oldestJudged }, { now: () => clock.nowMs })
+  const oldestEvaluated = () => (isAway ? Promise.reject(new Error('away')) : rules.oldestEvaluated())
+  addAlertLag(metrics, { oldestEvaluated }, { now: () => clock.nowMs })
   const lag = async () => Number(/^sluice_worker_alert_lag_seconds (\S+)$/m.exec(await metrics.metrics())?.[1])
   try {
     expect(await lag()).toBe(0)
     await addRule(postgres, { siteId: 'shop' })
-    const judgedAt = (await rules.oldestJudged()) ?? Number.NaN
-    clock.nowMs = judgedAt + minuteMs
+    const evaluatedAt = (await rules.oldestEvaluated()) ?? Number.NaN
+    clock.nowMs = evaluatedAt + minuteMs
     expect(await lag()).toBe(60)
     isAway = true
     clock.nowMs += minuteMs

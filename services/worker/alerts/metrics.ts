@@ -32,10 +32,10 @@ export function alertMetrics(metrics: Metrics): AlertMetrics {
 /** Registers how far the evaluation is behind; docs/operations.md says from when on it is an alarm. */
 export function addAlertLag(
   metrics: Metrics,
-  rules: Pick<AlertRuleStore, 'oldestJudged'>,
+  rules: Pick<AlertRuleStore, 'oldestEvaluated'>,
   clock: Pick<Clock, 'now'>,
 ): void {
-  const readOldest = scrapeReader(() => rules.oldestJudged())
+  const readOldest = scrapeReader(() => rules.oldestEvaluated())
   new Gauge({
     name: 'sluice_worker_alert_lag_seconds',
     help: 'Time since the last minute for which the alert rules of every site were judged; 0 without rules.',

@@ -1,11 +1,11 @@
 import type { AttemptResult, Outbound } from '@sluice/outbound/outbound'
 import { sign } from '@sluice/outbound/signature'
 import type { TakenDelivery } from '@sluice/postgres/delivery-queue'
-import type { SecretBox } from '@sluice/runtime/secret-box'
+import type { SecretCipher } from '@sluice/runtime/secret-cipher'
 
 export interface AttemptDeps {
   outbound: Pick<Outbound, 'post' | 'mail'>
-  secrets: Pick<SecretBox, 'open' | 'tryOpen' | 'fingerprint' | 'isFingerprintOf'>
+  secrets: Pick<SecretCipher, 'decrypt' | 'tryDecrypt' | 'fingerprint' | 'isFingerprintOf'>
 }
 
 /**
@@ -18,7 +18,7 @@ export async function attempt(
   now: number,
   signal: AbortSignal,
 ): Promise<AttemptResult> {
-  const target = secrets.open(delivery.sealedTarget)
+  const target = secrets.decrypt(delivery.encryptedTarget)
   if (delivery.channel === 'email') {
     const message = mailOf(delivery, recipientsOf(secrets, delivery, target))
     return message.to.length === 0 ? nothingLeft : outbound.mail(message, signal)
@@ -39,7 +39,7 @@ const nothingLeft: AttemptResult = {
 
 /** The recipients that lack the message. */
 function recipientsOf(
-  secrets: Pick<SecretBox, 'isFingerprintOf'>,
+  secrets: Pick<SecretCipher, 'isFingerprintOf'>,
   { settledRecipients }: TakenDelivery,
   target: string,
 ): string[] {
@@ -54,16 +54,16 @@ function mailOf({ id, body }: TakenDelivery, to: readonly string[]): Parameters<
 
 function signatureHeaders(
   secrets: AttemptDeps['secrets'],
-  { id, channel, body, sealedSecret, previousSealedSecret }: TakenDelivery,
+  { id, channel, body, encryptedSecret, previousEncryptedSecret }: TakenDelivery,
   timestamp: string,
 ): Record<string, string> {
   if (channel !== 'webhook') return {}
   // A secret from before SLUICE_SECRETS_KEY was replaced can't sign any more, and its owner has set a new one.
-  const previousSecret = previousSealedSecret && secrets.tryOpen(previousSealedSecret)
+  const previousSecret = previousEncryptedSecret && secrets.tryDecrypt(previousEncryptedSecret)
   return {
     'x-svc-delivery': id,
     'x-svc-timestamp': timestamp,
-    ...(sealedSecret && { 'x-svc-signature': sign(secrets.open(sealedSecret), timestamp, body) }),
+    ...(encryptedSecret && { 'x-svc-signature': sign(secrets.decrypt(encryptedSecret), timestamp, body) }),
     ...(previousSecret && { 'x-svc-signature-previous': sign(previousSecret, timestamp, body) }),
   }
 }

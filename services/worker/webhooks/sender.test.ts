@@ -7,7 +7,7 @@ import { openOutbound } from '@sluice/outbound/open-outbound'
 import type { AttemptResult, Outbound } from '@sluice/outbound/outbound'
 import { queueDeliveries } from '@sluice/postgres/deliveries'
 import { deliveryQueue } from '@sluice/postgres/delivery-queue'
-import { sealTarget, updateEndpoint } from '@sluice/postgres/endpoints'
+import { encryptTarget, updateEndpoint } from '@sluice/postgres/endpoints'
 import { openPostgres } from '@sluice/postgres/open'
 import { webhookStore } from '@sluice/postgres/webhooks'
 import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
@@ -234,7 +234,7 @@ test('in a rotation both secrets sign, after it the new one alone', async () => 
   await updateEndpoint(
     postgres.db,
     webhookId,
-    { previousSealedSecret: testSecrets.seal('old'), previousSecretUntil },
+    { previousEncryptedSecret: testSecrets.encrypt('old'), previousSecretUntil },
     noon,
   )
   await attempted(await addDelivery(postgres, webhookId, noon))
@@ -384,7 +384,7 @@ describe('an e-mail that the server takes for some recipients', () => {
 
   test('is not sent again once a user has removed the others', async () => {
     await attempted(deliveryId)
-    await updateEndpoint(postgres.db, endpointId, sealTarget(testSecrets, 'email', '["a@b.example"]'), clock.now())
+    await updateEndpoint(postgres.db, endpointId, encryptTarget(testSecrets, 'email', '["a@b.example"]'), clock.now())
     expect((await attempted(deliveryId, 2)).status).toBe('succeeded')
     expect(recipientsOfMails()).toHaveLength(1)
   })
@@ -392,9 +392,9 @@ describe('an e-mail that the server takes for some recipients', () => {
 
 test('the secret before a rotation does not sign if it was stored with another key', async () => {
   const webhookId = await addWebhook(postgres, { url: base, secret: 'new' })
-  const box = testSecrets.seal('old')
+  const box = testSecrets.encrypt('old')
   box[2] = (box[2] ?? 0) ^ 1
-  const rotation = { previousSealedSecret: box, previousSecretUntil: new Date(noon + 3_600_000) }
+  const rotation = { previousEncryptedSecret: box, previousSecretUntil: new Date(noon + 3_600_000) }
   await updateEndpoint(postgres.db, webhookId, rotation, noon)
   expect((await attempted(await addDelivery(postgres, webhookId, noon))).status).toBe('succeeded')
   const [sent] = received as [Received]

@@ -1,6 +1,6 @@
 import type { AlertTransition, AlertTrigger, Measured } from '@sluice/contracts/alert-state'
 
-export interface JudgedMinute {
+export interface EvaluatedMinute {
   minute: number
   measured: Measured
 }
@@ -14,7 +14,7 @@ const fiveMinutesMs = 300_000
  */
 export function expectedTransitions(
   trigger: AlertTrigger,
-  history: readonly JudgedMinute[],
+  history: readonly EvaluatedMinute[],
 ): (AlertTransition & { minute: number })[] {
   const verdicts = history.flatMap(({ minute, measured }) => {
     const verdict = verdictOf(trigger, measured)

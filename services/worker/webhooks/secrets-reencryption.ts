@@ -1,4 +1,4 @@
-import { countOtherKey, resealEndpoints } from '@sluice/postgres/reseal'
+import { countOtherKey, reencryptEndpoints } from '@sluice/postgres/reencrypt'
 import { poller } from '@sluice/runtime/poller'
 import type { Component } from '@sluice/runtime/supervisor'
 import type { JobContext, WorkerEngines } from '../job-kind.ts'
@@ -7,11 +7,11 @@ import { endpointsOfOtherKey } from './metrics.ts'
 const intervalMs = 60_000
 
 /**
- * Stores anew, with the present SLUICE_SECRETS_KEY, what is stored with the previous one, and says when the previous
- * one is needed no longer, or that neither opens what is stored. It goes on doing so: a process that is not restarted
- * yet still stores with the previous key.
+ * Encrypts anew, with the present SLUICE_SECRETS_KEY, the secrets that are encrypted with the previous key. Logs when
+ * the previous key is no longer needed, and when neither key can decrypt a stored secret. It repeats this, because a
+ * process that is not restarted yet still encrypts with the previous key.
  */
-export function secretsResealing(
+export function secretsReencryption(
   { postgres, secrets }: Pick<WorkerEngines, 'postgres' | 'secrets'>,
   { logger, registry }: Pick<JobContext, 'logger' | 'registry'>,
 ): Component {
@@ -21,11 +21,12 @@ export function secretsResealing(
     name: 'secrets of another key',
     intervalMs,
     poll: async () => {
-      const resealed = await resealEndpoints(postgres, secrets)
+      const reencrypted = await reencryptEndpoints(postgres, secrets)
       const endpoints = await countOtherKey(postgres, secrets)
       gauge.set(endpoints)
-      if (resealed > 0) logger.info({ endpoints: resealed }, 'URLs and secrets re-encrypted with SLUICE_SECRETS_KEY')
-      if (endpoints === lastCount && resealed === 0) return
+      if (reencrypted > 0)
+        logger.info({ endpoints: reencrypted }, 'URLs and secrets re-encrypted with SLUICE_SECRETS_KEY')
+      if (endpoints === lastCount && reencrypted === 0) return
       lastCount = endpoints
       if (endpoints > 0) logger.error({ endpoints }, otherKey)
       else if (secrets.prefixes.previous) logger.warn(previousUnneeded)

@@ -5,17 +5,17 @@ import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals'
 import { leaseMetrics } from '@sluice/leases/metrics'
 import { openOutbound } from '@sluice/outbound/open-outbound'
 import { deliveryQueue } from '@sluice/postgres/delivery-queue'
-import { sealTarget } from '@sluice/postgres/endpoints'
+import { encryptTarget } from '@sluice/postgres/endpoints'
 import { webhookStore } from '@sluice/postgres/webhooks'
 import { createMetrics } from '@sluice/runtime/metrics'
-import { openSecretBox, type SecretBox } from '@sluice/runtime/secret-box'
+import { createSecretCipher, type SecretCipher } from '@sluice/runtime/secret-cipher'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { capturedLogger } from '../../../tests/support/captured-logger.ts'
 import { openTestPostgres, type TestPostgres } from '../../../tests/support/test-postgres.ts'
 import { virtualClock } from '../../../tests/support/virtual-clock.ts'
 import { addDelivery, addWebhook } from '../../../tests/support/webhooks.ts'
 import { deliveryMetrics } from './metrics.ts'
-import { secretsResealing } from './secrets-resealing.ts'
+import { secretsReencryption } from './secrets-reencryption.ts'
 import { deliverySender } from './sender.ts'
 
 const [oldKey, newKey] = [randomBytes(32).toString('base64'), randomBytes(32).toString('base64')]
@@ -56,7 +56,7 @@ let stop: () => Promise<void> = () => Promise.resolve()
 afterEach(() => stop())
 
 /** Runs what a worker does with deliveries and keys. */
-function startWorker(secrets: SecretBox) {
+function startWorker(secrets: SecretCipher) {
   const registry = createMetrics()
   const log = capturedLogger()
   const stopping = new AbortController()
@@ -70,7 +70,7 @@ function startWorker(secrets: SecretBox) {
     metrics: deliveryMetrics(registry),
     leases: leaseMetrics(registry),
   })
-  const components = [sender, secretsResealing({ postgres, secrets }, { logger, registry })]
+  const components = [sender, secretsReencryption({ postgres, secrets }, { logger, registry })]
   const running = Promise.all(components.map(async (component) => component.run?.(stopping.signal)))
   stop = async () => {
     stopping.abort()
@@ -83,15 +83,18 @@ function startWorker(secrets: SecretBox) {
 
 test('before it has counted, a worker does not say that nothing needs the former key', async () => {
   const registry = createMetrics()
-  secretsResealing({ postgres, secrets: openSecretBox(newKey, oldKey) }, { logger: capturedLogger().logger, registry })
+  secretsReencryption(
+    { postgres, secrets: createSecretCipher(newKey, oldKey) },
+    { logger: capturedLogger().logger, registry },
+  )
   expect(await registry.metrics()).not.toMatch(/^sluice_worker_endpoints_other_key/m)
 })
 
 test('a delivery under way outlives the change of the key: both keys, stored anew, the former one dropped', async () => {
-  const before = openSecretBox(oldKey)
+  const before = createSecretCipher(oldKey)
   const webhookId = await addWebhook(postgres, {
-    ...sealTarget(before, 'webhook', base),
-    sealedSecret: before.seal('top'),
+    ...encryptTarget(before, 'webhook', base),
+    encryptedSecret: before.encrypt('top'),
   })
   const until = async (what: string, condition: () => boolean | Promise<boolean>) => {
     await waitUntil(async () => {
@@ -109,7 +112,7 @@ test('a delivery under way outlives the change of the key: both keys, stored ane
   await stop()
 
   status = 200
-  worker = startWorker(openSecretBox(newKey))
+  worker = startWorker(createSecretCipher(newKey))
   const second = await addDelivery(postgres, webhookId, clock.now())
   const says = (text: string) => worker.messages().some((message) => message.includes(text))
   await until('the worker with the new key alone says what is missing', () => says('error: URLs or secrets'))
@@ -118,12 +121,12 @@ test('a delivery under way outlives the change of the key: both keys, stored ane
   expect(await worker.otherKey()).toBe('1')
   await stop()
 
-  worker = startWorker(openSecretBox(newKey, oldKey))
+  worker = startWorker(createSecretCipher(newKey, oldKey))
   await until('the worker says that nothing needs the former key', () => says('warn: Nothing is stored with'))
   expect(await worker.otherKey()).toBe('0')
   await stop()
 
-  worker = startWorker(openSecretBox(newKey))
+  worker = startWorker(createSecretCipher(newKey))
   await until('both deliveries', async () => {
     const found = await Promise.all([find(first), find(second)])
     return found.every((delivery) => delivery?.status === 'succeeded')

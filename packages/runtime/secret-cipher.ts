@@ -2,25 +2,25 @@ import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } f
 import { AppError, internalError } from './errors.ts'
 
 /** Encrypts secrets that Sluice has to know in plain text later, so that no dump of Postgres shows them. */
-export interface SecretBox {
-  /** Encrypts a text with AES-256-GCM. The same text gives another box each time. */
-  seal(text: string): Buffer
-  /** Throws AppError `internal`, with what to do, when neither key sealed the box, or it is damaged. */
-  open(box: Buffer): string
-  /** As `open`, but undefined for a box that can't be opened: a list shows what can be read of the others. */
-  tryOpen(box: Buffer): string | undefined
-  /** A keyed hash of 32 bytes, by which equal texts are found without opening their boxes. */
+export interface SecretCipher {
+  /** Encrypts a text with AES-256-GCM. The same text gives another ciphertext each time. */
+  encrypt(text: string): Buffer
+  /** Throws AppError `internal`, with what to do, when neither key encrypted the ciphertext, or it is damaged. */
+  decrypt(ciphertext: Buffer): string
+  /** As `decrypt`, but undefined for a ciphertext that can't be decrypted: a list shows the other secrets. */
+  tryDecrypt(ciphertext: Buffer): string | undefined
+  /** A keyed hash of 32 bytes, by which equal texts are found without decrypting them. */
   fingerprint(text: string): Buffer
   /** Whether `fingerprint` is that of the text by one of the keys. */
   isFingerprintOf(fingerprint: Buffer, text: string): boolean
-  /** The bytes with which the boxes of each key begin. */
+  /** The bytes with which the ciphertexts of each key begin. */
   prefixes: { current: Buffer; previous: Buffer | undefined }
 }
 
 const algorithm = 'aes-256-gcm'
-/** First byte of every box. Another format will have another one. */
+/** First byte of every ciphertext. Another format will have another one. */
 const version = 1
-/** Bytes of a box: version, the first bytes of a hash of the key, nonce, tag, and the encrypted text. */
+/** Bytes of a ciphertext: version, the first bytes of a hash of the key, nonce, tag, and the encrypted text. */
 const keyIdBytes = 4
 const nonceBytes = 12
 const tagBytes = 16
@@ -38,42 +38,42 @@ export function readSecretsKey(text: string): Buffer {
 }
 
 /**
- * Keys as `readSecretsKey` takes them, which also says what is thrown. Boxes of `previousKey` are opened as well; seals
- * and fingerprints are of `key` alone.
+ * Keys as `readSecretsKey` takes them, which also says what is thrown. Ciphertexts of `previousKey` are decrypted as
+ * well; `encrypt` and `fingerprint` use `key` alone.
  */
-export function openSecretBox(key: string, previousKey?: string): SecretBox {
+export function createSecretCipher(key: string, previousKey?: string): SecretCipher {
   const current = deriveKeys(key)
   const other = previousKey === undefined ? undefined : deriveKeys(previousKey)
   const previous = other?.header.equals(current.header) === true ? undefined : other
   const keys = previous === undefined ? [current] : [current, previous]
 
-  const open = (box: Buffer): string => {
-    const found = keys.find(({ header }) => box.subarray(0, headerBytes).equals(header))
-    if (found === undefined) throw cannotOpen('was stored with another SLUICE_SECRETS_KEY')
-    const nonce = box.subarray(headerBytes, headerBytes + nonceBytes)
-    const tag = box.subarray(headerBytes + nonceBytes, headerBytes + nonceBytes + tagBytes)
-    const encrypted = box.subarray(headerBytes + nonceBytes + tagBytes)
+  const decrypt = (ciphertext: Buffer): string => {
+    const found = keys.find(({ header }) => ciphertext.subarray(0, headerBytes).equals(header))
+    if (found === undefined) throw cannotDecrypt('was stored with another SLUICE_SECRETS_KEY')
+    const nonce = ciphertext.subarray(headerBytes, headerBytes + nonceBytes)
+    const tag = ciphertext.subarray(headerBytes + nonceBytes, headerBytes + nonceBytes + tagBytes)
+    const encrypted = ciphertext.subarray(headerBytes + nonceBytes + tagBytes)
     try {
       const decipher = createDecipheriv(algorithm, found.encryption, nonce, { authTagLength: tagBytes })
       decipher.setAAD(found.header).setAuthTag(tag)
       return Buffer.concat([decipher.update(encrypted), decipher.final()]).toString('utf8')
     } catch (error) {
-      throw cannotOpen('is damaged', error)
+      throw cannotDecrypt('is damaged', error)
     }
   }
 
   return {
-    seal: (text) => {
+    encrypt: (text) => {
       const { encryption, header } = current
       const nonce = randomBytes(nonceBytes)
       const cipher = createCipheriv(algorithm, encryption, nonce, { authTagLength: tagBytes }).setAAD(header)
       const encrypted = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()])
       return Buffer.concat([header, nonce, cipher.getAuthTag(), encrypted])
     },
-    open,
-    tryOpen: (box) => {
+    decrypt,
+    tryDecrypt: (ciphertext) => {
       try {
-        return open(box)
+        return decrypt(ciphertext)
       } catch (error) {
         if (error instanceof AppError) return undefined
         throw error
@@ -101,7 +101,7 @@ function deriveKeys(key: string): { encryption: Buffer; hashing: Buffer; header:
   }
 }
 
-function cannotOpen(reason: string, cause?: unknown): AppError {
+function cannotDecrypt(reason: string, cause?: unknown): AppError {
   return internalError(
     `A stored secret ${reason}. Set SLUICE_SECRETS_KEY_PREVIOUS to the key that it was stored with, or set the secret anew.`,
     cause,

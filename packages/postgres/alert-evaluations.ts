@@ -15,8 +15,8 @@ import { type AlertRule, selectRules, toRule } from './alert-records.ts'
 import { queueDeliveries, queueForWebhooks } from './deliveries.ts'
 import type { Db } from './tables.ts'
 
-/** What was measured for a rule as it was at a revision. */
-export interface Judgement {
+/** The measurement for a rule at one of its revisions. */
+export interface Evaluation {
   ruleId: string
   revision: number
   measured: Measured
@@ -24,8 +24,8 @@ export interface Judgement {
   error?: string
 }
 
-/** A rule's state after a judgement. */
-export interface Judged {
+/** A rule's state after a evaluation. */
+export interface EvaluatedRule {
   ruleId: string
   state: AlertState
   transition?: AlertTransition
@@ -43,17 +43,17 @@ export function triggerOf({
 }
 
 /**
- * Steps rules in the caller's transaction. Each state is read under a lock, and only of rules that were not judged for
- * this minute or a later one: of workers that judge the same minute one has an effect, and what a worker measured that
- * woke up late has none.
+ * Steps rules in the caller's transaction. Each state is read under a lock, and only of rules that were not evaluated
+ * for this minute or a later one: of workers that evaluate the same minute one has an effect, and what a worker
+ * measured that woke up late has none.
  */
-export async function judgeRules(
+export async function evaluateRules(
   db: Db,
   minute: number,
-  judgements: readonly Judgement[],
+  evaluations: readonly Evaluation[],
   at: number,
-): Promise<Judged[]> {
-  const byRule = new Map(judgements.map((judgement) => [judgement.ruleId, judgement]))
+): Promise<EvaluatedRule[]> {
+  const byRule = new Map(evaluations.map((evaluation) => [evaluation.ruleId, evaluation]))
   const rows = await selectRules(db)
     .where('alert_rules.rule_id', 'in', [...byRule.keys()])
     .where('alert_rules.enabled', '=', true)
@@ -64,8 +64,8 @@ export async function judgeRules(
     .execute()
   const stepped = rows.flatMap((row) => {
     const rule = toRule(row)
-    const judgement = byRule.get(rule.ruleId)
-    return judgement?.revision === rule.revision ? [stepRule(rule, minute, judgement)] : []
+    const evaluation = byRule.get(rule.ruleId)
+    return evaluation?.revision === rule.revision ? [stepRule(rule, minute, evaluation)] : []
   })
   if (stepped.length === 0) return []
   await updateStates(db, minute, stepped, at)
@@ -89,7 +89,7 @@ interface Stepped {
   error: string | null
 }
 
-function stepRule(rule: AlertRule, minute: number, { measured, error }: Judgement): Stepped {
+function stepRule(rule: AlertRule, minute: number, { measured, error }: Evaluation): Stepped {
   const { state, transition } = nextAlertState(triggerOf(rule.settings), rule.state, minute, measured)
   const firingId = state.state === 'ok' ? null : (rule.firingId ?? newId('fir'))
   const hasFailed = measured.outcome === 'failed'
@@ -113,7 +113,7 @@ async function updateStates(db: Db, minute: number, stepped: readonly Stepped[],
     firing_id: firingId,
     last_fired_at: time(state.lastFiredAt),
     last_value: state.lastValue,
-    // A failed measurement is no judgement: the minute may still be judged.
+    // A failed measurement is no evaluation: the minute may still be evaluated.
     evaluated_minute: time(hasFailed ? rule.evaluatedMinute : minute),
     last_evaluated_at: time(hasFailed ? rule.lastEvaluatedAt : at),
     last_error: error,

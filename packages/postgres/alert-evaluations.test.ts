@@ -31,10 +31,10 @@ async function ruleWith(parts: RuleParts = {}): Promise<AlertRule> {
   return addRule(postgres, { siteId: `site-${sites}`, at: noon, ...parts })
 }
 
-async function judge({ ruleId, revision }: AlertRule, minutes: number, measured: Measured): Promise<string[]> {
+async function evaluate({ ruleId, revision }: AlertRule, minutes: number, measured: Measured): Promise<string[]> {
   const minute = noon + minutes * minuteMs
-  const judged = await rules.judge(minute, [{ ruleId, revision, measured }], minute + 2_000)
-  return judged.map(({ transition }) => transition?.to ?? 'none')
+  const evaluated = await rules.evaluate(minute, [{ ruleId, revision, measured }], minute + 2_000)
+  return evaluated.map(({ transition }) => transition?.to ?? 'none')
 }
 
 async function deliveriesOf(siteId: string): Promise<{ endpoint: string; data: Record<string, unknown> }[]> {
@@ -54,14 +54,14 @@ async function deliveriesOf(siteId: string): Promise<{ endpoint: string; data: R
 
 test('a firing and its resolution are stored with their deliveries, which have one firing_id', async () => {
   const rule = await ruleWith({ channel: '#ops' })
-  expect(await judge(rule, 1, value(12))).toStrictEqual(['firing'])
+  expect(await evaluate(rule, 1, value(12))).toStrictEqual(['firing'])
   const fired = await rules.find(rule.ruleId, null)
   expect(fired).toMatchObject({
     state: { state: 'firing', lastFiredAt: noon + minuteMs, lastValue: 12 },
     evaluatedMinute: noon + minuteMs,
     lastEvaluatedAt: noon + minuteMs + 2_000,
   })
-  expect(await judge(rule, 2, value(3))).toStrictEqual(['resolved'])
+  expect(await evaluate(rule, 2, value(3))).toStrictEqual(['resolved'])
   expect(await rules.find(rule.ruleId, null)).toMatchObject({ state: { state: 'ok' }, firingId: null })
   const told = await deliveriesOf(rule.siteId)
   expect(told.map(({ data }) => data)).toMatchObject([
@@ -81,28 +81,28 @@ test('a firing and its resolution are stored with their deliveries, which have o
   ])
 })
 
-test('when three workers judge one minute, one has an effect', async () => {
+test('when three workers evaluate one minute, one has an effect', async () => {
   const rule = await ruleWith()
-  const results = await Promise.all([1, 1, 1].map((minutes) => judge(rule, minutes, value(12))))
+  const results = await Promise.all([1, 1, 1].map((minutes) => evaluate(rule, minutes, value(12))))
   expect(results.flat()).toStrictEqual(['firing'])
   expect(await deliveriesOf(rule.siteId)).toHaveLength(1)
-  const resolved = await Promise.all([2, 3, 4].map((minutes) => judge(rule, minutes, value(0))))
+  const resolved = await Promise.all([2, 3, 4].map((minutes) => evaluate(rule, minutes, value(0))))
   expect(resolved.flat().filter((to) => to === 'resolved')).toHaveLength(1)
   expect(await deliveriesOf(rule.siteId)).toHaveLength(2)
 })
 
 test('a measurement of a worker that wakes up late changes nothing', async () => {
   const rule = await ruleWith()
-  expect(await judge(rule, 5, value(3))).toStrictEqual(['none'])
-  expect(await judge(rule, 4, value(12))).toStrictEqual([])
-  expect(await judge(rule, 5, value(12))).toStrictEqual([])
+  expect(await evaluate(rule, 5, value(3))).toStrictEqual(['none'])
+  expect(await evaluate(rule, 4, value(12))).toStrictEqual([])
+  expect(await evaluate(rule, 5, value(12))).toStrictEqual([])
   expect(await rules.find(rule.ruleId, null)).toMatchObject({ state: { state: 'ok', lastValue: 3 } })
   expect(await deliveriesOf(rule.siteId)).toStrictEqual([])
 })
 
-test('what was measured before a change of the rule counts no more, and a rule that is switched off fires no more', async () => {
+test('a measurement from before a change of the rule has no effect, and a rule that is switched off does not fire', async () => {
   const rule = await ruleWith({ for: '5m' })
-  await judge(rule, 1, value(12))
+  await evaluate(rule, 1, value(12))
   expect(await rules.find(rule.ruleId, null)).toMatchObject({ state: { pendingSince: noon + minuteMs } })
   const change = async (of: AlertRule, parts: Partial<AlertRule['settings']>) =>
     rules.update(
@@ -114,18 +114,18 @@ test('what was measured before a change of the rule counts no more, and a rule t
   const changed = await change(rule, { for: '0s' })
   expect(changed).toMatchObject({ state: { pendingSince: noon + minuteMs }, revision: 1 })
   expect(await change(rule, { for: '1m' })).toBe('changed')
-  expect(await judge(rule, 2, value(12))).toStrictEqual([])
+  expect(await evaluate(rule, 2, value(12))).toStrictEqual([])
   if (changed === undefined || changed === 'changed') throw new Error('the rule was not changed')
-  expect(await judge(changed, 2, value(12))).toStrictEqual(['firing'])
+  expect(await evaluate(changed, 2, value(12))).toStrictEqual(['firing'])
   const off = await change(changed, { enabled: false })
   expect(off).toMatchObject({ state: { state: 'ok' }, firingId: null })
-  expect(await judge({ ...changed, revision: 2 }, 3, value(0))).toStrictEqual([])
+  expect(await evaluate({ ...changed, revision: 2 }, 3, value(0))).toStrictEqual([])
   expect(await rules.listEnabled(rule.siteId)).toStrictEqual([])
 })
 
-test('what is pending goes on through a change of anything but the condition', async () => {
+test('the pending time continues unless the condition changes', async () => {
   const rule = await ruleWith({ for: '5m' })
-  await judge(rule, 1, value(12))
+  await evaluate(rule, 1, value(12))
   const { settings, channel } = rule
   const renamed = { ...settings, name: 'renamed' }
   const changes = { revision: 0, settings: renamed, isConditionChanged: false, channel }
@@ -137,14 +137,14 @@ test('what is pending goes on through a change of anything but the condition', a
   expect(await rules.update(rule.ruleId, null, others, noon)).toMatchObject({ state: { pendingSince: null } })
 })
 
-test('a failed measurement is told to users, and the minute may still be judged', async () => {
+test('a failed measurement is told to users, and the minute may still be evaluated', async () => {
   const rule = await ruleWith()
   const { ruleId, revision } = rule
-  await judge(rule, 1, value(12))
+  await evaluate(rule, 1, value(12))
   const minute = noon + 2 * minuteMs
-  await rules.judge(minute, [{ ruleId, revision, measured: { outcome: 'failed' }, error: 'too much' }], minute)
+  await rules.evaluate(minute, [{ ruleId, revision, measured: { outcome: 'failed' }, error: 'too much' }], minute)
   expect(await rules.find(ruleId, null)).toMatchObject({ state: { state: 'firing' }, lastError: 'too much' })
-  expect(await judge(rule, 2, value(1))).toStrictEqual(['resolved'])
+  expect(await evaluate(rule, 2, value(1))).toStrictEqual(['resolved'])
   expect(await rules.find(ruleId, null)).toMatchObject({ lastError: null })
 })
 
@@ -157,7 +157,7 @@ test('each webhook of the site that takes alerts gets one delivery, and one URL 
   const other = await addWebhook(postgres, { siteId, url: 'http://127.0.0.1:9/other' })
   await addWebhook(postgres, { siteId, url: 'http://127.0.0.1:9/imports', events: ['import.completed'] })
   await addWebhook(postgres, { siteId, url: 'http://127.0.0.1:9/dev', environment: 'dev' })
-  await judge(rule, 1, value(12))
+  await evaluate(rule, 1, value(12))
   expect((await deliveriesOf(siteId)).map(({ endpoint }) => endpoint).sort()).toStrictEqual([oldest, other].sort())
   const { history } = await rules.history(rule.ruleId, { limit: 1, offset: 0 }, noon)
   expect(history).toMatchObject([{ notification: null }])
@@ -165,7 +165,7 @@ test('each webhook of the site that takes alerts gets one delivery, and one URL 
 
 test('the outcome of an e-mail stands in the history, and its body is subject and text', async () => {
   const rule = await ruleWith({ type: 'email', target: '["ops@example.com"]' })
-  await judge(rule, 1, value(12))
+  await evaluate(rule, 1, value(12))
   const { db } = postgres
   const delivery = await db
     .selectFrom('deliveries')
@@ -196,8 +196,8 @@ test('a history is kept for 90 days', async () => {
   const rule = await ruleWith()
   const days = 24 * 60
   for (const minutes of [1, 91 * days]) {
-    await judge(rule, minutes, value(12))
-    await judge(rule, minutes + 1, value(0))
+    await evaluate(rule, minutes, value(12))
+    await evaluate(rule, minutes + 1, value(0))
   }
   const historyAt = (day: number) => rules.history(rule.ruleId, { limit: 10, offset: 0 }, noon + day * days * 60_000)
   expect(await historyAt(91)).toMatchObject({ total: 2 })
@@ -209,31 +209,31 @@ test('a test of a rule removes what its history lists no more', async () => {
   const rule = await ruleWith()
   const stored = () =>
     postgres.db.selectFrom('alert_history').select('is_test').where('rule_id', '=', rule.ruleId).execute()
-  await judge(rule, 1, value(12))
+  await evaluate(rule, 1, value(12))
   await rules.queueTest(rule, noon)
   expect(await stored()).toHaveLength(2)
   await rules.queueTest(rule, noon + 91 * 24 * 60 * minuteMs)
   expect(await stored()).toStrictEqual([{ is_test: true }])
 })
 
-test('the sites with rules are jobs, and the oldest judged minute is that of all of them', async () => {
+test('the sites with rules are jobs, and the oldest evaluated minute is that of all of them', async () => {
   const fresh = await openTestPostgres()
   const store = alertRuleStore(fresh)
-  expect(await store.oldestJudged()).toBeUndefined()
+  expect(await store.oldestEvaluated()).toBeUndefined()
   const [one, other] = [
     await addRule(fresh, { siteId: 'one', at: noon }),
     await addRule(fresh, { siteId: 'two', at: noon }),
   ]
   await addRule(fresh, { siteId: 'two', at: noon })
   await store.advance('one', noon + 3 * minuteMs)
-  expect(await store.oldestJudged()).toBe(noon)
+  expect(await store.oldestEvaluated()).toBe(noon)
   const taken = await store.leases.take(noon, 10)
-  expect(taken.map(({ job }) => job).sort((a, b) => b.judgedMinute - a.judgedMinute)).toStrictEqual([
-    { siteId: 'one', judgedMinute: noon + 3 * minuteMs },
-    { siteId: 'two', judgedMinute: noon },
+  expect(taken.map(({ job }) => job).sort((a, b) => b.allEvaluatedMinute - a.allEvaluatedMinute)).toStrictEqual([
+    { siteId: 'one', allEvaluatedMinute: noon + 3 * minuteMs },
+    { siteId: 'two', allEvaluatedMinute: noon },
   ])
   await store.delete(other.ruleId, null)
   await store.delete(one.ruleId, null)
-  expect(await store.oldestJudged()).toBe(noon)
+  expect(await store.oldestEvaluated()).toBe(noon)
   await fresh.drop()
 })
