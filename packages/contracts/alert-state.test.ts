@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { type EvaluatedMinute,expectedTransitions } from '../../tests/support/oracle/expected-transitions.ts'
+import { type EvaluatedMinute, expectedTransitions } from '../../tests/support/oracle/expected-transitions.ts'
 import {
   alertOperators,
   type AlertState,

@@ -1,5 +1,6 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { openStatsDatabase, type StatsDatabase } from '../../tests/support/stats-database.ts'
 import { type ClickHouse, openClickHouseAt } from './client.ts'
@@ -44,7 +45,7 @@ test('a result is read whatever the length of the parameters', async () => {
       { signal: new AbortController().signal, settings: {} },
     )
     expect(rows).toBe(1)
-    return Buffer.concat(await Array.fromAsync(bytes)).toString()
+    return text(bytes)
   }
   const short = await read(10)
   expect(short).toMatch(/\t-5\t1\t10\n$/)

@@ -12,7 +12,7 @@ import type { Environment } from '@sluice/contracts/scopes'
 import { minuteMs } from '@sluice/contracts/time-units'
 import type { LeaseTable } from '@sluice/leases/lease-table'
 import { newId } from '@sluice/runtime/ids'
-import { type EvaluatedRule, evaluateRules,type Evaluation } from './alert-evaluations.ts'
+import { type EvaluatedRule, evaluateRules, type Evaluation } from './alert-evaluations.ts'
 import { readHistory, removeOldHistory } from './alert-history.ts'
 import { type AlertRule, selectRules, settingsColumns, toRule } from './alert-records.ts'
 import { queueDeliveries } from './deliveries.ts'
@@ -271,9 +271,9 @@ async function updateRule(
   return true
 }
 
-/** Whether `updateRule` has stored these changes. No two boxes are equal, even of the same target. */
+/** Whether `updateRule` has stored these changes. No two ciphertexts are equal, even of the same target. */
 function hasChanges(rule: AlertRule, { revision, settings, channel, target }: AlertRuleChanges): boolean {
-  if (target) return rule.sealedTarget.equals(target.sealedTarget)
+  if (target) return rule.encryptedTarget.equals(target.encryptedTarget)
   return rule.revision === revision + 1 && rule.channel === channel && isDeepStrictEqual(rule.settings, settings)
 }
 
@@ -282,7 +282,7 @@ async function deleteRule(db: Db, ruleId: string, siteIds: SiteIds): Promise<boo
   if (!rule) return false
   const { siteId } = rule
   await sql`SELECT FROM alert_sites WHERE site_id = ${siteId} FOR UPDATE`.execute(db)
-  // Before its endpoint, whose removal would lock the rule last: judgements and changes of a rule lock it first.
+  // Before its endpoint, whose removal would lock the rule last: evaluations and changes of a rule lock it first.
   await sql`SELECT FROM alert_rules WHERE rule_id = ${ruleId} FOR UPDATE`.execute(db)
   if (!(await deleteEndpoint(db, ruleId))) return false
   if ((await countRules(db, siteId)) === 0) {

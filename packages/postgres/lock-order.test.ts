@@ -75,13 +75,17 @@ async function whileDeletionWaits<T>(
 const lockRule = ({ ruleId }: AlertRule) => sql`SELECT FROM alert_rules WHERE rule_id = ${ruleId} FOR UPDATE`
 
 /** Makes the rule fire, which notifies the webhook of the site and the target of the rule. */
-const judge = async (on: Postgres, { ruleId, revision }: AlertRule) => {
+const evaluate = async (on: Postgres, { ruleId, revision }: AlertRule) => {
   const measured = { outcome: 'value', value: 12, previous: 0 } as const
-  const judged = await alertRuleStore(on).judge(noon + minuteMs, [{ ruleId, revision, measured }], noon + minuteMs)
-  return judged.map(({ transition }) => transition?.to)
+  const evaluated = await alertRuleStore(on).evaluate(
+    noon + minuteMs,
+    [{ ruleId, revision, measured }],
+    noon + minuteMs,
+  )
+  return evaluated.map(({ transition }) => transition?.to)
 }
 
-const move = (on: Postgres, { ruleId, settings, revision, channel, sealedTarget }: AlertRule) =>
+const move = (on: Postgres, { ruleId, settings, revision, channel, encryptedTarget }: AlertRule) =>
   alertRuleStore(on).update(
     ruleId,
     null,
@@ -90,7 +94,7 @@ const move = (on: Postgres, { ruleId, settings, revision, channel, sealedTarget 
       settings: { ...settings, name: 'renamed' },
       isConditionChanged: false,
       channel,
-      target: { type: 'slack', sealedTarget, targetFingerprint: Buffer.from('other') },
+      target: { type: 'slack', encryptedTarget, targetFingerprint: Buffer.from('other') },
     },
     noon,
   )
@@ -98,11 +102,11 @@ const move = (on: Postgres, { ruleId, settings, revision, channel, sealedTarget 
 test.each([
   ['rule', deleteRule],
   ['site', ({ siteId }: AlertRule) => deleteSite(siteId)],
-])('the deletion of a %s waits for a judgement that is under way, and for a change of the rule', async (_, remove) => {
-  const judged = await ruleOfSite()
-  const fired = await whileDeletionWaits(() => remove(judged), {
-    lock: lockRule(judged),
-    work: (on) => judge(on, judged),
+])('the deletion of a %s waits for a evaluation that is under way, and for a change of the rule', async (_, remove) => {
+  const evaluated = await ruleOfSite()
+  const fired = await whileDeletionWaits(() => remove(evaluated), {
+    lock: lockRule(evaluated),
+    work: (on) => evaluate(on, evaluated),
   })
   expect(fired).toStrictEqual(['firing'])
 

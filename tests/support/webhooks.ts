@@ -1,5 +1,5 @@
 import { queueDeliveries } from '@sluice/postgres/deliveries'
-import { encryptTarget,insertEndpoint, type NewEndpoint } from '@sluice/postgres/endpoints'
+import { encryptTarget, insertEndpoint, type NewEndpoint } from '@sluice/postgres/endpoints'
 import type { Postgres } from '@sluice/postgres/open'
 import { newId } from '@sluice/runtime/ids'
 import { createSecretCipher } from '@sluice/runtime/secret-cipher'

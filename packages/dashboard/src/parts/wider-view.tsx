@@ -1,5 +1,5 @@
 import { messages } from '../messages/en.ts'
-import { useView,useViewQueries } from '../state/hooks.ts'
+import { useView, useViewQueries } from '../state/hooks.ts'
 import { Button } from '../ui/button.tsx'
 
 /** Shows the events of all environments. Nothing where the view has all of them already. */

@@ -10,7 +10,7 @@ import { eventKeyOf, eventRows, fieldsOf, placeOf } from '../../format/events.ts
 import { valueLabel } from '../../format/sentences.ts'
 import { ClearFilters } from '../../parts/clear-filters.tsx'
 import { WiderView } from '../../parts/wider-view.tsx'
-import { usePageParameter, useView,useViewQueries } from '../../state/hooks.ts'
+import { usePageParameter, useView, useViewQueries } from '../../state/hooks.ts'
 import { datesOf } from '../../state/range.ts'
 import { useSite } from '../../state/session.tsx'
 import { Button } from '../../ui/button.tsx'

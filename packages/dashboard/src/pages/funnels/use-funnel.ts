@@ -3,7 +3,7 @@ import { type Actor, actors } from '@sluice/contracts/actors'
 import { isOneOf } from '@sluice/contracts/conditions'
 import { type ApiState, useApi } from '../../api/hooks.ts'
 import type { Data, Input } from '../../api/wire.ts'
-import { usePageParameter, useView,useViewQueries } from '../../state/hooks.ts'
+import { usePageParameter, useView, useViewQueries } from '../../state/hooks.ts'
 import type { Bounds } from '../../state/range.ts'
 import { formatSteps, parseSteps, type Step, suggestedSteps } from './steps.ts'
 

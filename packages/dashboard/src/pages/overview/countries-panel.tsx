@@ -1,7 +1,7 @@
 import { formatNumber } from '../../format/numbers.ts'
 import { valueLabel } from '../../format/sentences.ts'
 import { clickOf, filtersAfterClick } from '../../state/conditions.ts'
-import { usePageParameter, useView,type ViewQueries } from '../../state/hooks.ts'
+import { usePageParameter, useView, type ViewQueries } from '../../state/hooks.ts'
 import { lazyPage } from '../../ui/lazy-page.tsx'
 import { Select } from '../../ui/select.tsx'
 import { texts } from './messages.ts'

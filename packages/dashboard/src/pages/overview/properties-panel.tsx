@@ -1,7 +1,7 @@
 import { propertyPrefix } from '@sluice/contracts/conditions'
 import type { Dimension } from '@sluice/contracts/stats'
 import { useApi } from '../../api/hooks.ts'
-import { usePageParameter, useView,type ViewQueries } from '../../state/hooks.ts'
+import { usePageParameter, useView, type ViewQueries } from '../../state/hooks.ts'
 import { Select } from '../../ui/select.tsx'
 import { ErrorPanel, SkeletonRows } from '../../ui/states.tsx'
 import { texts } from './messages.ts'
