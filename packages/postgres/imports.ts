@@ -5,11 +5,11 @@ import type { Environment } from '@sluice/contracts/scopes'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
 import { unavailable } from '@sluice/runtime/errors'
 import { sum } from '@sluice/runtime/sum'
-import { lockReceiptTimes } from './receipt-time-lock.ts'
 import { encodeBody, queueForWebhooks } from './deliveries.ts'
 import { leaseEnd, leaseTable, progress, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
 import { selectPage } from './page.ts'
+import { lockReceiptTimes } from './receipt-time-lock.ts'
 import { lockSite } from './sites.ts'
 import type { Db, LogPositions, Tables } from './tables.ts'
 import { type UploadLeaseStore, uploadStore } from './uploads.ts'
@@ -187,6 +187,8 @@ export function importStore(postgres: Postgres): ImportStore {
       }),
     recordSegment: (lease, n, { processed, failed, errorsObject, positions }) =>
       postgres.transaction(async (transaction) => {
+        // The import before its segments, in which order the deletion of a site locks them.
+        await updateHeld(transaction, 'imports', lease, progress)
         await transaction
           .updateTable('import_segments')
           .set({ processed, failed, errors_object: errorsObject, positions: positions && JSON.stringify(positions) })
@@ -195,7 +197,7 @@ export function importStore(postgres: Postgres): ImportStore {
           .executeTakeFirst()
         const sums = sql`
           (SELECT sum(processed), sum(failed) FROM import_segments WHERE import_id = ${lease.id})`
-        await updateHeld(transaction, 'imports', lease, sql`(processed_records, failed_records) = ${sums}, ${progress}`)
+        await updateHeld(transaction, 'imports', lease, sql`(processed_records, failed_records) = ${sums}`)
       }),
     complete: (lease, at) =>
       postgres.transaction(async (transaction) => {

@@ -2,9 +2,10 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { sql } from 'kysely'
 import type { CohortSettings } from '@sluice/contracts/cohorts'
 import { newId } from '@sluice/runtime/ids'
+import { waitUntil } from '@sluice/runtime/wait-until'
 import { addRule } from '../../tests/support/alert-rules.ts'
 import { addExport } from '../../tests/support/export-jobs.ts'
-import { addImport } from '../../tests/support/import-jobs.ts'
+import { addImport, segmentDone } from '../../tests/support/import-jobs.ts'
 import { lockAwaited, openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { testSecrets } from '../../tests/support/webhooks.ts'
 import { cohortStore } from './cohorts.ts'
@@ -86,4 +87,35 @@ test.each<[table: string, create: (siteId: string) => Promise<unknown>]>([
   await siteStore(postgres).create(siteId, {}, 'key_1')
   await create(siteId)
   expect(await count()).toBe(1)
+})
+
+test('a worker records its segment while the site of the import is being deleted, and neither fails', async () => {
+  const siteId = newId('site')
+  await siteStore(postgres).create(siteId, {}, 'key_1')
+  const imports = importStore(postgres)
+  const { importId } = await addImport(imports, { site: siteId }, now)
+  const leased = (await imports.leases.take(now, 100)).find(({ id }) => id === importId)
+  if (!leased) throw new Error('the import is not due')
+  const twoWait = async () => {
+    const { rows } = await sql`
+      SELECT FROM pg_locks WHERE NOT granted
+        AND (database IS NULL OR database = (SELECT oid FROM pg_database WHERE datname = current_database()))`.execute(
+      postgres.db,
+    )
+    return rows.length >= 2
+  }
+
+  let work: Promise<unknown>[] = []
+  await postgres.db.transaction().execute(async (transaction) => {
+    await sql`SELECT FROM import_segments WHERE import_id = ${importId} FOR UPDATE`.execute(transaction)
+    const recorded = imports.recordSegment(leased, 0, segmentDone)
+    await lockAwaited(postgres)
+    const erasure = { erasureId: newId('era'), kind: 'site', hashes: null, before: null } as const
+    const deletion = erasureStore(postgres).createForSite({ ...erasure, siteId, requestedAt: now, keyId: 'key_1' })
+    work = [recorded, deletion]
+    for (const each of work) each.catch(() => undefined)
+    await waitUntil(twoWait, 'the deletion waits, too')
+  })
+  await Promise.all(work)
+  expect(await imports.find(importId, null)).toBeUndefined()
 })
