@@ -47,9 +47,9 @@ export interface ErasureStore {
   create(erasure: NewErasure): Promise<ErasureRecord>
   /**
    * Stores the erasure of a deleted site (kind `site`), and removes the site's record, cohorts, endpoints, imports and
-   * exports in the same transaction. Returns the files of the exports as well, which the caller removes. Undefined, and
-   * nothing is done, if the site is not registered. An erasure of this id that is stored already is returned as it is,
-   * without files, and nothing is removed.
+   * exports in the same transaction. Returns the files of the exports as well, and those of imports that have not ended,
+   * which the caller removes. Undefined, and nothing is done, if the site is not registered. An erasure of this id that
+   * is stored already is returned as it is, without files, and nothing is removed.
    */
   createForSite(erasure: NewErasure): Promise<{ erasure: ErasureRecord; files: ExportFiles } | undefined>
   find(siteId: string, erasureId: string): Promise<ErasureRecord | undefined>
@@ -104,8 +104,8 @@ export function erasureStore(postgres: Postgres): ErasureStore {
           .where('site_id', '=', siteId)
           .returning(['object', 'upload_id'])
           .execute()
-        // Their files belong to no import any more, and are removed a day later
-        // (services/worker/imports/import-files.ts).
+        const files = filesOf(exports)
+        files.objects.push(...(await unfinishedImportFiles(transaction, siteId)))
         await transaction.deleteFrom('imports').where('site_id', '=', siteId).execute()
         await transaction.deleteFrom('alert_sites').where('site_id', '=', siteId).execute()
         await lockSiteRules(transaction, siteId)
@@ -114,7 +114,7 @@ export function erasureStore(postgres: Postgres): ErasureStore {
         await deleteSiteEndpoints(transaction, siteId)
         const inserted = await insert(transaction, erasure)
         if (!inserted) throw new Error(`${erasureId} was stored by another transaction`)
-        return { erasure: inserted, files: filesOf(exports) }
+        return { erasure: inserted, files }
       }),
     find: (siteId, erasureId) =>
       postgres.run(async (db) => {
@@ -203,6 +203,35 @@ export function erasureStore(postgres: Postgres): ErasureStore {
 async function findStored(db: Db, erasureId: string): Promise<ErasureRecord | undefined> {
   const row = await db.selectFrom('erasures').selectAll().where('erasure_id', '=', erasureId).executeTakeFirst()
   return row && toErasureRecord(row)
+}
+
+/**
+ * The files of a site's imports that have not ended. The imports are locked in the order in which those that end lock
+ * each other (imports.ts), and before their segments. What a worker writes afterwards, and the errors of imports that
+ * have ended, hold no values, and are removed a day later (services/worker/imports/import-files.ts).
+ */
+async function unfinishedImportFiles(db: Db, siteId: string): Promise<string[]> {
+  const imports = await db
+    .selectFrom('imports')
+    .select('import_id')
+    .where('site_id', '=', siteId)
+    .where('status', 'in', ['queued', 'processing'])
+    .orderBy('seq')
+    .forUpdate()
+    .execute()
+  if (imports.length === 0) return []
+  const segments = await db
+    .selectFrom('import_segments')
+    .select(['object', 'errors_object'])
+    .where(
+      'import_id',
+      'in',
+      imports.map(({ import_id: importId }) => importId),
+    )
+    .orderBy('import_id')
+    .orderBy('n')
+    .execute()
+  return segments.flatMap(({ object, errors_object: errors }) => (errors === null ? [object] : [object, errors]))
 }
 
 /** Undefined, and nothing is stored, if an erasure of this id is; a transaction that stores one is waited for. */

@@ -119,3 +119,19 @@ test('a worker records its segment while the site of the import is being deleted
   await Promise.all(work)
   expect(await imports.find(importId, null)).toBeUndefined()
 })
+
+test('the deletion of a site returns the files of its imports that have not ended', async () => {
+  const siteId = newId('site')
+  await siteStore(postgres).create(siteId, {}, 'key_1')
+  const imports = importStore(postgres)
+  const cancelled = await addImport(imports, { site: siteId }, now)
+  await imports.cancel(cancelled.importId, null, now)
+  const { importId } = await addImport(imports, { site: siteId, segments: 2 }, now)
+  const leased = (await imports.leases.take(now, 100)).find(({ id }) => id === importId)
+  if (!leased) throw new Error('the import is not due')
+  await imports.recordSegment(leased, 0, { ...segmentDone, errorsObject: 'errors' })
+  const [first, second] = await imports.segments(importId)
+  const erasure = { erasureId: newId('era'), kind: 'site', hashes: null, before: null } as const
+  const deleted = await erasureStore(postgres).createForSite({ ...erasure, siteId, requestedAt: now, keyId: 'key_1' })
+  expect(deleted?.files).toStrictEqual({ objects: [first?.object, 'errors', second?.object], uploads: [] })
+})

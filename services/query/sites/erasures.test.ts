@@ -1,5 +1,7 @@
+import { Readable } from 'node:stream'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
+import { segmentName } from '@sluice/imports/blob-names'
 import { cohortStore } from '@sluice/postgres/cohorts'
 import { erasureStore } from '@sluice/postgres/erasures'
 import { exportStore } from '@sluice/postgres/exports'
@@ -114,6 +116,16 @@ describe('DELETE /api/v1/sites/:site_id', () => {
     expect(await query.blobs.size(`exports/${exportId}`)).toBe(3)
     expect((await remove('exported')).status).toBe(202)
     expect(await query.blobs.size(`exports/${exportId}`)).toBeUndefined()
+  })
+
+  test('removes the files of its imports that have not ended at once', async () => {
+    await siteStore(query.postgres).register(['imported'])
+    const { importId } = await addImport(importStore(query.postgres), { site: 'imported' }, Date.now())
+    await query.blobs.write(segmentName(importId, 0), Readable.from([Buffer.from('row')]), {
+      signal: new AbortController().signal,
+    })
+    expect((await remove('imported')).status).toBe(202)
+    expect(await query.blobs.size(segmentName(importId, 0))).toBeUndefined()
   })
 
   test('refuses a parameter that it does not know', async () => {
