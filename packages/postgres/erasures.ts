@@ -109,7 +109,7 @@ export function erasureStore(postgres: Postgres): ErasureStore {
         await transaction.deleteFrom('imports').where('site_id', '=', siteId).execute()
         await transaction.deleteFrom('alert_sites').where('site_id', '=', siteId).execute()
         await lockSiteRules(transaction, siteId)
-        // The endpoints last: what completes an export or an import, and what judges or changes an alert rule, locks that
+        // The endpoints last: what completes an export or an import, and what evaluates or changes a rule, locks that
         // first and its endpoints afterwards. The alert rules go with their endpoints.
         await deleteSiteEndpoints(transaction, siteId)
         const inserted = await insert(transaction, erasure)

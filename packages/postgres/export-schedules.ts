@@ -1,9 +1,9 @@
 import { type Selectable, sql } from 'kysely'
 import type { ExportSpec, Frequency } from '@sluice/contracts/exports'
 import { type LeaseKey, LeaseLost } from '@sluice/leases/lease-table'
-import { lockReceiptTimes } from './receipt-time-lock.ts'
 import { type ExportRecord, findRecord, insertExport, type NewExport } from './export-records.ts'
 import { leaseEnd, progress as leaseProgress, updateHeld } from './leases.ts'
+import { lockReceiptTimes } from './receipt-time-lock.ts'
 import type { Db, Tables } from './tables.ts'
 
 /** A schedule as a job, which is due at its next occurrence. Times are Unix ms. */

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
-import { lockReceiptTimes } from './receipt-time-lock.ts'
 import { fromFirstRow } from './export-records.ts'
 import { leaseEnd, progress } from './leases.ts'
+import { lockReceiptTimes } from './receipt-time-lock.ts'
 import type { Db } from './tables.ts'
 
 /** A run by time of receipt, which is to read what was received from `from` on and before `until`. */

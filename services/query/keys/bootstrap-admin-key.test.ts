@@ -87,7 +87,7 @@ test('a revoked key stays revoked, an expired one expired, and a warning is logg
     const before = await all()
     const lines = await run(key)
     expect(lines).toStrictEqual([expect.objectContaining({ level: 'warn', key_id: keyId })])
-    expect(lines[0]?.msg).toContain(`is ${what} key and stays that`)
+    expect(lines[0]?.msg).toContain(`is ${what} key, and a restart does not renew it`)
     expect(await all()).toStrictEqual(before)
   }
 })
