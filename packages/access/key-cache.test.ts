@@ -486,7 +486,7 @@ describe('while Postgres is unavailable', () => {
     await cache.authenticate(cached.key)
 
     await proxy.cut()
-    await waitUntil(() => captured.text().includes('can not be checked'), 'the poll notices')
+    await waitUntil(() => captured.text().includes('could not be polled'), 'the poll notices')
     expect(cache.authenticate(cached.key)).toMatchObject({ keyId: cached.keyId })
     for (const key of [other.key, generateKey('prod')]) await expect(cache.authenticate(key)).rejects.toEqual(away)
     // A malformed key is refused without a look-up in Postgres.

@@ -285,7 +285,7 @@ describe('a site that keeps its events for some days', () => {
       }
       await nextPoll()
       expect(summarize(await sites.register('key', new Set(['a'])))).toStrictEqual({ a: 30 })
-      expect(lines().filter(({ msg }) => String(msg).includes('sites can not be checked'))).toHaveLength(1)
+      expect(lines().filter(({ msg }) => String(msg).includes('site changes could not be polled'))).toHaveLength(1)
       expect(new Set(cursors).size).toBe(1)
       expect(cursors[0]).toMatch(/^\d+$/)
       registry.changed = [{ siteId: 'a', retentionDays: 7 }]

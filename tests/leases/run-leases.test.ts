@@ -360,7 +360,7 @@ describe('while Postgres is unavailable', () => {
     const before = calls()
     await pass(() => clock.now() - awaySince >= 60_000, 'a minute has passed', 500)
     expect(calls() - before).toBeLessThanOrEqual(11)
-    expect(captured.lines().filter(({ msg }) => String(msg).startsWith('jobs can not be taken'))).toHaveLength(1)
+    expect(captured.lines().filter(({ msg }) => String(msg).startsWith('jobs could not be taken'))).toHaveLength(1)
     await proxy.mend()
     await addImport(store, {}, clock.now())
     await pass(() => runs === 1, 'the job is taken')

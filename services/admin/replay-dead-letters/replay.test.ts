@@ -224,7 +224,7 @@ describe('the command', () => {
         { dead: '1/0', ...fault, rows: 1, row: expect.stringContaining('"a"') as unknown },
         { dead: '1/1', ...fault, text: 'another' },
       ])
-      expect(listed).toMatchObject({ code: 0, errors: '2 dead letters with 2 rows wait.\n' })
+      expect(listed).toMatchObject({ code: 0, errors: '2 dead letters with 2 rows are waiting.\n' })
     }
     expect(await run(environment)).toStrictEqual({
       code: 0,
