@@ -11,10 +11,10 @@ import { readCaFile } from '@sluice/runtime/ca-file'
 import { tracedCall } from '@sluice/runtime/tracing'
 import { parameterMistakes } from '@sluice/runtime/url-parameters'
 import { ClickHouseError } from './errors.ts'
-import { sentStatement } from './multipart-statement.ts'
+import { type QueryParams, sentStatement } from './multipart-statement.ts'
 import { shardSettings, strictSettings } from './strict-settings.ts'
 
-export type { ClickHouseSettings }
+export type { ClickHouseSettings, QueryParams }
 
 /** Where a ClickHouse is, from `http(s)://user:password@host:port/database[?cluster=<name>][&ca=<PEM file>]`. */
 export interface ClickHouseAddress {
@@ -31,9 +31,6 @@ export interface ClickHouseAddress {
   /** PEM certificates to trust instead of Node's, for `https:`. */
   ca?: string
 }
-
-/** Values of `{name:Type}` placeholders. */
-export type QueryParams = Readonly<Record<string, string | number | boolean | readonly (string | number)[]>>
 
 /** A result as ClickHouse writes it, in the format that the statement names. */
 export interface ByteResult {

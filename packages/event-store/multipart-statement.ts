@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto'
-import type { QueryParams } from './client.ts'
+
+/** Values of `{name:Type}` placeholders. */
+export type QueryParams = Readonly<Record<string, string | number | boolean | readonly (string | number)[]>>
 
 /** A URL with more than this is refused by some proxies, and by ClickHouse itself with a megabyte. */
 const urlCharactersMax = 4_096
