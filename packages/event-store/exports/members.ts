@@ -8,7 +8,8 @@ const membersPerList = 4_000
 
 /**
  * Selects the members of the scope's cohort; `many`: there are more than `max`, which are too many to be sent. They stay
- * the same until events are erased or expire, because the times of receipt are limited. Undefined without a cohort.
+ * the same until events are erased or expire, because the times of receipt are limited, unless the cohort has conditions
+ * on fields of users, which an import of users may change. Undefined without a cohort.
  */
 export async function selectMembers(
   scope: ExportScope,

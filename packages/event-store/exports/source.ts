@@ -22,6 +22,11 @@ export interface ExportSlice {
   until: EventKey | undefined
   /** Percent of the work that is done with this slice, an estimate. */
   progress: number
+  /**
+   * Whether the next slice may be read while this one is written. A large one takes so long that ClickHouse would close
+   * the connection of a result that nobody reads meanwhile.
+   */
+  allowsReadAhead: boolean
 }
 
 /** The rows that an export reads. */
@@ -41,13 +46,13 @@ export interface ExportSource {
 const sliceEventsMax = 200_000
 /**
  * The same where each slice evaluates a cohort with many members twice, which reads all events of the site that meet
- * its conditions: then that is what takes the time. ClickHouse has a slice in memory or on its disk.
+ * its conditions: then that is what takes the time. ClickHouse keeps the result of a slice in memory or on its disk.
  */
-const cohortSliceEventsMax = 2_000_000
+const cohortSliceEventsMax = 500_000
 
 /**
- * The events of a scope, in slices of the order of their keys. A cohort's members are selected once if they are few. What is read is the same whoever reads it, as long as no
- * more events of the scope are stored.
+ * The events of a scope, in slices of the order of their keys. A cohort's members are selected once if they are few. What
+ * is read is the same whoever reads it, as long as no more events of the scope are stored.
  */
 export function eventSource(
   scope: ExportScope,
@@ -58,7 +63,7 @@ export function eventSource(
     columns: exportedEventColumns,
     async *slices(from, members = (select) => select()) {
       let after = from
-      const found = await members(() => selectMembers(scope, runner, membersMax))
+      const found = scope.cohort && (await members(() => selectMembers(scope, runner, membersMax)))
       const isEvaluated = found === 'many'
       const listed: ExportScope =
         scope.cohort && found && !isEvaluated ? { ...scope, cohort: { ...scope.cohort, members: found } } : scope
@@ -72,6 +77,7 @@ export function eventSource(
           rows: eventExportRows({ scope: listed, after, until }),
           until,
           progress: progressAt(end.timestamp, edges),
+          allowsReadAhead: !isEvaluated,
         }
         if (end.events < max) return
         after = until
@@ -90,7 +96,7 @@ export function wholeSource(rows: ExportRows): ExportSource {
   return {
     columns: rows.columns,
     async *slices() {
-      yield await Promise.resolve({ rows, until: undefined, progress: 0 })
+      yield await Promise.resolve({ rows, until: undefined, progress: 0, allowsReadAhead: true })
     },
   }
 }

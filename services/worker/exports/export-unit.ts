@@ -139,7 +139,7 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
       source.slices(written.afterKey, (select) => membersOf(upload.name, select)),
       async ({ rows, ...slice }): Promise<ReadSlice> => ({ ...slice, read: await reader.read(rows, format, signal) }),
       // A file that is not resumable is one unit, however long that is.
-      () => !isResumable(spec) || !isOver(),
+      ({ allowsReadAhead }) => allowsReadAhead && (!isResumable(spec) || !isOver()),
     )
     const buffer = partBuffer()
     const position: Position = { ...written, hasEnded: false }

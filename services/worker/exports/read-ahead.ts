@@ -1,12 +1,12 @@
 /**
  * Reads each item of a source and yields what was read, in order; while the caller works with one, the next one is
- * read, unless `mayReadAhead` says no. A failure to read is thrown where the item would be. What was read ahead when
+ * read, unless `mayReadAhead` says no of the current one. A failure to read is thrown where the item would be. What was read ahead when
  * the caller stops is the caller's to abort.
  */
 export async function* readAhead<T, R>(
   source: AsyncIterable<T>,
   read: (item: T) => Promise<R>,
-  mayReadAhead: () => boolean,
+  mayReadAhead: (current: R) => boolean,
 ): AsyncGenerator<R, void, undefined> {
   const items = source[Symbol.asyncIterator]()
   const next = async (): Promise<{ value: R } | undefined> => {
@@ -18,7 +18,7 @@ export async function* readAhead<T, R>(
     for (;;) {
       const current = await (ahead ?? next())
       if (current === undefined) return
-      ahead = mayReadAhead() ? next() : undefined
+      ahead = mayReadAhead(current.value) ? next() : undefined
       // The promise is awaited when the caller requests the next value, which may never happen.
       ahead?.catch(() => undefined)
       yield current.value
