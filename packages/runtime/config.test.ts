@@ -63,6 +63,8 @@ describe('variables that belong together', () => {
     expect(mistakesOf({ SERVER: 'a' })).toStrictEqual([mistake])
     expect(mistakesOf({ SERVER_FILE: file('a') })).toStrictEqual([mistake])
     expect(mistakesOf({ SENDER: 'b', SERVER: '' })).toStrictEqual([mistake])
+    // Only secrets are read from files.
+    expect(mistakesOf({ SERVER: 'a', SENDER_FILE: file('b') })).toStrictEqual([mistake])
   })
 
   test('are reported together with the mistakes of the others', () => {

@@ -81,7 +81,7 @@ export function loadConfig<V extends Variables>(
     values[name] = result.value as unknown
   }
   for (const [name, { pairedWith }] of Object.entries(variables)) {
-    if (pairedWith !== undefined && isGiven(name, named) !== isGiven(pairedWith, named)) {
+    if (pairedWith !== undefined && isGiven(name, variables, named) !== isGiven(pairedWith, variables, named)) {
       mistakes.push(`${name} and ${pairedWith} must be set both, or neither`)
     }
   }
@@ -111,9 +111,10 @@ function withPresentNames(
   return Object.keys(named).length === 0 ? environment : { ...environment, ...named }
 }
 
-/** Whether a variable, or the name of its file, is set, to whatever. */
-function isGiven(name: string, environment: Environment): boolean {
-  return isSet(environment[name]) || isSet(environment[`${name}_FILE`])
+/** Whether a variable is set, or the name of its file if it is a secret, to whatever. */
+function isGiven(name: string, variables: Variables, environment: Environment): boolean {
+  const hasFile = variables[name]?.secret === true && isSet(environment[`${name}_FILE`])
+  return hasFile || isSet(environment[name])
 }
 
 /** The text of a variable, and where it is from as a phrase; undefined if it has none, which may be a mistake. */
