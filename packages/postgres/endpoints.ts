@@ -134,8 +134,12 @@ export async function deleteEndpoint(db: Db, endpointId: string): Promise<boolea
   return numDeletedRows > 0n
 }
 
-/** Removes the endpoints of a site, of webhooks and of alert rules, with their deliveries. */
+/**
+ * Removes the endpoints of a site, of webhooks and of alert rules, with their deliveries. They are locked in the order in
+ * which deliveries are queued for them.
+ */
 export async function deleteSiteEndpoints(db: Db, siteId: string): Promise<void> {
+  await sql`SELECT FROM endpoints WHERE site_id = ${siteId} ORDER BY endpoint_id FOR UPDATE`.execute(db)
   await db.deleteFrom('endpoints').where('site_id', '=', siteId).execute()
 }
 

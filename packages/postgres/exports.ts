@@ -342,14 +342,17 @@ async function finish(transaction: Db, lease: LeaseKey, set: RawBuilder<unknown>
   await requeueNext(transaction, lease.id, at)
 }
 
-/** Puts the site's next export behind those of the other sites, as imports do (imports.ts). */
+/**
+ * Puts the site's next export behind those of the other sites, as imports do (imports.ts). One that another transaction
+ * has locked is passed over: waiting for it, with the ended export locked, could deadlock with the deletion of the site.
+ */
 async function requeueNext(db: Db, exportId: string, at: number): Promise<void> {
   await sql`
     UPDATE exports SET due_at = greatest(due_at, ${new Date(at)}::timestamptz)
     WHERE due_at IS NOT NULL AND export_id = (
       SELECT waiting.export_id FROM exports AS waiting JOIN exports AS ended USING (site_id)
       WHERE ended.export_id = ${exportId} AND waiting.export_id <> ${exportId} AND waiting.due_at <= ${new Date(at)}
-      ORDER BY waiting.seq LIMIT 1
+      ORDER BY waiting.seq LIMIT 1 FOR UPDATE OF waiting SKIP LOCKED
     )`.execute(db)
 }
 

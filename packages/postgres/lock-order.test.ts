@@ -102,21 +102,24 @@ const move = (on: Postgres, { ruleId, settings, revision, channel, encryptedTarg
 test.each([
   ['rule', deleteRule],
   ['site', ({ siteId }: AlertRule) => deleteSite(siteId)],
-])('the deletion of a %s waits for a evaluation that is under way, and for a change of the rule', async (_, remove) => {
-  const evaluated = await ruleOfSite()
-  const fired = await whileDeletionWaits(() => remove(evaluated), {
-    lock: lockRule(evaluated),
-    work: (on) => evaluate(on, evaluated),
-  })
-  expect(fired).toStrictEqual(['firing'])
+])(
+  'the deletion of a %s waits for an evaluation that is under way, and for a change of the rule',
+  async (_, remove) => {
+    const evaluated = await ruleOfSite()
+    const fired = await whileDeletionWaits(() => remove(evaluated), {
+      lock: lockRule(evaluated),
+      work: (on) => evaluate(on, evaluated),
+    })
+    expect(fired).toStrictEqual(['firing'])
 
-  const moved = await ruleOfSite()
-  const changed = await whileDeletionWaits(() => remove(moved), {
-    lock: lockRule(moved),
-    work: (on) => move(on, moved),
-  })
-  expect(changed).toMatchObject({ settings: { name: 'renamed' }, notificationType: 'slack' })
-})
+    const moved = await ruleOfSite()
+    const changed = await whileDeletionWaits(() => remove(moved), {
+      lock: lockRule(moved),
+      work: (on) => move(on, moved),
+    })
+    expect(changed).toMatchObject({ settings: { name: 'renamed' }, notificationType: 'slack' })
+  },
+)
 
 test('a site and one of its rules are deleted at the same time', async () => {
   const rule = await ruleOfSite()
@@ -149,6 +152,8 @@ test.each<
     'export',
     async (siteId) => {
       const { exportId } = await addExport(exportStore(postgres), { site: siteId }, noon)
+      // The next one of the site, which the completion puts behind those of other sites.
+      await addExport(exportStore(postgres), { site: siteId }, noon)
       const lease = await taken(exportStore(postgres).leases.take(noon, 1_000), exportId)
       const file = { rows: 0, bytes: 0, etag: 'etag', expiresAt: noon + minuteMs }
       return {
