@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Credential, Session } from '@sluice/access/credential'
+import { addLogFields } from './log-fields.ts'
 import type { RequestContext } from './request-checks.ts'
 import type { ApiRequest, Client } from './route.ts'
 
@@ -46,7 +47,9 @@ export class AdmittedRequest implements Omit<ApiRequest, 'credential'> {
     this.query = plainQuery(query)
     this.body = body
     this.#context = context
-    this.log = (more) => Object.assign(fields, more)
+    this.log = (more) => {
+      addLogFields(fields, more)
+    }
     this.#response = response
   }
 

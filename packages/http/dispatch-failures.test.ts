@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
-import { AppError, unavailable } from '@sluice/runtime/errors'
+import { AppError, notFound, unavailable } from '@sluice/runtime/errors'
 import { useThings } from '../../tests/support/use-things.ts'
 import type { HandlerResult } from './route.ts'
 
@@ -125,6 +125,37 @@ describe('the log', () => {
       expect(things.service.text()).not.toContain(sentKey)
       expect(things.service.text()).not.toContain(sentKey.slice(9, 30))
     }
+  })
+
+  describe('shows of what the handler adds', () => {
+    const id = 'exp_01KAK5V6Z0F3N8Q2R7T4W9X1YB'
+    test.each([
+      ['an id', { export_id: id }, { export_id: id }],
+      ['a site', { site_id: 'shop' }, { site_id: 'shop' }],
+      ['a number', { events: 2, is_new: true }, { events: 2, is_new: true }],
+      ['an internal message, all of it', { error: 'a'.repeat(500) }, { error: 'a'.repeat(500) }],
+      ['a site of more characters than a site has, 128', { site_id: 'a'.repeat(9_000) }, { site_id: 'a'.repeat(128) }],
+      ['a key in place of a site, nothing', { site_id: `x${key}` }, { site_id: '[redacted]' }],
+      ['a key in place of an id, nothing', { export_id: devKey }, { export_id: '[redacted]' }],
+      ['a key in a message, nothing', { error: `${key} is not known` }, { error: '[redacted]' }],
+      // A session token.
+      ['another text in place of an id, nothing', { export_id: 'aB1-_'.repeat(8) }, { export_id: '[not an id]' }],
+    ])('%s', async (_, added, shown) => {
+      things.handle = ({ log }) => {
+        log(added)
+        return Promise.resolve({ status: 200 })
+      }
+      const before = things.service.lines().length
+      await sendRequest('/things/a')
+      expect(things.service.lines().slice(before)).toMatchObject([shown])
+    })
+  })
+
+  test('never contains a key that an error repeats', async () => {
+    things.handle = () => Promise.reject(notFound(key))
+    const before = things.service.lines().length
+    await sendRequest('/things/a')
+    expect(things.service.lines().slice(before)).toMatchObject([{ status: 404, error: '[redacted]' }])
   })
 })
 

@@ -6,6 +6,7 @@ import { limitClasses } from '@sluice/contracts/rate-limits'
 import { AppError, invalidFormat } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import { Counter, Histogram, type Metrics } from '@sluice/runtime/metrics'
+import { holdsKey, redacted } from '@sluice/runtime/redact'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { activeTraceId, causesOf, describeSpan, isTracing, traced } from '@sluice/runtime/tracing'
 import type { Admission } from './admission.ts'
@@ -248,7 +249,7 @@ async function adjustCharge(route: Route, { rate }: RequestContext, error: AppEr
  */
 function logFailure(fields: Record<string, unknown>, error: unknown, isLoggedWithStack: boolean): void {
   if (error instanceof AppError) {
-    fields.error = error.internal
+    fields.error = holdsKey(error.internal) ? redacted : error.internal
     if (error.retryable) return
   }
   if (isLoggedWithStack) fields.err = error
@@ -265,8 +266,7 @@ const clientClosedRequest = 499
  */
 export function requestIdOf(request: IncomingMessage): string {
   const incoming = request.headers['x-request-id']
-  const isUsable =
-    typeof incoming === 'string' && /^[\w.:-]{1,128}$/.test(incoming) && !/svc_(prod|dev)_/.test(incoming)
+  const isUsable = typeof incoming === 'string' && /^[\w.:-]{1,128}$/.test(incoming) && !holdsKey(incoming)
   return isUsable ? incoming : randomUUID()
 }
 

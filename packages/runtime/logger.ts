@@ -1,5 +1,6 @@
 import { type DestinationStream, type Logger as PinoLogger, pino } from 'pino'
 import manifest from './package.json' with { type: 'json' }
+import { redacted } from './redact.ts'
 import { activeTraceId, isTracing } from './tracing.ts'
 
 /** Structured JSON lines; one wide line per request and per batch at `info`. */
@@ -36,7 +37,7 @@ export function createLogger({ service, level, destination, onDropped }: LoggerO
       // A second line of defence: no field of these names is ever logged on purpose.
       redact: {
         paths: ['api_key', 'authorization', 'cookie', 'password'].flatMap((name) => [name, `*.${name}`]),
-        censor: '[redacted]',
+        censor: redacted,
       },
     },
     destination ?? standardOutput(onDropped),

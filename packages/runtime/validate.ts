@@ -1,5 +1,6 @@
 import joi from 'joi'
 import { invalidField, invalidFormat, missingField } from './errors.ts'
+import { holdsKey, redacted } from './redact.ts'
 
 /** Reasons of `Invalid field`; what is not listed keeps joi's own words. A schema's `.messages()` win over both. */
 const reasons: joi.LanguageMessages = Object.fromEntries(
@@ -60,8 +61,12 @@ export function validate<T>(schema: joi.ObjectSchema<T>, value: unknown, context
   throw invalidField(field, problem.message)
 }
 
-/** A name as errors show it: cut, because a sender chooses it, and answers and logs would repeat a megabyte of it. */
+/**
+ * A name as errors show it: cut, because a sender chooses it, and answers and logs would repeat a megabyte of it; and
+ * not at all when a key was sent in its place.
+ */
 export function shownName(name: string): string {
+  if (holdsKey(name)) return redacted
   return name.slice(0, 64).toWellFormed()
 }
 

@@ -126,6 +126,21 @@ describeWithRedis('secrets', () => {
       await send('/api/v1/session', { method: 'POST', headers: json, body: JSON.stringify({ [secret]: 1 }).repeat(2) })
     }
 
+    // What is sent in the place of an id may be any secret; only a key can be told from the name of a site or a field.
+    for (const secret of secrets) {
+      for (const path of ['exports', 'imports', 'cohorts', 'webhooks', 'alerts', 'settings/keys']) {
+        await send(`/api/v1/${path}/${secret}`, { headers: bearer(admin) })
+      }
+    }
+    for (const sentKey of [admin, key, nextKey, unknown]) {
+      await send(`/api/v1/sites/${sentKey}`, { headers: bearer(admin) })
+      await send(`/api/v1/stats?metric=event_count&site_id=${sentKey}`, { headers: bearer(admin) })
+      await send(`/api/v1/stats?metric=event_count&site_id=a&${sentKey}=1`, { headers: bearer(admin) })
+      await send('/api/v1/sites', { method: 'POST', headers: bearer(admin), body: JSON.stringify({ [sentKey]: 1 }) })
+      const inBatch = { [sentKey]: 1 }
+      await send('/collect/batch', { method: 'POST', headers: bearer(admin), body: JSON.stringify(inBatch) })
+    }
+
     secrets.push(...(await useWebhook()))
 
     const entries = await readdir(sluice.folder, { recursive: true, withFileTypes: true })
