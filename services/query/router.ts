@@ -85,7 +85,7 @@ export interface QueryDeps extends WebhookDeps, AlertDeps {
   blobs: BlobStore
   /** Where events go; undefined: to the origin that the client uses. */
   collectUrl: string | undefined
-  access: Omit<SessionDeps, 'sessions' | 'collectUrl'> & { sessions: Pick<Sessions, 'create' | 'delete'> }
+  access: Omit<SessionDeps, 'sessions' | 'collectUrl'> & { sessions: Pick<Sessions, 'create' | 'find' | 'delete'> }
   completeUntil: ReadCompleteUntil
 }
 
@@ -122,7 +122,7 @@ export function queryRoutes(deps: QueryDeps): Route[] {
     deleteCohortRoute(deps),
     cohortAnalysisRoute(deps),
     retentionRoute(deps),
-    createImportRoute(deps),
+    createImportRoute({ ...deps, sessions: deps.access.sessions }),
     listImportsRoute(deps),
     getImportRoute(deps),
     listImportErrorsRoute(deps),

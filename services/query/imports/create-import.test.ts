@@ -307,7 +307,7 @@ describe('POST /api/v1/imports refuses, and leaves nothing of, an upload during 
     const key = await query.createKey({ scopes: ['events:write'], siteIds: ['shop'] })
     const { keyId = '' } = (await query.keys.findByHash(hashKey(key))) ?? {}
     const body = Buffer.concat([...fields, filePart(csv), formEnd])
-    const { send, received, socket } = await openUpload(body.length, key)
+    const { send, received, socket } = await openUpload(body.length, bearer(key))
     await waitUntil(async () => (await countLeftovers(query)).uploads === 1, 'the upload is under way')
     await change(keyId)
     send(body)
@@ -319,20 +319,54 @@ describe('POST /api/v1/imports refuses, and leaves nothing of, an upload during 
   })
 })
 
+describe('an upload of a session', () => {
+  async function openSession(): Promise<string> {
+    const { body } = await query.request('/api/v1/session', { method: 'POST', key: '', body: { api_key: sender } })
+    return `session=${(body.data as { session_token: string }).session_token}`
+  }
+
+  async function uploadDuring(Cookie: string, change: () => Promise<unknown>): Promise<string> {
+    const body = Buffer.concat([...fields, filePart(csv), formEnd])
+    const { send, received, socket } = await openUpload(body.length, `Cookie: ${Cookie}`)
+    await waitUntil(async () => (await countLeftovers(query)).uploads === 1, 'the upload is under way')
+    await change()
+    send(body)
+    const answer = await received(/\r\n\r\n{.*}/)
+    socket.destroy()
+    return answer
+  }
+
+  test('that goes on is stored', async () => {
+    expect(await uploadDuring(await openSession(), () => Promise.resolve())).toMatch(/^HTTP\/1\.1 202 /)
+  })
+
+  test('that ends meanwhile is refused with 401, and leaves nothing', async () => {
+    const Cookie = await openSession()
+    const answer = await uploadDuring(Cookie, () =>
+      query.request('/api/v1/session', { method: 'DELETE', key: '', headers: { Cookie } }),
+    )
+    expect(answer).toMatch(/^HTTP\/1\.1 401 /)
+    expect(answer).toContain('"error":"Invalid API key"')
+    expect(await countLeftovers(query)).toStrictEqual(nothing)
+  })
+})
+
+const bearer = (key: string): string => `Authorization: Bearer ${key}`
+
 /** A connection that has sent the headers of an upload. */
-async function openUpload(length: number, key = query.admin) {
+async function openUpload(length: number, credential = bearer(query.admin)) {
   const connection = await connectRaw(query.service.port)
   connection.send(
-    `POST /api/v1/imports HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\nContent-Type: ${formType}\r\nContent-Length: ${length}\r\n\r\n`,
+    `POST /api/v1/imports HTTP/1.1\r\nHost: a\r\n${credential}\r\nContent-Type: ${formType}\r\nContent-Length: ${length}\r\n\r\n`,
   )
   return connection
 }
 
 test('a key has four uploads at once; the fifth is refused before its body is read', async () => {
   const open = []
-  for (let n = 0; n < 4; n++) open.push(await openUpload(1_000, sender))
+  for (let n = 0; n < 4; n++) open.push(await openUpload(1_000, bearer(sender)))
   await waitUntil(async () => (await countLeftovers(query)).uploads === 4, 'four uploads are under way')
-  const fifth = await openUpload(1_000, sender)
+  const fifth = await openUpload(1_000, bearer(sender))
   const answer = await fifth.received(/\r\n\r\n{.*}/)
   expect(answer).toMatch(/^HTTP\/1\.1 429 /)
   expect(answer).toMatch(/\r\nRetry-After: 10\r\n/)
@@ -352,6 +386,7 @@ describe('with small limits', () => {
     const sites = siteStore(postgres)
     const route = createImportRoute({
       keys,
+      sessions: { find: () => Promise.resolve(undefined) },
       sites: { findOrRegister: (siteId) => sites.find(siteId) },
       imports: importStore(postgres),
       blobs,

@@ -1,6 +1,7 @@
 import type { Credential } from '@sluice/access/credential'
 import type { KeyStore } from '@sluice/access/keys'
 import { requireWritableSite } from '@sluice/access/require-writable-site'
+import type { Sessions } from '@sluice/access/sessions'
 import type { SiteLookup } from '@sluice/access/sites'
 import { operations } from '@sluice/api/operations'
 import type { BlobStore } from '@sluice/blobs/blob-store'
@@ -24,6 +25,7 @@ type Imports = Pick<ImportStore, 'create' | 'find' | 'uploads'>
 
 export interface CreateImportDeps {
   keys: Pick<KeyStore, 'find'>
+  sessions: Pick<Sessions, 'find'>
   sites: Pick<SiteLookup, 'findOrRegister'>
   imports: Imports
   blobs: Pick<BlobStore, 'write' | 'remove' | 'disk'>
@@ -45,9 +47,9 @@ const retryAfterSeconds = 10
  * of the file (`writeSegments`); then, because the fields may follow the file, those of `currentCredential`, 403 for
  * the type, 400 for the header, and the errors of `requireWritableSite`.
  */
-export function createImportRoute({ keys, sites, imports, blobs, clock, limits }: CreateImportDeps): Route {
+export function createImportRoute({ keys, sessions, sites, imports, blobs, clock, limits }: CreateImportDeps): Route {
   const { uploads } = imports
-  return handle(operations.createImport, async ({ body, credential, receivedAt, signal, log }) => {
+  return handle(operations.createImport, async ({ body, credential, session, receivedAt, signal, log }) => {
     const importId = newId('imp')
     const { keyId, environment } = credential
     log({ import_id: importId })
@@ -61,7 +63,7 @@ export function createImportRoute({ keys, sites, imports, blobs, clock, limits }
       const { type, site_id: siteId } = fields
       log({ site_id: siteId, type, records: stored.totalRecords })
       // The body may have taken hours.
-      const current = await currentCredential(keys, credential, clock.now())
+      const current = await currentCredential({ keys, sessions }, { credential, session }, clock.now())
       requireType(type, current)
       recordParser(stored.layout, type)
       await requireWritableSite(sites, { credential: current, signal }, siteId)

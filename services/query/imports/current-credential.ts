@@ -1,18 +1,21 @@
-import type { Credential } from '@sluice/access/credential'
+import type { Credential, Session } from '@sluice/access/credential'
 import { type KeyStore, unusableReason } from '@sluice/access/keys'
+import type { Sessions } from '@sluice/access/sessions'
 import { operations } from '@sluice/api/operations'
 import { grants } from '@sluice/contracts/scopes'
-import { insufficientScope, invalidApiKey, browserKeyNotAllowed } from '@sluice/runtime/errors'
+import { browserKeyNotAllowed,insufficientScope, invalidApiKey } from '@sluice/runtime/errors'
 
 /**
- * The credential with the rights that its key has at `now` (Unix ms). Throws 401 for a key that is revoked or has
- * expired, 403 for one that may make no imports any more, as the checks before the handler do.
+ * The credential with the rights that its key has at `now` (Unix ms). Throws 401 for a session that has ended and for a
+ * key that is revoked or has expired, 403 for one that may make no imports any more, 503 for a session while Redis is
+ * away, as the checks before the handler do.
  */
 export async function currentCredential(
-  keys: Pick<KeyStore, 'find'>,
-  credential: Credential,
+  { keys, sessions }: { keys: Pick<KeyStore, 'find'>; sessions: Pick<Sessions, 'find'> },
+  { credential, session }: { credential: Credential; session: Session | undefined },
   now: number,
 ): Promise<Credential> {
+  if (session && !(await sessions.find(session.hash))) throw invalidApiKey()
   const key = await keys.find(credential.keyId, null)
   if (!key || unusableReason(key, now) !== undefined) throw invalidApiKey()
   const { scopes, siteIds, allowedOrigins } = key

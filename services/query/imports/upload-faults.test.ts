@@ -43,6 +43,7 @@ async function uploadTo(parts: Partial<Parameters<typeof createImportRoute>[0]>,
   const sites = siteStore(query.postgres)
   const route = createImportRoute({
     keys: query.keys,
+    sessions: { find: () => Promise.resolve(undefined) },
     sites: { findOrRegister: (siteId) => sites.find(siteId) },
     imports: store,
     blobs: query.blobs,
