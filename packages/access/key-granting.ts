@@ -1,5 +1,5 @@
 import { allowsSite, grants } from '@sluice/contracts/scopes'
-import { conflict, insufficientScope, invalidField, siteNotAllowed } from '@sluice/runtime/errors'
+import { AppError, conflict, insufficientScope, invalidField, siteNotAllowed } from '@sluice/runtime/errors'
 import type { Credential } from './credential.ts'
 import { type KeyRecord, unusableReason } from './keys.ts'
 
@@ -32,9 +32,20 @@ export function requireFuture(expiresAt: number | null | undefined, now: number)
 
 /** Throws 400 for a key that would expire later than `maker`: temporary rights would become permanent. */
 export function requireExpiry(maker: Credential, expiresAt: number | null): void {
-  if (maker.expiresAt !== null && (expiresAt === null || expiresAt > maker.expiresAt)) {
-    throw invalidField('expires_at', 'must not be later than that of the key that asks')
+  if (outlives(maker, expiresAt)) throw invalidField('expires_at', 'must not be later than that of the key that asks')
+}
+
+/** Throws 403 for the rotation of a key that expires later than `maker`, likewise. */
+export function requireRotatable(maker: Credential, expiresAt: number | null): void {
+  if (outlives(maker, expiresAt)) {
+    throw new AppError('forbidden', {
+      message: 'Key would expire later than the key that asks: rotate it with one that lasts as long',
+    })
   }
+}
+
+function outlives({ expiresAt: end }: Credential, expiresAt: number | null): boolean {
+  return end !== null && (expiresAt === null || expiresAt > end)
 }
 
 /** Throws 409 for a key that is revoked or expired at `now` (Unix ms): a change must not make it usable again. */

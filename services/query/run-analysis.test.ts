@@ -3,15 +3,20 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Criteria } from '@sluice/contracts/conditions'
 import { statsLimits } from '@sluice/contracts/stats'
 import type { ClickHouse } from '@sluice/event-store/client'
+import { ClickHouseError } from '@sluice/event-store/errors'
 import { queryReader } from '@sluice/event-store/query-runner'
 import { createMetrics } from '@sluice/runtime/metrics'
 import { apiRequest } from '../../tests/support/api-request.ts'
+import { exactClock } from '../../tests/support/clock.ts'
 import { allSitesKnown, hour, noon, openStatsDatabase, type StatsDatabase } from '../../tests/support/stats-database.ts'
 import { previewAlertRoute } from './alerts/preview-alert.ts'
 import { cohortAnalysisRoute } from './analytics/cohort-analysis.ts'
 import { retentionRoute } from './analytics/retention.ts'
 import { previewCohortRoute } from './cohorts/preview-cohort.ts'
 import { analysisTimes } from './metrics.ts'
+import { createErasureRoute } from './sites/create-erasure.ts'
+import { readEventTimeRanges } from './sites/read-event-time-ranges.ts'
+import { siteLookup } from './sites/site-lookup.ts'
 import { eventsRoute } from './stats/events.ts'
 import { funnelRoute } from './stats/funnel.ts'
 import { liveRoute } from './stats/live.ts'
@@ -84,6 +89,44 @@ describe('an analysis that is too large', () => {
       code: 'query_too_large',
       message:
         'Invalid field: site_id has more recent events than one answer may read: ask again later, or for one environment',
+    })
+  })
+
+  test('of the times of several sites names the limit, and of one site is 503: the request can not ask for less', async () => {
+    const siteId = await database.siteWith([{ at: 0 }, { at: 0 }])
+    const eventReader = queryReader(limited({ max_result_bytes: '1' }))
+    const read = (siteIds: readonly string[]) => readEventTimeRanges(siteIds, eventReader, apiRequest({}))
+    await expect(read([siteId, 'other'])).rejects.toMatchObject({
+      code: 'query_too_large',
+      message: 'Invalid field: limit asks for more events than one answer may read: ask for fewer sites',
+    })
+    await expect(read([siteId])).rejects.toMatchObject({ code: 'unavailable', retryAfterSeconds: 1 })
+  })
+
+  test('and that the request has no field for is 503: the look-up of a site, the hash of an erasure', async () => {
+    const siteId = await database.siteWith([{ at: 0 }, { at: 0 }])
+    const eventReader = queryReader(limited({ max_result_bytes: '1' }))
+    const unregistered = {
+      find: () => Promise.resolve(undefined),
+      siteDeletedAt: () => Promise.resolve(undefined),
+      register: () => Promise.resolve(),
+      registerFor: () => Promise.reject(new Error('no site is registered')),
+    }
+    const lookup = siteLookup(unregistered, eventReader, { autoRegister: true })
+    await expect(lookup.find(siteId, apiRequest({}))).rejects.toMatchObject({ code: 'unavailable' })
+    const settings = { name: '', timezone: 'UTC', conversion_event: null, retention_days: null }
+    const { handle } = createErasureRoute({
+      sites: { find: () => Promise.resolve({ siteId, settings, createdAt: new Date(0) }) },
+      erasures: { create: () => Promise.reject(new Error('no erasure is made')) },
+      // The statement reads no table, so that no setting makes it too large.
+      eventReader: queryReader({
+        query: () => Promise.reject(new ClickHouseError(241, 'Query memory limit exceeded')),
+      }),
+      clock: exactClock,
+    })
+    const sent = { bytes: jsonOf({ user_id: 'u' }), type: 'application/json' }
+    await expect(handle(apiRequest({ params: { site_id: siteId }, body: sent }))).rejects.toMatchObject({
+      code: 'unavailable',
     })
   })
 

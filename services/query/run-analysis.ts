@@ -56,8 +56,11 @@ export interface FieldText {
 
 /** The texts of a request for the failures of its analysis. */
 export interface FieldTexts {
-  /** For each limit. Without an entry, the text of `work` is used; without that, the range is too long. */
-  tooLarge?: Partial<Record<ExceededLimit, FieldText>>
+  /**
+   * For each limit. Without an entry, the text of `work` is used; without that, the range is too long. `unavailable`:
+   * the request has no field that could ask for less, so that an analysis that is too large is 503.
+   */
+  tooLarge?: Partial<Record<ExceededLimit, FieldText>> | 'unavailable'
   /** The conditions of the request by the path of their field, as `filter`. */
   conditions?: Readonly<Record<string, Criteria | Filter>>
 }
@@ -113,9 +116,10 @@ export async function runAnalysis<Numbers>(
   }
 }
 
-/** The 400 that names the request's field, for failures with such a field; the error itself for all others. */
+/** The 400 that names the request's field, for failures with such a field, or the 503; other errors as they are. */
 export function toFieldError(error: unknown, { tooLarge = {}, conditions = {} }: FieldTexts): unknown {
   if (error instanceof QueryTooLargeError) {
+    if (tooLarge === 'unavailable') return unavailable(error.internal, error)
     const { work = rangeTooLong } = tooLarge
     const { field, reason } = tooLarge[error.limit] ?? work
     if (error.limit === 'buckets' || error.limit === 'rows') return invalidField(field, reason)

@@ -8,7 +8,7 @@ import { browserKeyNotAllowed,insufficientScope, invalidApiKey } from '@sluice/r
 /**
  * The credential with the rights that its key has at `now` (Unix ms). Throws 401 for a session that has ended and for a
  * key that is revoked or has expired, 403 for one that may make no imports any more, 503 for a session while Redis is
- * away, as the checks before the handler do.
+ * unavailable, as the checks before the handler do.
  */
 export async function currentCredential(
   { keys, sessions }: { keys: Pick<KeyStore, 'find'>; sessions: Pick<Sessions, 'find'> },

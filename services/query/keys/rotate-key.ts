@@ -1,4 +1,4 @@
-import { requireExpiry, requireGrantable, requireUsable } from '@sluice/access/key-granting'
+import { requireGrantable, requireRotatable, requireUsable } from '@sluice/access/key-granting'
 import type { KeyStore } from '@sluice/access/keys'
 import { newKey } from '@sluice/access/new-key'
 import { operations } from '@sluice/api/operations'
@@ -23,7 +23,7 @@ export function rotateKeyRoute({ keys }: { keys: Pick<KeyStore, 'rotate' | 'find
           // A rotated key expires with its overlap, and a second replacement would expire with it.
           if (old.rotatedTo !== null) throw conflict(`Key was rotated: rotate its replacement, ${old.rotatedTo}`)
           requireGrantable(credential, old)
-          requireExpiry(credential, old.expiresAt?.getTime() ?? null)
+          requireRotatable(credential, old.expiresAt?.getTime() ?? null)
           generated = newKey(old.environment)
           return { replacement: generated.stored, oldExpiresAt: new Date(receivedAt + overlap) }
         })

@@ -33,8 +33,11 @@ export function createErasureRoute({
     const hashes =
       kind === 'before'
         ? null
-        : await runAnalysis(eventReader, { credential, signal }, (runner) =>
-            hashValue({ kind, siteId, value: body[kind] ?? '' }, runner),
+        : await runAnalysis(
+            eventReader,
+            { credential, signal },
+            (runner) => hashValue({ kind, siteId, value: body[kind] ?? '' }, runner),
+            { tooLarge: 'unavailable' },
           )
     const erasureId = newId('era')
     const { before = null } = body

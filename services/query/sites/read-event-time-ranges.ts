@@ -8,8 +8,8 @@ const tooManyEvents = {
 }
 
 /**
- * Reads the times of each site's first and last event. Throws 400 for sites with too many events, 503 while ClickHouse
- * is unavailable.
+ * Reads the times of each site's first and last event. Throws 400 for several sites with too many events, of which a
+ * client may ask for fewer; 503 for one site with too many, and while ClickHouse is unavailable.
  */
 export function readEventTimeRanges(
   siteIds: readonly string[],
@@ -17,6 +17,6 @@ export function readEventTimeRanges(
   request: Pick<ApiRequest, 'credential' | 'signal'>,
 ): Promise<EventTimeRanges> {
   return runAnalysis(reader, request, (runner) => eventTimeRanges(siteIds, runner), {
-    tooLarge: { work: tooManyEvents },
+    tooLarge: siteIds.length > 1 ? { work: tooManyEvents } : 'unavailable',
   })
 }

@@ -19,7 +19,10 @@ export function siteLookup(
     if (found || !autoRegister) return found
     // The events of a deleted site may still be there: later ones alone register it anew.
     const deletedAt = await sites.siteDeletedAt(siteId)
-    if (!(await runAnalysis(reader, request, (runner) => hasEvents(siteId, runner, deletedAt)))) return undefined
+    const isKnown = await runAnalysis(reader, request, (runner) => hasEvents(siteId, runner, deletedAt), {
+      tooLarge: 'unavailable',
+    })
+    if (!isKnown) return undefined
     await sites.register([siteId])
     return sites.find(siteId)
   }
