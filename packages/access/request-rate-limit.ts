@@ -15,6 +15,7 @@ export class RequestRateLimit {
   remaining: number
   /** Unix ms. */
   resetAt: number
+  readonly #limitClass: LimitClass
   readonly #counter: string
   readonly #limiter: Limiter
   readonly #address: AddressLimit | undefined
@@ -28,6 +29,7 @@ export class RequestRateLimit {
     readAddress?: () => string,
   ) {
     this.limit = rateLimits?.[`${limitClass}_per_minute`] ?? defaultLimits[limitClass]
+    this.#limitClass = limitClass
     this.#counter = `${limitClass}:${keyId}`
     this.#limiter = limiter
     const perAddress = limitClass === 'events' ? rateLimits?.events_per_minute_per_address : undefined
@@ -55,7 +57,7 @@ export class RequestRateLimit {
   consume(cost: number): void | Promise<void> {
     if (cost > this.limit) {
       throw tooLarge(
-        `Request counts ${cost} times, the key may make ${this.limit} in ${limitWindowSeconds} seconds: send smaller requests`,
+        `The request holds ${cost} ${this.#limitClass}, and the key may send ${this.limit} in ${limitWindowSeconds} seconds: send smaller batches`,
       )
     }
     return this.#address ? this.#consumeWithAddress(cost, this.#address) : this.#consumeOfKey(cost)
@@ -73,7 +75,7 @@ export class RequestRateLimit {
   async #consumeWithAddress(cost: number, { counter, limit }: AddressLimit): Promise<void> {
     if (cost > limit) {
       throw tooLarge(
-        `Request counts ${cost} times, one address may make ${limit} with this key in ${limitWindowSeconds} seconds: send smaller requests`,
+        `The request holds ${cost} ${this.#limitClass}, and one address may send ${limit} with this key in ${limitWindowSeconds} seconds: send smaller batches`,
       )
     }
     const { granted, resetAt } = await this.#limiter.consume(counter, cost, limit)

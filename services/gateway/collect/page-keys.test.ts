@@ -74,7 +74,8 @@ describe('a limit of events of one address', () => {
     expect(answer).toMatchObject({
       status: 413,
       body: {
-        error: 'Request counts 4 times, one address may make 3 with this key in 60 seconds: send smaller requests',
+        error:
+          'The request holds 4 events, and one address may send 3 with this key in 60 seconds: send smaller batches',
       },
     })
     expect((await gateway.collectBatch(batch(3), { key, headers: from('203.0.113.3') })).status).toBe(202)
