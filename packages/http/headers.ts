@@ -4,6 +4,8 @@ import type { Client, RouteRule } from './route.ts'
 
 /** Headers that pages of other origins may read (docs/http-interface.md#cross-origin). */
 const exposedHeaders = 'X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After, X-Request-Id'
+/** Headers of downloads and of repeated requests, which only `/api/v1` has. */
+const exposedApiHeaders = `${exposedHeaders}, Content-Disposition, ETag, Content-Range, Accept-Ranges, Idempotency-Replayed`
 const preflightSeconds = 86_400
 /**
  * Segment's analytics.js sends `X-Retry-Count` with each retry, and the browser SDK sends `baggage` where its option
@@ -11,6 +13,8 @@ const preflightSeconds = 86_400
  */
 const requestHeaders =
   'Authorization, Content-Type, Content-Encoding, Idempotency-Key, X-Request-Id, X-Retry-Count, Baggage'
+/** Headers of requests for a part of a download. */
+const apiRequestHeaders = `${requestHeaders}, Range, If-Range, If-Match, If-None-Match`
 
 /** Headers of a response by name. */
 export type Headers = Readonly<Record<string, string>>
@@ -39,7 +43,7 @@ export function corsHeaders(
   if (allowsAnyOrigin) return anyOrigin
   if (origins.size === 0) return none
   if (origin === undefined || !origins.has(origin)) return { Vary: 'Origin' }
-  return { 'Access-Control-Allow-Origin': origin, 'Access-Control-Expose-Headers': exposedHeaders, Vary: 'Origin' }
+  return { 'Access-Control-Allow-Origin': origin, 'Access-Control-Expose-Headers': exposedApiHeaders, Vary: 'Origin' }
 }
 
 /** The headers of the response to a preflight; undefined if the request is no preflight or the page is not allowed. */
@@ -57,7 +61,7 @@ export function preflightHeaders(
   return {
     ...headers,
     'Access-Control-Allow-Methods': routes.map((each) => each.method).join(', '),
-    'Access-Control-Allow-Headers': requestHeaders,
+    'Access-Control-Allow-Headers': route.anyOrigin ? requestHeaders : apiRequestHeaders,
     'Access-Control-Max-Age': String(preflightSeconds),
   }
 }

@@ -263,7 +263,15 @@ describe('pages of other origins', () => {
 
     const answer = (origin: string) =>
       sendRequest('/queries', { method: 'GET', key: unlimitedKey, headers: { Origin: origin } })
-    expect((await answer(Intranet)).headers.get('access-control-allow-origin')).toBe(Intranet)
+    const readable = await answer(Intranet)
+    expect(readable.headers.get('access-control-allow-origin')).toBe(Intranet)
+    // What a page needs for a download: its name, and where to go on.
+    const exposed = readable.headers.get('access-control-expose-headers')?.split(', ')
+    const ofFiles = ['Content-Disposition', 'ETag', 'Content-Range', 'Accept-Ranges', 'Idempotency-Replayed']
+    expect(exposed).toEqual(expect.arrayContaining(['X-RateLimit-Limit', ...ofFiles]))
+    const sendable = allowed.headers.get('access-control-allow-headers')?.split(', ')
+    const ofRanges = ['Range', 'If-Range', 'If-Match', 'If-None-Match']
+    expect(sendable).toEqual(expect.arrayContaining(['Authorization', ...ofRanges]))
     const other = await answer(Origin)
     expect(other.headers.get('access-control-allow-origin')).toBeNull()
     expect(other.headers.get('vary')).toBe('Origin')
