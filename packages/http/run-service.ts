@@ -133,8 +133,8 @@ export async function runService<V extends Variables>({
     process.exit(0)
   } catch (error) {
     // At a terminal, a sentence that says what to do would stand below a line of JSON with the same sentence.
-    const isSaid = process.stdout.isTTY && (error instanceof AppError || error instanceof FatalError)
-    if (!isSaid) logger.fatal({ err: error }, 'failed')
+    const isShownAtTerminal = process.stdout.isTTY && (error instanceof AppError || error instanceof FatalError)
+    if (!isShownAtTerminal) logger.fatal({ err: error }, 'failed')
     logger.flush()
     process.stderr.write(`${name}: ${internalMessage(error)}\n`)
     process.exit(1)
