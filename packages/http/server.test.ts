@@ -167,6 +167,41 @@ test('several requests can use one connection', async () => {
   connection.socket.destroy()
 })
 
+test.each([
+  ['no HTTP', 'no HTTP\r\n\r\n'],
+  ['a request without Host', 'GET /healthz HTTP/1.1\r\n\r\n'],
+])('a request gets its own response before the bytes after it are refused: %s', async (_, bytes) => {
+  const { route, entered, finish } = waitingRoute()
+  const { port } = await start([route])
+  const connection = await connectRaw(port)
+  // One chunk, which is parsed before the handler is entered.
+  connection.send(get('/wait') + bytes)
+  await entered
+  connection.send('more\r\n\r\n')
+  finish()
+  const answer = await connection.closed
+  expect(answer.match(/HTTP\/1\.1 \d+/g)).toStrictEqual(['HTTP/1.1 200', 'HTTP/1.1 400'])
+  expect(answer).toMatch(/"data":"finished"}HTTP\/1\.1 400 [^]*not a valid HTTP request/)
+})
+
+test('a request whose own body can not be read is refused at once', async () => {
+  const { port } = await start([
+    {
+      method: 'POST',
+      path: '/body',
+      scope: 'events:write',
+      limit: 'events',
+      body: { kind: 'json', maxBytes: 100 },
+      handle: () => Promise.resolve({ status: 200 }),
+    },
+  ])
+  const connection = await connectRaw(port)
+  connection.send(
+    get('/body').replace('GET', 'POST').replace('\r\n\r\n', '\r\nTransfer-Encoding: chunked\r\n\r\nno chunk\r\n'),
+  )
+  expect((await connection.closed).match(/HTTP\/1\.1 \d+/g)).toStrictEqual(['HTTP/1.1 400'])
+})
+
 test('HTTP/1.0 requests and absolute URLs are accepted', async () => {
   const { port, url } = await start([])
   const old = await connectRaw(port)

@@ -43,6 +43,8 @@ export function httpServer(
    * young generation.
    */
   const connections = new Map<Socket, ServerResponse[]>()
+  /** Connections that close with their last response, because what came after the requests was none. */
+  const refused = new WeakSet<Socket>()
   let isDraining = false
   let isStopping = false
 
@@ -73,6 +75,7 @@ export function httpServer(
   }
   const onRequest: RequestListener = (request, response) => {
     const { socket } = request
+    if (refused.has(socket)) return
     if (request.headers.host === undefined && request.httpVersion === '1.1') {
       server.emit('clientError', new Error('The request has no Host.'), socket)
       return
@@ -97,13 +100,24 @@ export function httpServer(
     // An upload may take longer than other requests. If no more bytes arrive, the idle timeout closes it sooner.
     if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && extendUpload(socket)) return
     const inFlight = connections.get(socket)
-    const hasAnswered = inFlight?.some(({ headersSent }) => headersSent) === true
     // A missing list means that the TLS handshake has failed: the client would understand no response.
-    if (error.code === 'ECONNRESET' || !socket.writable || hasAnswered || inFlight === undefined) {
+    if (error.code === 'ECONNRESET' || !socket.writable || inFlight === undefined) {
       socket.destroy()
       return
     }
-    socket.end(rawErrorResponse(error.code), () => socket.destroy())
+    if (refused.has(socket)) return
+    refused.add(socket)
+    // Responses come in the order of the requests (RFC 9112, 9.3.2): a client would take the error for the response to
+    // an earlier request, e.g. to events that are stored.
+    const earlier = inFlight.filter(({ req }) => req.complete)
+    const refuse = (): void => {
+      if (earlier.some((response) => inFlight.includes(response))) return
+      const hasAnswered = inFlight.some(({ headersSent }) => headersSent)
+      if (!socket.writable || hasAnswered) socket.destroy()
+      else socket.end(rawErrorResponse(error.code), () => socket.destroy())
+    }
+    for (const response of earlier) response.once('close', refuse)
+    refuse()
   })
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
   /** Connections of which the handshake of TLS may be under way. */
