@@ -3,7 +3,7 @@ import { type KeyStore, unusableReason } from '@sluice/access/keys'
 import type { Sessions } from '@sluice/access/sessions'
 import { operations } from '@sluice/api/operations'
 import { grants } from '@sluice/contracts/scopes'
-import { browserKeyNotAllowed,insufficientScope, invalidApiKey } from '@sluice/runtime/errors'
+import { browserKeyNotAllowed, insufficientScope, invalidApiKey } from '@sluice/runtime/errors'
 
 /**
  * The credential with the rights that its key has at `now` (Unix ms). Throws 401 for a session that has ended and for a
