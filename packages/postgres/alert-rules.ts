@@ -293,7 +293,7 @@ async function deleteRule(db: Db, ruleId: string, siteIds: SiteIds): Promise<boo
 
 /** Locks the rules of a site that is being deleted, which needs that before it deletes their endpoints. */
 export async function lockSiteRules(db: Db, siteId: string): Promise<void> {
-  // In the order of `judgeRules`, because two transactions that lock the same rows in different orders would deadlock.
+  // In the order of `evaluateRules`, because two transactions that lock the same rows in different orders would deadlock.
   await sql`SELECT FROM alert_rules WHERE site_id = ${siteId} ORDER BY rule_id FOR UPDATE`.execute(db)
 }
 

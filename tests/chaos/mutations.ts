@@ -178,8 +178,8 @@ export const mutations: readonly Mutation[] = [
     edits: [
       {
         file: 'services/worker/exports/export-unit.ts',
-        from: 'source.slices(written.afterKey)',
-        to: 'source.slices(undefined)',
+        from: 'source.slices(written.afterKey, (select)',
+        to: 'source.slices(undefined, (select)',
       },
     ],
     detectedBy: { testFile: 'services/worker/exports/resume.test.ts' },
