@@ -64,7 +64,7 @@ export const mutations: readonly Mutation[] = [
     detectedBy: { testFile: 'services/writer/insert-lock.test.ts' },
   },
   {
-    name: 'lanes with locks of their own',
+    name: 'logs with locks of their own',
     edits: [
       {
         file: 'services/writer/store-batch.ts',
@@ -108,7 +108,7 @@ export const mutations: readonly Mutation[] = [
     detectedBy: { faults: 'kill-kafka=2,kill-gateway=2', shows: 'lost' },
   },
   {
-    name: 'the position is committed before the insert',
+    name: 'the offset is committed before the insert',
     edits: [
       { file: 'services/writer/process-batch.ts', from: 'await claim.commit(batch)', to: '// committed above' },
       {
