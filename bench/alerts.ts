@@ -45,7 +45,7 @@ export async function evaluateAlerts(): Promise<object> {
     for (let minute = 0; minute < minutes; minute += 1) seconds.push(await evaluateNextMinute(postgres))
     return {
       bar: 60,
-      seconds_until_all_are_judged: seconds,
+      seconds_until_all_are_evaluated: seconds,
       rules: sites * questions.length,
       sites,
       events_per_site: eventsPerSite,
@@ -78,7 +78,7 @@ async function evaluateNextMinute(postgres: Postgres): Promise<number> {
   const rules = alertRuleStore(postgres)
   const minute = (Math.floor(Date.now() / minuteMs) + 1) * minuteMs
   const isEvaluated = async (): Promise<boolean> => ((await rules.oldestEvaluated()) ?? 0) >= minute
-  await waitUntil(isEvaluated, 'all rules are judged', 3 * minuteMs)
+  await waitUntil(isEvaluated, 'all rules are evaluated', 3 * minuteMs)
   return rounded((Date.now() - minute) / 1000)
 }
 

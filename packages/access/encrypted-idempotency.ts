@@ -13,14 +13,14 @@ export function encryptedIdempotency(
 ): IdempotencyStore {
   const keyed = (fingerprint: string): string => secrets.fingerprint(fingerprint).toString('hex')
   const encrypted = (data: unknown): string => secrets.encrypt(JSON.stringify(data)).toString('base64')
-  const opened = (data: unknown): unknown => JSON.parse(secrets.decrypt(Buffer.from(String(data), 'base64')))
+  const decrypted = (data: unknown): unknown => JSON.parse(secrets.decrypt(Buffer.from(String(data), 'base64')))
   const replaceData = (response: StoredResponse, change: (data: unknown) => unknown): StoredResponse =>
     response.data === undefined ? response : { ...response, data: change(response.data) }
 
   return {
     claim: async (id, fingerprint, owner) => {
       const result = await store.claim(id, keyed(fingerprint), owner)
-      return result.state === 'answered' ? { ...result, answer: replaceData(result.answer, opened) } : result
+      return result.state === 'answered' ? { ...result, answer: replaceData(result.answer, decrypted) } : result
     },
     complete: async (id, fingerprint, answer) => {
       await store.complete(id, keyed(fingerprint), replaceData(answer, encrypted))

@@ -71,7 +71,7 @@ export const alertOperations = {
     id: 'updateAlert',
     method: 'PUT',
     path: '/api/v1/alerts/:rule_id',
-    summary: 'Changes a rule; a changed condition is judged at the next evaluation.',
+    summary: 'Changes a rule; a changed condition takes effect at the next evaluation.',
     limit: 'admin',
     rights: rule,
     body: largeJsonBody(updateAlertBody),

@@ -277,7 +277,7 @@ const number = joi.number().required()
 /** `data` of a preview. */
 export const alertPreviewResult = joi.object<AlertPreview>({
   times_fired: joi.number().integer().required().description('In the last 30 days.'),
-  step_ms: joi.number().integer().required().description('Time between two points that were judged.'),
+  step_ms: joi.number().integer().required().description('Time between two points that were evaluated.'),
   firings: joi
     .array()
     .items(joi.object({ from: time, to: timeOrNull, value: number }))

@@ -27,7 +27,7 @@ export interface AlertTrigger {
   /** Time after a firing in which the rule does not fire again. */
   cooldownMs: number
   noData: NoDataRule
-  /** After minutes without a evaluation for longer than this, `forMs` is counted anew; five minutes by default. */
+  /** After minutes without an evaluation for longer than this, `forMs` is counted anew; five minutes by default. */
   gapMsMax?: number
 }
 

@@ -1,16 +1,16 @@
-/** The logs on which events travel to the event store: `live`, and the backfill log, for old events and imports. */
+/** The logs through which events go to the event store: `live`, and the backfill log, for old events and imports. */
 export type Lane = 'live' | 'backfill'
 
 /**
- * Events that are older than this at their receipt, in ms, travel on the backfill log: 62 days, so that an insert of
- * the live lane covers three or four months, which are partitions of the table. Copies of an event may travel on both
- * lanes.
+ * Events that are older than this at their receipt, in ms, go through the backfill log: 62 days, so that an
+ * insert of the live log covers three or four months, which are partitions of the table. Copies of an event may go
+ * through both logs.
  */
 export const backfillAgeMs = 62 * 24 * 3_600_000
 
 /**
  * `complete_until` of a query that reads no event before `readsFrom`. `live` and `all` are the times up to which every
- * accepted event of the live lane, and of both lanes, can be read (all Unix ms). An event of the backfill log that was
+ * accepted event of the live log, and of both logs, can be read (all Unix ms). An event of the backfill log that was
  * received until `live` has a timestamp before `live - backfillAgeMs`, so that a query which reads nothing earlier does
  * not wait for that log.
  */

@@ -10,7 +10,7 @@ export interface TakeLoopOptions {
   /** Aborts when the process begins to stop; the component itself is stopped later, after the last request. */
   stopping?: AbortSignal
   /**
-   * Takes due jobs up to the number of free slots, starts the work on it, and hands each piece of work to `follow` as
+   * Takes due jobs up to the number of free slots, starts the work on them, and hands each piece of work to `follow` as
    * a promise that never rejects. What arrives after `signal` has aborted is given back.
    */
   take: (signal: AbortSignal, follow: (work: Promise<void>) => void) => Promise<void>

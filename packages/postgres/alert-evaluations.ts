@@ -24,7 +24,7 @@ export interface Evaluation {
   error?: string
 }
 
-/** A rule's state after a evaluation. */
+/** A rule's state after an evaluation. */
 export interface EvaluatedRule {
   ruleId: string
   state: AlertState

@@ -12,7 +12,7 @@ import { selectPage } from './page.ts'
 import { lockReceiptTimes } from './receipt-time-lock.ts'
 import { lockSite } from './sites.ts'
 import type { Db, LogPositions, Tables } from './tables.ts'
-import { type UploadLeaseStore, uploadStore } from './uploads.ts'
+import { type UploadLeaseStore, uploadLeaseStore } from './uploads.ts'
 import { siteCondition, type SiteIds } from './visible-sites.ts'
 
 /** An import's record, which is also the job of the worker. */
@@ -118,7 +118,7 @@ export function importStore(postgres: Postgres): ImportStore {
   }
   return {
     leases,
-    uploads: uploadStore(postgres),
+    uploads: uploadLeaseStore(postgres),
     create: (created, at) =>
       postgres.transaction(async (transaction) => {
         const { importId, segments } = created

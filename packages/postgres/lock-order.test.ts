@@ -102,24 +102,21 @@ const move = (on: Postgres, { ruleId, settings, revision, channel, encryptedTarg
 test.each([
   ['rule', deleteRule],
   ['site', ({ siteId }: AlertRule) => deleteSite(siteId)],
-])(
-  'the deletion of a %s waits for an evaluation that is under way, and for a change of the rule',
-  async (_, remove) => {
-    const evaluated = await ruleOfSite()
-    const fired = await whileDeletionWaits(() => remove(evaluated), {
-      lock: lockRule(evaluated),
-      work: (on) => evaluate(on, evaluated),
-    })
-    expect(fired).toStrictEqual(['firing'])
+])('the deletion of a %s waits for an evaluation under way, and for a change of the rule', async (_, remove) => {
+  const evaluated = await ruleOfSite()
+  const fired = await whileDeletionWaits(() => remove(evaluated), {
+    lock: lockRule(evaluated),
+    work: (on) => evaluate(on, evaluated),
+  })
+  expect(fired).toStrictEqual(['firing'])
 
-    const moved = await ruleOfSite()
-    const changed = await whileDeletionWaits(() => remove(moved), {
-      lock: lockRule(moved),
-      work: (on) => move(on, moved),
-    })
-    expect(changed).toMatchObject({ settings: { name: 'renamed' }, notificationType: 'slack' })
-  },
-)
+  const moved = await ruleOfSite()
+  const changed = await whileDeletionWaits(() => remove(moved), {
+    lock: lockRule(moved),
+    work: (on) => move(on, moved),
+  })
+  expect(changed).toMatchObject({ settings: { name: 'renamed' }, notificationType: 'slack' })
+})
 
 test('a site and one of its rules are deleted at the same time', async () => {
   const rule = await ruleOfSite()

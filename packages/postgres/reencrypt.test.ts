@@ -46,7 +46,7 @@ const keepPrevious = (endpointId: string, previousEncryptedSecret: Buffer, previ
     Date.now(),
   )
 
-test('targets, secrets and those before a rotation are sealed anew, and nothing else changes', async () => {
+test('targets, secrets and those before a rotation are re-encrypted, and nothing else changes', async () => {
   const webhook = await add()
   await keepPrevious(webhook, before.encrypt('former'), Date.now() + 3_600_000)
   const mail = await add({

@@ -238,7 +238,7 @@ interface ExportSchedulesTable extends LeaseColumns {
 }
 
 interface LogWatermarksTable {
-  /** `EventLog.id()` of the live lane; that of the backfill log ends in `.backfill`. */
+  /** `EventLog.id()` of the live log; that of the backfill log ends in `.backfill`. */
   log_id: string
   partition: number
   lane: Defaulted<Lane>

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals'
 import { tcpProxy } from '../../tests/support/tcp-proxy.ts'
 import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { openPostgres } from './open.ts'
-import { uploadLeaseMs, type UploadLeaseStore, uploadStore } from './uploads.ts'
+import { uploadLeaseMs, type UploadLeaseStore, uploadLeaseStore } from './uploads.ts'
 
 const noon = Date.UTC(2042, 5, 1, 12)
 let postgres: TestPostgres
@@ -10,7 +10,7 @@ let store: UploadLeaseStore
 
 beforeAll(async () => {
   postgres = await openTestPostgres()
-  store = uploadStore(postgres)
+  store = uploadLeaseStore(postgres)
 })
 
 afterAll(async () => {
@@ -44,7 +44,7 @@ test('an upload counts for a minute after it was renewed last', async () => {
 test('while Postgres is unavailable, every method throws AppError 503', async () => {
   const proxy = await tcpProxy(postgres.url)
   const away = openPostgres(proxy.url)
-  const lost = uploadStore(away)
+  const lost = uploadLeaseStore(away)
   await proxy.cut()
   const upload = { importId: 'imp_1', keyId: 'key_1' }
   for (const call of [() => lost.begin(upload, 4, noon), () => lost.renew('imp_1', noon), () => lost.end('imp_1')]) {

@@ -21,7 +21,7 @@ export interface UploadLeaseStore {
 }
 
 /** The uploads that this Postgres counts. */
-export function uploadStore(postgres: Postgres): UploadLeaseStore {
+export function uploadLeaseStore(postgres: Postgres): UploadLeaseStore {
   return {
     begin: ({ importId, keyId }, max, at) =>
       postgres.transaction(async (transaction) => {

@@ -4,9 +4,9 @@ import type { Postgres } from './open.ts'
 
 /** Until when all accepted events can be read, in Unix ms; 0 while that is not known. */
 export interface CompleteTimes {
-  /** For the events on the live lane: the earliest watermark of its partitions, over all logs. */
+  /** For the events of the live log: the earliest watermark of its partitions, over all logs. */
   live: number
-  /** For all events: the earliest watermark of all partitions of both lanes. */
+  /** For all events: the earliest watermark of all partitions of both logs. */
   all: number
 }
 
@@ -21,7 +21,7 @@ export interface WatermarkStore {
    * stored watermark never moves back.
    */
   advance(logId: string, completeUntil: readonly (number | undefined)[], lane?: Lane): Promise<void>
-  /** True once the log's live lane has a partition here, so that `completeUntil` includes it. */
+  /** True once the live log has a partition here, so that `completeUntil` includes it. */
   isRegistered(logId: string): Promise<boolean>
   completeUntil(): Promise<CompleteTimes>
   /**

@@ -58,7 +58,7 @@ test('ciphertexts begin with the prefix of their key; the same key twice is one 
   expect(createSecretCipher(key, bytes.toString('hex')).prefixes).toStrictEqual({ current, previous: undefined })
 })
 
-describe('what can not be opened is an error with what to do', () => {
+describe('what can not be decrypted is an error with what to do', () => {
   const thrown = (work: () => unknown): unknown => {
     try {
       return work()

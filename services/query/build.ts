@@ -103,9 +103,9 @@ export function buildQuery(
     checks: [
       { name: 'clickhouse', required: true, check: () => eventReader.check() },
       { name: 'postgres', required: true, check: () => postgres.check() },
-      // While Redis is away, each process applies the rate limits by itself and keys work; only sessions fail.
+      // While Redis is unavailable, each process applies the rate limits by itself and keys work; only sessions fail.
       { name: 'redis', required: false, check: () => redis.check() },
-      // While the blob store is away, only uploads of imports, lists of their errors and downloads of exports fail.
+      // While the blob store is unavailable, only uploads of imports, lists of their errors and downloads of exports fail.
       { name: 'blobs', required: false, check: () => blobs.check() },
     ],
   }

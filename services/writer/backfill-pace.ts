@@ -15,7 +15,7 @@ const pauseFactor = 3
  */
 const waitMsMax = 240_000
 /**
- * The pause after every statement: longer than a refused insert of the live lane waits before it tries again
+ * The pause after every statement: longer than a refused insert of the live log waits before it tries again
  * (store-batch.ts), so that it gets in between two statements.
  */
 const gapMs = 250

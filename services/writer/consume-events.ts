@@ -36,7 +36,7 @@ const stopGraceMs = 2_000
 
 export interface ConsumeDeps {
   log: EventLog
-  /** Given for the consumer of the backfill log: its log, beside `log`, and the consumer lag of the live lane. */
+  /** Given for the consumer of the backfill log: its log, beside `log`, and the consumer lag of the live log. */
   backfill?: { log: EventLog; liveLag: () => readonly PartitionLag[] }
   /** The log of rows that can't be stored, which `deadLetterUrl` names. */
   deadLetters: Pick<EventLog, 'partitions' | 'publish'>
@@ -44,13 +44,13 @@ export interface ConsumeDeps {
   logger: Logger
   metrics: Metrics
   lingerMs?: number
-  /** Inserts of the live lane that run side by side; by default as many as there are cores, and 2 at least. */
+  /** Inserts of the live log that run side by side; by default as many as there are cores, and 2 at least. */
   insertsMax?: number
   /** Memory for blocks that the consumers of a process share; unlimited by default. */
   budget?: ReadBudget
 }
 
-/** The consumer of one lane as a component. */
+/** The consumer of one log as a component. */
 export interface EventConsumer extends Component {
   /** One line for each partition whose batch is being retried, for /readyz. */
   warnings: () => readonly string[]
@@ -61,7 +61,7 @@ export interface EventConsumer extends Component {
 }
 
 /**
- * Moves events from the log of one lane into ClickHouse. Partitions run in parallel (consume-claim.ts), those of the
+ * Moves events from one log into ClickHouse. Partitions run in parallel (consume-claim.ts), those of the
  * backfill log take turns (backfill-pace.ts).
  */
 export function eventConsumer(deps: ConsumeDeps): EventConsumer {
@@ -95,8 +95,8 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
         ([partition, reason]) => `${backfill ? 'backfill log: ' : ''}partition ${partition} waits: ${reason}`,
       ),
     run: async (stopping) => {
-      // The log's id for both lanes: the inserts of a partition exclude each other, as copies of an event travel on
-      // either.
+      // The live log's id for both logs: the inserts of a partition exclude each other, as copies of an event go
+      // through either.
       const [logId, storeId] = await Promise.all([log.id(), deps.inserter.storeId()])
       const [partitions, shards] = await Promise.all([(backfill?.log ?? log).partitions(), deps.inserter.shards()])
       try {

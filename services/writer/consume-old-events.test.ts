@@ -50,7 +50,7 @@ function recordingInserter() {
 /** Rows of twenty months. */
 const scattered = Array.from({ length: 20 }, (_, month) => event(`m${month}`, { timestamp: Date.UTC(2020, month) }))
 
-describe('copies of an event that travel on both lanes', () => {
+describe('copies of an event that go through both logs', () => {
   test.each(['dated', 'undated'])('at the same moment are stored once (%s)', async (kind) => {
     const rows = Array.from({ length: 100 }, (_, n) => event(`e${String(n).padStart(3, '0')}`))
     const { headers, ...block } = blockOfRows(

@@ -20,13 +20,13 @@ const timeoutMs = 60_000
 /**
  * Delay before an insert is retried after a lock conflict, that is while another insert with the same lock runs:
  * shorter than the gap between two statements of the backfill log (backfill-pace.ts), in which an insert of the live
- * lane gets its turn.
+ * log gets its turn.
  */
 const lockRetryDelayMs = 100
 /** An insert that has waited for the lock for this long has failed: it is retried and reported as such. */
 const lockWaitMsMax = 10_000
 /**
- * An insert of the backfill log that has waited for the lock for this long ends the running one: the live lane may
+ * An insert of the backfill log that has waited for the lock for this long ends the running one: the live log may
  * store one batch after the other. Not shorter than `timeoutMs`, so that no running insert is ended before its own time
  * limit.
  */

@@ -199,7 +199,7 @@ describeWithChromium('notifications', () => {
     const path = `/api/v1/alerts/${ruleId}/history?limit=50`
     const fired = async () =>
       (await rig.call<History>('GET', path)).history.find(({ to, test }) => to === 'firing' && !test)
-    // Rules are judged each minute.
+    // Rules are evaluated each minute.
     await waitUntil(async () => (await fired()) !== undefined, 'the rule fires')
     const { page } = await visitors.open()
     await openSession(page, rig.url, rig.admin)

@@ -42,7 +42,7 @@ describeWithChromium('every number', () => {
       await waitUntilPasses(async () => {
         expect(await page.locator('[data-number]').count()).toBeGreaterThanOrEqual(least[name] ?? 0)
       })
-      // Between the page's question and that of its command, events leave the latest minutes, and rules are judged.
+      // Between the page's question and that of its command, events leave the latest minutes, and rules are evaluated.
       await waitUntilPasses(async () => {
         const { checked, mismatches } = await compareNumbers(page, rig)
         expect(mismatches).toEqual([])

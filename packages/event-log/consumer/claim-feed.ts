@@ -14,12 +14,12 @@ export interface LogEntry {
 
 export interface ClaimFeedOptions {
   partition: number
-  /** Where the claim begins: the group's committed position. */
+  /** Where the claim begins: the group's committed offset. */
   startOffset: bigint
   limits: Pick<ConsumerOptions, 'batchBytesMax' | 'batchRowsMax' | 'lingerMs' | 'budget'>
   /** Number of partitions that may share the budget; 1 by default. */
   partitions?: number
-  /** Stores the group's position; rejects when it could not. Calls of one claim never overlap. */
+  /** Stores the group's committed offset; rejects when it could not. Calls of one claim never overlap. */
   store: (nextOffset: bigint) => Promise<void>
   /** Called when the buffer was full and has space again. */
   onSpaceAvailable: () => void
@@ -40,7 +40,7 @@ export interface ClaimFeed {
   hasEnded(): boolean
   /** The offset that `push` expects next. */
   position(): bigint
-  /** The position last committed, at first `startOffset`. */
+  /** The offset last committed, at first `startOffset`. */
   committed(): bigint
   /** Unix ms at which the oldest uncommitted block known here was appended. */
   oldestAppendedAt(): number | undefined

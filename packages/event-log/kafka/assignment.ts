@@ -34,7 +34,7 @@ export interface AssignmentContext {
 /** The partitions that the group gave to this member in one rebalance, and the member's claims on them. */
 export interface Assignment {
   readonly partitions: readonly number[]
-  /** Pauses the partitions, then begins a claim on each at its committed position and resumes them. */
+  /** Pauses the partitions, then begins a claim on each at its committed offset and resumes them. */
   begin(): void
   /** Must return at once: until then kafkajs fetches nothing from any partition of the broker. */
   receive(payload: EachBatchPayload): void
@@ -79,7 +79,7 @@ export function createAssignment(partitions: readonly number[], context: Assignm
     },
   }
 
-  /** Requests the group's positions until Kafka answers; undefined when the assignment has ended meanwhile. */
+  /** Requests the group's committed offsets until Kafka answers; undefined when the assignment has ended meanwhile. */
   async function fetchGroupOffsets(): Promise<Map<number, PartitionOffsets> | undefined> {
     const request = async () => {
       if (!isCurrent()) return undefined

@@ -8,16 +8,16 @@ const attemptsMax = 4
 /** Errors of a commit by a member that the group has replaced. */
 const fencedTypes = ['UNKNOWN_MEMBER_ID', 'ILLEGAL_GENERATION', 'REBALANCE_IN_PROGRESS', 'NOT_COORDINATOR_FOR_GROUP']
 
-/** The right to commit positions of partitions, from their assignment until it is lost. */
+/** The right to commit offsets of partitions, from their assignment until it is lost. */
 export interface CommitRight {
   isLost(): boolean
   /** Called when the group refused a commit because it has replaced this member. */
   onFenced(reason: string): void
 }
 
-/** Commits the group's positions, with retries. */
+/** Commits the group's offsets, with retries. */
 export interface OffsetCommitter {
-  /** Resolves when Kafka has confirmed the position; rejects when it has not, or when the right is lost. */
+  /** Resolves when Kafka has confirmed the offset; rejects when it has not, or when the right is lost. */
   commit(partition: number, nextOffset: bigint, right: CommitRight): Promise<void>
 }
 

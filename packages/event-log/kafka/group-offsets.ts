@@ -4,9 +4,9 @@ import { silentLogger, withKafkaAdmin } from './with-admin.ts'
 
 /** The state of a group, which a command must know before it moves the group. */
 export interface GroupState {
-  /** Positions and bounds, by partition. */
+  /** Committed offsets and bounds, by partition. */
   partitions: ReadonlyMap<number, PartitionOffsets>
-  /** Whether processes read as the group: its positions can't be set then. */
+  /** Whether processes read as the group: its committed offsets can't be set then. */
   hasMembers: boolean
 }
 
@@ -25,7 +25,7 @@ export function readGroupState(url: string, group: string): Promise<GroupState> 
   })
 }
 
-/** Sets the positions of a group without members, also back. Throws when Kafka did not take them all. */
+/** Sets the committed offsets of a group without members, also back. Throws when Kafka did not take them all. */
 export async function setGroupOffsets(url: string, group: string, offsets: ReadonlyMap<number, bigint>): Promise<void> {
   const { topic } = parseKafkaUrl(url)
   const groupId = kafkaGroup(topic, group)
@@ -36,7 +36,7 @@ export async function setGroupOffsets(url: string, group: string, offsets: Reado
   const differing = [...offsets].filter(([partition, offset]) => known.get(partition)?.committed !== offset)
   if (differing.length > 0) {
     throw new Error(
-      `Kafka did not take the positions of ${differing.length} partitions of ${topic}. Run the command again.`,
+      `Kafka did not take the committed offsets of ${differing.length} partitions of ${topic}. Run the command again.`,
     )
   }
 }

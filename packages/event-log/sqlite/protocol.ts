@@ -35,7 +35,7 @@ export interface StoredBlock {
 }
 
 export interface Positions {
-  /** The group's committed positions by partition; the oldest blocks' offsets for a new group. */
+  /** The group's committed offsets by partition; the oldest blocks' offsets for a new group. */
   positions: number[]
 }
 

@@ -76,7 +76,7 @@ describe('when the connection to Postgres breaks while the import is stored', ()
     expect(await countLeftovers(query)).toStrictEqual(nothing)
   })
 
-  test('after Postgres has stored it, the upload is accepted although Postgres is away for a moment', async () => {
+  test('after Postgres has stored it, the upload is accepted although Postgres is unavailable for a moment', async () => {
     const create: ImportStore['create'] = async (...parts) => {
       await store.create(...parts)
       throw lost

@@ -58,7 +58,7 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
 
   return async ({ siteId, allEvaluatedMinute }, lease) => {
     const now = clock.now()
-    // The windows reach back less far than the age from which on events travel on the other lane.
+    // The windows reach back less far than the age from which on events go through the backfill log.
     const { live: completeUntil } = await watermarks.completeUntil()
     const newest = startOfMinute(now)
     const complete = Math.min(newest, startOfMinute(completeUntil))

@@ -38,7 +38,7 @@ export function addAlertLag(
   const readOldest = scrapeReader(() => rules.oldestEvaluated())
   new Gauge({
     name: 'sluice_worker_alert_lag_seconds',
-    help: 'Time since the last minute for which the alert rules of every site were judged; 0 without rules.',
+    help: 'Time since the last minute for which the alert rules of every site were evaluated; 0 without rules.',
     registers: [metrics],
     // While Postgres is unavailable, the last answer holds and the lag grows; the worker logs that.
     async collect() {

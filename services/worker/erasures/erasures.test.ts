@@ -229,7 +229,7 @@ describe('nothing of it comes back', () => {
     expect(await stored(site)).toStrictEqual(['kept', 'undated'])
   })
 
-  test('from the log, on either lane', async () => {
+  test('from either log', async () => {
     const site = newId('site')
     await rig.publish(blockOfRows(0, [row(site), row(site, { event_id: 'kept', user_id: 'bob' })]))
     await rig.backfill.publish([blockOfRows(1, [row(site), row(site, { event_id: 'kept too', user_id: 'bob' })])], {

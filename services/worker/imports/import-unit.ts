@@ -165,7 +165,7 @@ async function taskOf(
   const receivedAt = acceptedAt.getTime()
   if (type === 'users') return { type, siteId, environment, seq, importedAt: receivedAt }
   const [partitions, live] = await Promise.all([backfill.partitions(), log.partitions()])
-  // Copies of an event that travel on both must meet in partitions of one number.
+  // Copies of an event that go through both must meet in partitions of one number.
   if (partitions !== live) {
     throw unavailable(`The backfill log has ${partitions} partitions, the log ${live}. Run "npm run migrate".`)
   }

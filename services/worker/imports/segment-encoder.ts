@@ -73,7 +73,7 @@ export function openSegmentEncoder({ onThread }: { onThread?: (thread: Worker) =
           const batch = withBuffers(answer.batch)
           await store(batch)
           releaseBatch(batch)
-          // The records that Kafka's client made of the batch.
+          // Frees the records that Kafka's client made of the batch: nothing refers to them any more.
           collectBuffers()
           answer = await following
         }

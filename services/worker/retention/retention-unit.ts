@@ -14,7 +14,10 @@ export interface RetentionUnitDeps {
   clock: Pick<Clock, 'now'>
 }
 
-/** ClickHouse keeps tombstones for as long: the restore of an older backup can repeat no erasure. */
+/**
+ * Time for which Postgres keeps the hashes of a completed erasure, the same as ClickHouse keeps tombstones: after it, a
+ * restore of an older backup can't repeat the erasure.
+ */
 const hashesKeptMs = 400 * dayMs
 /** Twice a day: what expires just after a run is deleted within 24 hours, however long the next run takes. */
 const everyMs = dayMs / 2

@@ -15,7 +15,7 @@ export interface Destination {
   letter: string
 }
 
-/** Queries, operations and settings, as the rail groups them. */
+/** Analyses, operations and settings, as the rail groups them. */
 export const destinations: readonly (readonly Destination[])[] = [
   [
     { page: 'overview', icon: 'chart-line', scopes: ['stats:read'], letter: 'o' },

@@ -44,7 +44,7 @@ function Group({
 
 /** The navigation of wide screens. */
 export function Rail({ route, siteId }: NavigationProps) {
-  const [viewQueries = [], operations = [], settings = []] = destinations
+  const [analyses = [], operations = [], settings = []] = destinations
   return (
     <header class="rail">
       <a href="/" class="home" aria-label="Sluice">
@@ -52,7 +52,7 @@ export function Rail({ route, siteId }: NavigationProps) {
       </a>
       <SiteSwitcher siteId={siteId} />
       <nav aria-label={messages.nav.main}>
-        <Group group={viewQueries} route={route} siteId={siteId} />
+        <Group group={analyses} route={route} siteId={siteId} />
         <Group group={operations} route={route} siteId={siteId} />
         <p class="label nav-label">{messages.nav.settingsGroup}</p>
         <Group group={settings} route={route} siteId={siteId} />
@@ -139,14 +139,14 @@ function SiteList({ siteId, onFollow }: { siteId: string; onFollow: () => void }
 /** The navigation of narrow screens. */
 export function BottomBar({ route, siteId }: NavigationProps) {
   const [opened, setOpened] = useState<'explore' | 'more'>()
-  const [viewQueries = [], operations = [], settings = []] = destinations
+  const [analyses = [], operations = [], settings = []] = destinations
   const close = () => {
     setOpened(undefined)
   }
-  const groups = opened === 'explore' ? [viewQueries.slice(2)] : [operations, settings]
+  const groups = opened === 'explore' ? [analyses.slice(2)] : [operations, settings]
   return (
     <nav class="bottom-bar" aria-label={messages.nav.main}>
-      <Group group={viewQueries.slice(0, 2)} route={route} siteId={siteId} />
+      <Group group={analyses.slice(0, 2)} route={route} siteId={siteId} />
       <BottomButton
         icon="search"
         onClick={() => {

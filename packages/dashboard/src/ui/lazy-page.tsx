@@ -32,7 +32,7 @@ async function isServerThere(): Promise<boolean> {
 
 /**
  * A component in a chunk of its own. A chunk of an older build is gone from the server: then the page reloads once,
- * which brings the newer build, and says so if that did not help. While the server is away, the page says that.
+ * which brings the newer build, and says so if that did not help. While the server is unavailable, the page says that.
  */
 export function lazyPage<Props extends object>(load: Load<Props>): ComponentType<Props> {
   let loaded: ComponentType<Props> | undefined

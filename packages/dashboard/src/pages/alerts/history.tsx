@@ -18,7 +18,7 @@ import { texts } from './messages.ts'
 
 const limit = 1_000
 const refreshMs = 15_000
-/** The points of 30 days: one more each minute at most, because rules are judged each minute. */
+/** The points of 30 days: one more each minute at most, because rules are evaluated each minute. */
 const chartRefreshMs = 60_000
 
 /**
