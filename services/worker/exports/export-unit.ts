@@ -138,7 +138,7 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
     const slices = readAhead(
       source.slices(written.afterKey, (select) => membersOf(upload.name, select)),
       async ({ rows, ...slice }): Promise<ReadSlice> => ({ ...slice, read: await reader.read(rows, format, signal) }),
-      // A file that is not resumable is one unit, however long that is.
+      // A file that can't be resumed is one unit, however long that takes.
       ({ allowsReadAhead }) => allowsReadAhead && (!isResumable(spec) || !isOver()),
     )
     const buffer = partBuffer()
