@@ -5,9 +5,9 @@ import { RequestRateLimit } from '@sluice/access/request-rate-limit'
 import { grants } from '@sluice/contracts/scopes'
 import {
   type AppError,
+  browserKeyNotAllowed,
   insufficientScope,
   invalidApiKey,
-  browserKeyNotAllowed,
   originNotAllowed,
   unavailable,
 } from '@sluice/runtime/errors'
