@@ -120,7 +120,9 @@ async function check(
   const prolongs =
     outlives(maker, wanted) && (operation !== 'update' || sent.expires_at !== undefined || !has(old, wanted))
   const success = operation === 'update' ? 200 : 201
-  const allowed = prolongs ? 400 : success
+  // A rotation has no field of which a 400 could speak.
+  const tooLong = operation === 'rotate' ? 403 : 400
+  const allowed = prolongs ? tooLong : success
   const expected = operation !== 'create' && !sees(maker, old) ? 404 : has(maker, wanted) ? allowed : 403
 
   const body = operation === 'create' ? { name: 'made', ...sent } : sent
