@@ -51,7 +51,7 @@ export const retentionQuery = joi
     timezone: timezoneParameter.description(
       'Time zone, by its IANA name, that decides where weeks begin, on Monday; default: the site’s, else UTC.',
     ),
-    end_date: date.description('Evaluates as of this time: later events don’t count; default, and at the latest: now.'),
+    end_date: date.description('Evaluates as of this time: later events don’t count; default: now.'),
     environment: environmentParameter,
   })
   .messages(parameterMessages)

@@ -28,15 +28,13 @@ export function retentionRoute({
 }): Route {
   return handleAnalysis(operations.retention, eventReader, async ({ query, credential, receivedAt, log }, signal) => {
     const { site_id: siteId, weeks, cohort_id: cohortId, return_event: returnEvent, mode, of } = query
-    const { end_date: endDate = receivedAt, environment = credential.environment } = query
+    const { end_date: now = receivedAt, environment = credential.environment } = query
     log({ site_id: siteId, weeks })
     const site = await requireReadableSite(sites, { credential, signal }, siteId)
     const cohort = cohortId === undefined ? undefined : await cohorts.find(cohortId, [siteId])
     if (cohortId !== undefined && !cohort) throw notFound('Cohort')
 
     const criteria = cohort?.settings.criteria
-    // Weeks that have not happened yet would count as complete, and as weeks in which nobody returned.
-    const now = Math.min(endDate, receivedAt)
     const timeZone = timeZoneId(query.timezone ?? site.settings.timezone)
     const completeUntilMs = completeUntil(-Infinity)
     const spec = {

@@ -199,7 +199,7 @@ async function checkMatrix(own: PlacedTrial, matrix: Matrix): Promise<void> {
     requestMatrix(forced),
     requestMatrix({ optimize_use_projections: 0 }),
   ])
-  const rawMatrix = { ...matrix, site_id: siteId, now: Math.min(end_date ?? receivedAt, receivedAt), zone }
+  const rawMatrix = { ...matrix, site_id: siteId, now: end_date ?? receivedAt, zone }
   const { cohorts, average } = expectedMatrix(own, rawMatrix)
   seen.returning += average.reduce((sum, { returning_users }) => sum + returning_users, 0)
   const expected = { site_id: siteId, weeks, timezone: zone, cohorts, average, complete_until: noon }
