@@ -26,8 +26,10 @@ const notFoundMax = 1_000
 /**
  * Asks DNS (A and AAAA) on sockets of its own, so that names whose servers never answer cost no thread. A name that DNS
  * does not know is looked up as the operating system does it (its file of hosts, search domains). `localhost` and names
- * below it are the loopback addresses (RFC 6761). `servers` replaces the servers of the machine, `lookUp` the look-up, and `now` the
- * clock, in tests: with the first and without the second, what the servers do not know is not found.
+ * below it are the loopback addresses (RFC 6761).
+ *
+ * For tests, `servers` replaces the machine's servers of DNS, `lookUp` the look-up of the operating system, and `now` the
+ * clock. With `servers` alone, nothing is looked up beyond DNS.
  */
 export function dnsResolver(
   servers?: readonly string[],

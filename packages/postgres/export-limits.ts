@@ -5,12 +5,18 @@ import { takeAdvisoryLock } from './advisory-lock.ts'
 import type { NewExport } from './export-records.ts'
 import type { Db } from './tables.ts'
 
-/** Until the end of the transaction, no other one creates exports of the site: both would count before either is stored. */
+/**
+ * Locks the creation of exports of a site until the end of the transaction. Two transactions at once would both count the
+ * exports before either has stored its own.
+ */
 export async function lockCreation(transaction: Db, siteId: string): Promise<void> {
   await takeAdvisoryLock(transaction, 'export', siteId)
 }
 
-/** Throws 409 when the site has as many schedules, or the key as many unfinished exports of the site, as they may; needs `lockCreation`. */
+/**
+ * Throws 409 when the site has as many schedules, or the key as many unfinished exports of the site, as they may. Call
+ * `lockCreation` before.
+ */
 export async function requireFurtherExport(transaction: Db, { siteId, keyId, scheduled }: NewExport): Promise<void> {
   const counted = scheduled
     ? sql`export_schedules JOIN exports ON export_id = export_schedules.schedule_id WHERE site_id = ${siteId}`

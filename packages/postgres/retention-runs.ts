@@ -20,8 +20,8 @@ export interface RetentionJob {
 }
 
 /**
- * The runs of the deletion of expired events in Postgres. Every method throws AppError 503 while Postgres is unavailable, and
- * those that take a lease throw LeaseLost without it.
+ * The runs of the deletion of expired events in Postgres. Every method throws AppError 503 while Postgres is unavailable,
+ * and those that take a lease throw LeaseLost without it.
  */
 export interface RetentionRunStore {
   leases: LeaseTable<RetentionJob>
