@@ -49,6 +49,8 @@ export class Killed extends Error {}
 export const exportedAt = noon + 30 * 86_400_000
 /** So much later a unit waits for the writers no longer, but looks whether they are done. */
 const waitedMs = 60_000
+/** More units than the work of any test takes: an export that begins anew for ever fails its test. */
+const unitsMax = 200
 
 export async function createExportRig(openBlobs?: () => Promise<BlobStore>): Promise<ExportRig> {
   const database = await openStatsDatabase()
@@ -82,6 +84,7 @@ export async function createExportRig(openBlobs?: () => Promise<BlobStore>): Pro
   }
   const work: ExportRig['work'] = async (parts = {}) => {
     for (let units = 0; ; units++) {
+      if (units === unitsMax) throw new Error(`the work goes on after ${unitsMax} units`)
       const taken = await takeOne()
       if (!taken) return units
       try {
