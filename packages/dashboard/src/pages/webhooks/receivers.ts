@@ -30,7 +30,7 @@ export const receivers = {
     '',
     '',
     'def verify(headers, raw_body, secret, now_ms=None):',
-    '    """headers: any mapping that minds no case; raw_body: the bytes as they came."""',
+    '    """headers: a case-insensitive mapping; raw_body: the bytes as they came."""',
     '    now_ms = time.time() * 1000 if now_ms is None else now_ms',
     '    timestamp = headers.get("x-svc-timestamp", "")',
     '    if not re.fullmatch("[0-9]{1,15}", timestamp) or abs(now_ms - int(timestamp)) > TOLERANCE_MS:',
