@@ -1,5 +1,6 @@
 import { encodeEvent } from '@sluice/events/encode-event'
 import { newEventId } from '@sluice/events/event-id'
+import { parseExactly } from '@sluice/runtime/parse-exactly'
 import { median, rounded } from './report.ts'
 import { shapes } from './shapes.ts'
 
@@ -16,12 +17,12 @@ export function encode(): Promise<object> {
     const context = { receivedAt, environment: 'prod' } as const
     const text = compare(
       lines,
-      (line) => encodeEvent(JSON.parse(line), context).line,
+      (line) => encodeEvent(parseExactly(line), context).line,
       (line) => JSON.stringify(JSON.parse(line)),
     )
     const bytes = compare(
       lines,
-      (line) => Buffer.from(encodeEvent(JSON.parse(line), context).line),
+      (line) => Buffer.from(encodeEvent(parseExactly(line), context).line),
       (line) => Buffer.from(JSON.stringify(JSON.parse(line))),
     )
     return { events, text, bytes }

@@ -53,6 +53,6 @@ export function toStoredEvent(row: StoredEventRow): StoredEvent {
 }
 
 function parseProperty(text: string, type: PropertyType | undefined): unknown {
-  // Values other than strings are stored as JSON text, with digits that a double can't hold.
+  // Values other than strings are stored as JSON text, with the digits that a double can't hold.
   return type === undefined ? text : parseExactly(text)
 }

@@ -3,7 +3,8 @@ import { textLengthsMax } from '@sluice/contracts/event-columns'
 import { deviceTypes, eventLimits } from '@sluice/contracts/event-limits'
 import type { Environment } from '@sluice/contracts/scopes'
 import { invalidFormat } from '@sluice/runtime/errors'
-import type { JsonObject } from '@sluice/runtime/json-object'
+import { isJsonObject, type JsonObject } from '@sluice/runtime/json-object'
+import { doubleOf } from '@sluice/runtime/parse-exactly'
 import { hasMoreCodePoints } from '@sluice/runtime/schemas'
 import { EncodedProperties, eventLevel, propertiesLevel } from './encode-properties.ts'
 import { eventTooLarge } from './event-errors.ts'
@@ -37,11 +38,6 @@ export interface EncodeContext {
   receivedAt: number
   /** Environment of the credential, in which the event is stored. */
   environment: Environment
-  /**
-   * Parses the event again, with `parseExactly`: called for an event with an integer that a double can't hold. Left out
-   * where the event was parsed so already, or where its JSON is not available.
-   */
-  parseAgain?: (() => unknown) | undefined
   /** Bytes of the event's compact JSON, at most. Left out where the JSON that was sent has been measured. */
   bytesMax?: number | undefined
 }
@@ -85,10 +81,8 @@ const bytesPerUnitMax = 6
  * `too_large` for an event of more than `bytesMax`.
  */
 export function encodeEvent(value: unknown, context: EncodeContext): ValidEvent {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw invalidFormat('an event must be a JSON object')
-  }
-  const event = value as JsonObject
+  if (!isJsonObject(value)) throw invalidFormat('an event must be a JSON object')
+  const event = value
   const properties = new EncodedProperties()
   let encoded: ValidEvent
   try {
@@ -98,8 +92,7 @@ export function encodeEvent(value: unknown, context: EncodeContext): ValidEvent 
     validateKnownFields(event, context.receivedAt)
     throw error
   }
-  const { parseAgain, bytesMax = Infinity } = context
-  if (properties.hasUnsafeInteger && parseAgain) return encodeEvent(parseAgain(), { ...context, parseAgain: undefined })
+  const { bytesMax = Infinity } = context
   if (encoded.bytesAtMost > bytesMax && Buffer.byteLength(JSON.stringify(event)) > bytesMax) throw eventTooLarge()
   return encoded
 }
@@ -142,7 +135,7 @@ function encodeFields(
 
   const siteId = (sentSiteId as string).toWellFormed()
   const eventId = isAbsent(sentEventId) ? undefined : (sentEventId as string).toWellFormed()
-  const timestamp = isAbsent(event.timestamp) ? undefined : Math.trunc(event.timestamp as number)
+  const timestamp = isAbsent(event.timestamp) ? undefined : Math.trunc(doubleOf(event.timestamp) as number)
   const undated = timestamp === undefined && eventId !== undefined
   if (timestamp === undefined) json += `,"timestamp":${receivedAt}`
   if (eventId === undefined) json += `,"event_id":"${newEventId(receivedAt)}"`
@@ -168,14 +161,15 @@ function textEncoder(name: string, lengthMax: number): FieldEncoder {
 }
 
 function encodeTimestamp(field: unknown, receivedAt: number): string | undefined {
+  const ms = doubleOf(field)
   const isValid =
-    typeof field === 'number' && field >= eventLimits.timestampMsMin && field <= receivedAt + eventLimits.futureMsMax
-  return isValid ? `,"timestamp":${Math.trunc(field)}` : undefined
+    typeof ms === 'number' && ms >= eventLimits.timestampMsMin && ms <= receivedAt + eventLimits.futureMsMax
+  return isValid ? `,"timestamp":${Math.trunc(ms)}` : undefined
 }
 
 function objectOf(field: unknown): JsonObject {
-  if (typeof field !== 'object' || Array.isArray(field)) throw unexplained()
-  return field as JsonObject
+  if (!isJsonObject(field)) throw unexplained()
+  return field
 }
 
 function haveCommonName(object: JsonObject, other: JsonObject): boolean {

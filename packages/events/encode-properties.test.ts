@@ -105,7 +105,7 @@ describe('the types of properties', () => {
   })
 })
 
-describe('integers that a double cannot hold', () => {
+describe('numbers that a double cannot hold', () => {
   test('keep their digits, at any place of the properties', () => {
     const row = rowFromText(
       '"order": 12345678901234567890, "properties": {"n": -9007199254740993, "deep": {"id": 100000000000000000000001}, "list": [9007199254740993, {"id": 12345678901234567890}, "x"], "safe": 9007199254740991}',
@@ -135,10 +135,16 @@ describe('integers that a double cannot hold', () => {
     )
   })
 
-  test('are not looked for in numbers with an exponent', () => {
-    expect({ ...rowFromText('"n": 1e21, "m": 123456789012345678e3').properties }).toStrictEqual({
-      n: '1e+21',
-      m: '123456789012345680000',
+  test('keep a fraction and an exponent as they were sent, unlike numbers that a double holds', () => {
+    const row = rowFromText(
+      '"a": 123456789012345678e3, "b": 0.10000000000000000001, "c": [1.0000000000000000001e-40], "d": 1e21, "e": 1.0',
+    )
+    expect({ ...row.properties }).toStrictEqual({
+      a: '123456789012345678e3',
+      b: '0.10000000000000000001',
+      c: '[1.0000000000000000001e-40]',
+      d: '1e+21',
+      e: '1',
     })
   })
 })

@@ -43,8 +43,6 @@ export class EncodedProperties {
   private places: Map<string, number> | undefined
   /** True when two names may be equal. The caller sets it for names that it adds twice. */
   mayRepeat = false
-  /** True when an integer beyond 2^53 was added, whose digits JSON.parse may have changed. */
-  hasUnsafeInteger = false
   /** Upper bound of the characters in the event's compact JSON that are not in these properties. */
   omittedLength = 0
 
@@ -65,7 +63,7 @@ export class EncodedProperties {
     }
     const jsonName = place.jsonPrefix + (specialInName.test(name) ? this.encodeSpecialName(name, place) : name)
     if (typeof value === 'string') this.push(jsonName, encodeText(value, name, place), undefined)
-    else if (typeof value === 'number') this.push(jsonName, this.encodeNumber(value, name, place), 'number')
+    else if (typeof value === 'number') this.push(jsonName, encodeNumber(value, name, place), 'number')
     else if (typeof value === 'boolean') this.push(jsonName, value ? 'true' : 'false', 'boolean')
     else if (Array.isArray(value)) this.push(jsonName, this.encodeItem(value, name, place, place.depth), 'array')
     else if (JSON.isRawJSON(value)) this.push(jsonName, encodeDigits(value.rawJSON, name, place), 'number')
@@ -157,16 +155,10 @@ export class EncodedProperties {
     return json
   }
 
-  private encodeNumber(value: number, name: string, place: Place): string {
-    if (!Number.isFinite(value)) refuseInfinite(name, place)
-    if (Number.isInteger(value) && !Number.isSafeInteger(value)) this.hasUnsafeInteger = true
-    return String(value)
-  }
-
   /** JSON of an array, or of an item in it at `depth`, as it stands between the quotes of a JSON string. */
   private encodeItem(item: unknown, name: string, place: Place, depth: number): string {
     if (typeof item === 'string') return quotedText(item, name, place)
-    if (typeof item === 'number') return this.encodeNumber(item, name, place)
+    if (typeof item === 'number') return encodeNumber(item, name, place)
     if (typeof item !== 'object' || item === null) return String(item)
     if (JSON.isRawJSON(item)) return encodeDigits(item.rawJSON, name, place)
     checkDepth(name, place, depth)
@@ -215,7 +207,12 @@ function refuseNul(name: string, place: Place): never {
   throw invalidField(labelOf(name, place), 'must not contain NUL characters')
 }
 
-/** An integer that was parsed with all digits (`parseExactly`). */
+function encodeNumber(value: number, name: string, place: Place): string {
+  if (!Number.isFinite(value)) refuseInfinite(name, place)
+  return String(value)
+}
+
+/** A number that was parsed with all digits (`parseExactly`). */
 function encodeDigits(digits: string, name: string, place: Place): string {
   if (!Number.isFinite(Number(digits))) refuseInfinite(name, place)
   return digits

@@ -1,8 +1,8 @@
-import '@sluice/runtime/parse-exactly'
 import joi from 'joi'
 import { type EventInput, textLengthsMax } from '@sluice/contracts/event-columns'
 import { deviceTypes, eventLimits, propertyLimits } from '@sluice/contracts/event-limits'
 import { timestampErrors } from '@sluice/contracts/timestamp-errors'
+import { doubleOf } from '@sluice/runtime/parse-exactly'
 import { text } from '@sluice/runtime/schemas'
 import { validate } from '@sluice/runtime/validate'
 
@@ -74,9 +74,8 @@ export function validateKnownFields(event: Readonly<Record<string, unknown>>, re
   const known: Record<string, unknown> = {}
   for (const name of Object.keys(event)) {
     if (!knownFields.has(name)) continue
-    const value = event[name]
     // A number whose digits were kept is a number to the schema.
-    known[name] = JSON.isRawJSON(value) ? Number(value.rawJSON) : value
+    known[name] = doubleOf(event[name])
   }
   return validate(eventSchema, known, { receivedAt })
 }

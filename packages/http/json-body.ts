@@ -19,8 +19,12 @@ export function decodeBody(bytes: Buffer): string {
 }
 
 /** Parses a body as JSON; throws 400 `Invalid format: …` without echoing the body. `parse` throws a SyntaxError. */
-export function parseJson(bytes: Buffer, parse: (text: string) => unknown = JSON.parse): unknown {
-  const text = decodeBody(bytes)
+export function parseJson(bytes: Buffer, parse?: (text: string) => unknown): unknown {
+  return parseText(decodeBody(bytes), parse)
+}
+
+/** The same for a body that has been decoded. */
+export function parseText(text: string, parse: (text: string) => unknown = JSON.parse): unknown {
   if (text.trim() === '') throw invalidFormat('body is empty, a JSON object is expected')
   try {
     return parse(text)

@@ -59,14 +59,15 @@ describe('the row of a record of CSV', () => {
 
   test('has properties with the types of their JSON, and texts of their own columns, which count', () => {
     const header = 'event_type,timestamp_ms,properties,properties.plan,properties.__proto__,properties.n'
-    const cell = '"{""n"":1,""order"":12345678901234567890,""list"":[1],""deep"":{""a"":true}}"'
+    const cell =
+      '"{""n"":1,""order"":12345678901234567890,""list"":[1,1.0000000000000000001e-40],""deep"":{""a"":true},""price"":0.1234567890123456789}"'
     expect(rowOf(csv(header, `view,${timestamp},${cell},pro,x,5`))).toEqual({
       ...made,
       // As an own field, as JSON.parse makes it.
       properties: JSON.parse(
-        '{"n":"5","order":"12345678901234567890","list":"[1]","deep.a":"true","plan":"pro","__proto__":"x"}',
+        '{"n":"5","order":"12345678901234567890","list":"[1,1.0000000000000000001e-40]","deep.a":"true","price":"0.1234567890123456789","plan":"pro","__proto__":"x"}',
       ) as object,
-      property_types: { order: 'number', list: 'array', 'deep.a': 'boolean' },
+      property_types: { order: 'number', list: 'array', 'deep.a': 'boolean', price: 'number' },
     })
     expect(rowOf(csv(header, `view,${timestamp},,,,`))).toEqual(made)
   })
@@ -95,12 +96,12 @@ describe('the row of a JSON record', () => {
     for (const name of ['timestamp', 'timestamp_ms']) {
       expect(
         rowOf(
-          json(`{"event_type":"view","${name}":${timestamp},"site_id":null,"environment":"dev","received_at":1,
-          "properties":{"a":{"b":12345678901234567890},"c":null},"properties.c":2}`),
+          json(`{"event_type":"view","${name}":${timestamp}.00000000000000000001,"site_id":null,"environment":"dev","received_at":1,
+          "properties":{"a":{"b":12345678901234567890},"c":null},"properties.c":0.1234567890123456789}`),
         ),
       ).toEqual({
         ...made,
-        properties: { 'a.b': '12345678901234567890', c: '2' },
+        properties: { 'a.b': '12345678901234567890', c: '0.1234567890123456789' },
         property_types: { 'a.b': 'number', c: 'number' },
       })
     }
@@ -177,6 +178,12 @@ describe('a record fails', () => {
       'properties',
     ],
     [
+      'with properties that are a long number, beside a property of its own',
+      csv('event_type,timestamp_ms,properties,properties.a', `view,${timestamp},12345678901234567890,1`),
+      'Invalid field: properties must be an object',
+      'properties',
+    ],
+    [
       'with a long property',
       csv(header, `view,${timestamp},,,"{""a"":""${'x'.repeat(2_049)}""}"`),
       'Invalid field: properties.a exceeds maximum length of 2048',
@@ -184,6 +191,7 @@ describe('a record fails', () => {
     ],
     ['that is not JSON', json('{"a":'), 'Invalid format: record is not valid JSON'],
     ['that is no object', json('[1]'), 'Invalid format: record must be a JSON object'],
+    ['that is a long number', json('0.1234567890123456789'), 'Invalid format: record must be a JSON object'],
     ['that is null', json('null'), 'Invalid format: record must be a JSON object'],
     ['with an unknown member', json(`{${object},"colour":1}`), 'Invalid field: colour is not known', 'colour'],
     [
@@ -232,8 +240,7 @@ describe('a record fails', () => {
 /** What `/collect` makes of an event: its row, or the message of its error. */
 function collected(text: string): unknown {
   try {
-    const context = { receivedAt, environment: 'prod', parseAgain: () => parseExactly(text) } as const
-    return JSON.parse(encodeEvent(JSON.parse(text), context).line)
+    return JSON.parse(encodeEvent(parseExactly(text), { receivedAt, environment: 'prod' }).line)
   } catch (error) {
     if (error instanceof AppError) return error.message.replace('timestamp', 'timestamp_ms')
     throw error

@@ -3,7 +3,6 @@ import type { ImportError } from '@sluice/contracts/imports'
 import type { Environment } from '@sluice/contracts/scopes'
 import { encodeEvent, type ValidEvent } from '@sluice/events/encode-event'
 import { AppError, invalidField, missingField, tooLarge } from '@sluice/runtime/errors'
-import { parseExactly } from '@sluice/runtime/parse-exactly'
 import { fileLimits } from './file-limits.ts'
 import { attempt, type RecordFields, type RecordParser } from './parse-record.ts'
 import type { SegmentRecord } from './segment-frames.ts'
@@ -40,8 +39,7 @@ export function encodeImportedEvent(
   return attempt(record, (bytes) => {
     const { receivedAt, environment } = job
     const event = complete(parse(bytes), record, job)
-    const parseAgain = (): unknown => complete(parse(bytes, parseExactly), record, job)
-    const encoded = namingTimestampAsFilesDo(() => encodeEvent(event, { receivedAt, environment, parseAgain }))
+    const encoded = namingTimestampAsFilesDo(() => encodeEvent(event, { receivedAt, environment }))
     if (isTooLarge(encoded.line)) {
       throw tooLarge(`Event is larger than ${fileLimits.eventRowBytesMax} bytes when it is stored`)
     }

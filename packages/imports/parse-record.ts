@@ -5,6 +5,8 @@ import { unguardCell } from '@sluice/contracts/csv-cells'
 import { fieldOf, isIgnored } from '@sluice/contracts/import-columns'
 import type { ImportError, ImportType } from '@sluice/contracts/imports'
 import { AppError, invalidField, invalidFormat } from '@sluice/runtime/errors'
+import { isJsonObject } from '@sluice/runtime/json-object'
+import { parseExactly } from '@sluice/runtime/parse-exactly'
 import { shownName } from '@sluice/runtime/validate'
 import { splitFields } from './csv-fields.ts'
 import { resolveColumns } from './csv-header.ts'
@@ -14,13 +16,8 @@ import type { SegmentRecord } from './segment-frames.ts'
 /** The fields of a record, by the names that `/collect` gives them. */
 export type RecordFields = Record<string, unknown>
 
-type ParseJson = (text: string) => unknown
-
-/**
- * Reads the fields of a record. `parseJson` is by default JSON.parse, and `parseExactly` for the digits of large
- * integers. Throws the AppError of a bad record, which never holds values of it.
- */
-export type RecordParser = (bytes: Buffer, parseJson?: ParseJson) => RecordFields
+/** Reads the fields of a record. Throws the AppError of a bad record, which never holds values of it. */
+export type RecordParser = (bytes: Buffer) => RecordFields
 
 /**
  * The parser for the records of a file.
@@ -34,10 +31,10 @@ export type RecordParser = (bytes: Buffer, parseJson?: ParseJson) => RecordField
  * `resolveColumns`.
  */
 export function recordParser(layout: FileLayout, type: ImportType): RecordParser {
-  if (layout.format !== 'csv') return (bytes, parseJson) => readMembers(decode(bytes), type, parseJson)
+  if (layout.format !== 'csv') return (bytes) => readMembers(decode(bytes), type)
   const { delimiter, columns } = layout
   const fields = resolveColumns(columns, type)
-  return (bytes, parseJson) => readCells(splitFields(decode(bytes), delimiter), fields, parseJson)
+  return (bytes) => readCells(splitFields(decode(bytes), delimiter), fields)
 }
 
 /** The result of a step, or the error of a record that could not be read or that the step refused with an AppError. */
@@ -65,11 +62,7 @@ const number = /^[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$/
 /** A long number as the cell of a spreadsheet shows and saves it: with at most six digits. */
 const rounded = /^\d(?:\.\d{1,5})?[eE]\+\d+$/
 
-function readCells(
-  cells: readonly string[],
-  fields: readonly (string | undefined)[],
-  parseJson: ParseJson = JSON.parse,
-): RecordFields {
+function readCells(cells: readonly string[], fields: readonly (string | undefined)[]): RecordFields {
   if (cells.length !== fields.length) {
     throw invalidFormat(`record has ${cells.length} fields where the header has ${fields.length}`)
   }
@@ -79,7 +72,7 @@ function readCells(
     const cell = unguardCell(cells[at] ?? '')
     if (field === undefined || cell === '') continue
     if (field === 'timestamp_ms') record.set(field, parseTimestampCell(cell))
-    else if (field === 'properties') record.set(field, parsePropertiesCell(cell, parseJson))
+    else if (field === 'properties') record.set(field, parsePropertiesCell(cell))
     else record.set(field, cell)
   }
   return record.finish()
@@ -93,24 +86,22 @@ function parseTimestampCell(cell: string): unknown {
   return number.test(cell) ? Number(cell) : cell
 }
 
-function parsePropertiesCell(cell: string, parseJson: ParseJson): unknown {
+function parsePropertiesCell(cell: string): unknown {
   try {
-    return parseJson(cell)
+    return parseExactly(cell)
   } catch {
     throw invalidField('properties', 'must be a JSON object')
   }
 }
 
-function readMembers(text: string, type: ImportType, parseJson: ParseJson = JSON.parse): RecordFields {
+function readMembers(text: string, type: ImportType): RecordFields {
   let members: unknown
   try {
-    members = parseJson(text)
+    members = parseExactly(text)
   } catch {
     throw invalidFormat('record is not valid JSON')
   }
-  if (typeof members !== 'object' || members === null || Array.isArray(members)) {
-    throw invalidFormat('record must be a JSON object')
-  }
+  if (!isJsonObject(members)) throw invalidFormat('record must be a JSON object')
   const record = new RecordBuilder()
   for (const [name, value] of Object.entries(members)) {
     const field = fieldOf(name, type)
@@ -142,7 +133,7 @@ class RecordBuilder {
     if (this.#named === undefined) return this.#record
     if (isAbsent(properties)) this.#record.properties = this.#named
     // The validation of events refuses other values.
-    else if (typeof properties === 'object' && !Array.isArray(properties)) {
+    else if (isJsonObject(properties)) {
       this.#record.properties = Object.assign(Object.create(null), properties, this.#named) as RecordFields
     }
     return this.#record

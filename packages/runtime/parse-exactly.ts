@@ -1,3 +1,5 @@
+import { hasRoundedNumber, isRounded } from './rounded-numbers.ts'
+
 declare global {
   /** ECMAScript's JSON.rawJSON and the source text of a reviver, which TypeScript's library does not know yet. */
   interface JSON {
@@ -15,19 +17,24 @@ export interface RawJson {
   readonly rawJSON: string
 }
 
-const integer = /^-?\d+$/
-/** As many digits as the smallest integer has that a double can't hold. */
-const manyDigits = /\d{16}/
-
 /**
- * Parses JSON as JSON.parse does, but integers that a double can't hold become `RawJson` with all of their digits. A
- * text with so many digits in a row takes several times as long. Throws a SyntaxError.
+ * Parses JSON as JSON.parse does, but numbers that a double would round (`isRounded`) become `RawJson` with all of their
+ * digits. A text with such numbers takes several times as long. Throws a SyntaxError.
  */
 export function parseExactly(text: string): unknown {
-  if (!manyDigits.test(text)) return JSON.parse(text)
-  return JSON.parse(text, (_key, value, { source }) =>
-    typeof value === 'number' && source !== undefined && integer.test(source) && !Number.isSafeInteger(value)
-      ? JSON.rawJSON(source)
-      : value,
-  )
+  if (!hasRoundedNumber(text)) return JSON.parse(text)
+  try {
+    return JSON.parse(text, (_key, value, { source }) =>
+      typeof value === 'number' && source !== undefined && isRounded(source, value) ? JSON.rawJSON(source) : value,
+    )
+  } catch (error) {
+    // Unlike JSON.parse alone, a reviver recurses. No event may have the thousands of levels at which it gives up.
+    if (!(error instanceof RangeError)) throw error
+    return JSON.parse(text)
+  }
+}
+
+/** The double of a number whose digits `parseExactly` has kept; any other value as it is. */
+export function doubleOf(value: unknown): unknown {
+  return JSON.isRawJSON(value) ? Number(value.rawJSON) : value
 }

@@ -58,13 +58,15 @@ describe('send', () => {
   })
 
   it('keeps every digit of an event that is given as JSON, and of a property', async () => {
-    const event = '{"event_type":"x","order":1234567890123456789,"nested":{"list":[9007199254740993]}}'
+    const event =
+      '{"event_type":"x","order":1234567890123456789,"nested":{"list":[9007199254740993,1.0000000000000000001e-40]},"price":0.1234567890123456789}'
     const { code } = await standalone.run(['send', event, '--site', 'digits', '-p', 'account:=-9223372036854775807'])
     expect(code).toBe(0)
     await standalone.waitForEvents('digits', 1)
     for (const [property, text] of [
       ['order', '1234567890123456789'],
-      ['nested.list', '[9007199254740993]'],
+      ['nested.list', '"[9007199254740993,1.0000000000000000001e-40]"'],
+      ['price', '0.1234567890123456789'],
       ['account', '-9223372036854775807'],
     ] as const) {
       const { stdout } = await standalone.run(['stats', '--site', 'digits', '-g', `properties.${property}`, '--csv'])
@@ -311,12 +313,12 @@ describe('tail', () => {
   })
 
   it('prints every digit of a number', async () => {
-    const event = '{"event_type":"x","big":12345678901234567890}\n'
+    const event = '{"event_type":"x","big":12345678901234567890,"price":0.1234567890123456789}\n'
     await standalone.run(['send', '-', '--site', 'tail-digits'], { input: event })
     await standalone.waitForEvents('tail-digits', 1)
     for (const options of [[], ['--json']]) {
       const { stdout } = await standalone.run(['tail', '--site', 'tail-digits', '--no-follow', ...options])
-      expect(stdout).toContain('{"big":12345678901234567890}')
+      expect(stdout).toContain('{"big":12345678901234567890,"price":0.1234567890123456789}')
     }
   })
 

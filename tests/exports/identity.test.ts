@@ -43,8 +43,15 @@ function rowsOf(siteId: string): EventRow[] {
       country: n % 3 === 0 ? 'DE' : '',
       device_type: n % 3 === 1 ? 'mobile' : '',
       anonymous_id: text(13),
-      properties: { [`key ${text(3)}`]: text(5), 'a.b': '9007199254740993', list: '[1,"a",{"b":null}]', is: 'true' },
-      property_types: { 'a.b': 'number', list: 'array', is: 'boolean' },
+      properties: {
+        [`key ${text(3)}`]: text(5),
+        'a.b': '9007199254740993',
+        price: `0.123456789012345678${n + 1}`,
+        small: '-1.0000000000000000001e-40',
+        list: '[1,"a",{"b":null},3.00000000000000000001]',
+        is: 'true',
+      },
+      property_types: { 'a.b': 'number', price: 'number', small: 'number', list: 'array', is: 'boolean' },
       received_at: Date.UTC(2026, 0, 2),
     }
   })

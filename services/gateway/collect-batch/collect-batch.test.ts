@@ -92,9 +92,9 @@ describe('202 is the answer to', () => {
     await gateway.stored('marked', 6)
   })
 
-  test('integers beyond 2^53, which keep their digits, as a list of any size and as lines', async () => {
+  test('numbers that a double can’t hold, which keep their digits, as a list of any size and as lines', async () => {
     const event = (siteId: string, n: number) =>
-      `{"site_id":"${siteId}","event_type":"x","properties":{"n":${n},"order":1234567890123456789${n}}}`
+      `{"site_id":"${siteId}","event_type":"x","properties":{"n":${n},"order":1234567890123456789${n},"price":0.1234567890123456789${n + 1},"small":1${n}.0000000000000000001e-40}}`
     const list = (siteId: string) => `{"events":[${[0, 1].map((n) => event(siteId, n)).join(',')}]}`
     const bodies = {
       'digits-list': [list('digits-list'), undefined],
@@ -105,13 +105,31 @@ describe('202 is the answer to', () => {
       expect((await gateway.collectBatch(body, options)).status).toBe(202)
       const rows = await gateway.stored(siteId, 2)
       expect(rows.map(({ row }) => row.properties)).toEqual([
-        { n: '0', order: '12345678901234567890' },
-        { n: '1', order: '12345678901234567891' },
+        { n: '0', order: '12345678901234567890', price: '0.12345678901234567891', small: '10.0000000000000000001e-40' },
+        { n: '1', order: '12345678901234567891', price: '0.12345678901234567892', small: '11.0000000000000000001e-40' },
       ])
     }
   })
 
-  test('integers beyond 2^53 beside an event that is nested too deeply, which alone is refused', async () => {
+  test.each(['1.00000000000000000001', '1.00000000000000000001e-40'])(
+    'one number that a double can’t hold, %s',
+    async (number) => {
+      const siteId = `one-${number}`
+      const sent = [number, '0.5', '0.30000000000000004', '"1.00000000000000000001"'].map(
+        (n) => `{"site_id":"${siteId}","event_type":"x","properties":{"n":${n}}}`,
+      )
+      expect((await gateway.collectBatch(`{"events":[${sent.join(', ')}]}`)).body.data).toMatchObject({ accepted: 4 })
+      const rows = await gateway.stored(siteId, 4)
+      expect(rows.map(({ row }) => row.properties?.n)).toEqual([
+        number,
+        '0.5',
+        '0.30000000000000004',
+        '1.00000000000000000001',
+      ])
+    },
+  )
+
+  test('numbers that a double can’t hold beside an event that is nested too deeply, which alone is refused', async () => {
     const good = '{"site_id":"deep-neighbour","event_type":"x","properties":{"order":12345678901234567890}}'
     const deep = `{"site_id":"deep-neighbour","event_type":"x","a":${'['.repeat(20_000)}${']'.repeat(20_000)}}`
     const { status, body } = await gateway.collectBatch(`{"events":[${good},${deep}]}`)

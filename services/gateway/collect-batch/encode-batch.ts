@@ -43,11 +43,11 @@ export function encodeBatch(
   let rejected = 0
   let index = 0
 
-  for (const { value, parseAgain, isLine, explain, error: unreadable } of items) {
+  for (const { value, isLine, explain, error: unreadable } of items) {
     try {
       if (unreadable) throw unreadable
       const bytesMax = isLine ? undefined : eventLimits.eventBytesMax
-      const event = encodeEvent(value, { receivedAt, environment, parseAgain, bytesMax })
+      const event = encodeEvent(value, { receivedAt, environment, bytesMax })
       const { siteId, timestamp, line, keyHash, undated } = event
       if (allowedSites?.has(siteId) === false) throw siteNotAllowed()
       accepted.push({ index, siteId, timestamp, line, keyHash, undated })

@@ -1,17 +1,16 @@
 import { eventLimits } from '@sluice/contracts/event-limits'
 import { eventTooLarge } from '@sluice/events/event-errors'
-import { decodeBody, parseJson, requireUtf8 } from '@sluice/http/json-body'
+import { decodeBody, parseJson, parseText, requireUtf8 } from '@sluice/http/json-body'
 import { AppError, invalidField, invalidFormat, missingField } from '@sluice/runtime/errors'
 import { parseExactly } from '@sluice/runtime/parse-exactly'
+import { hasRoundedNumber } from '@sluice/runtime/rounded-numbers'
 import { shownName } from '@sluice/runtime/validate'
-import { parseItemExactly, type SplitList, splitList } from './split-list.ts'
+import { type SplitList, splitList } from './split-list.ts'
 
 /** One item of a batch: a parsed value, or the error of an unreadable one. */
 export type BatchItem =
   | {
       value: unknown
-      /** Parses the same value with the digits of its integers, see `parseExactly`. */
-      parseAgain: () => unknown
       /** True for a line of NDJSON, whose size has been checked. */
       isLine: boolean
       /** Replaces field names in an error with those that the client uses; absent: the names are the same. */
@@ -21,7 +20,6 @@ export type BatchItem =
   | {
       /** The item, or the known part of it: its id is part of the error. */
       value?: unknown
-      parseAgain?: never
       isLine?: never
       explain?: never
       error: AppError
@@ -40,35 +38,31 @@ const parsedWholeBytesMax = 1024 * 1024
  * The events of a batch's body: `{"events": [...]}` or one JSON object on each line. A line that is not JSON is an
  * error of that event only. Throws AppError 400 if there is no list, or an empty or too long one; for large bodies the
  * iteration of the items may throw it. Items of large bodies are parsed one by one, so that a caller that keeps no
- * values never has more than one in memory.
+ * values never has more than one in memory. So are those of a body with rounded numbers: `parseExactly` recurses, and an
+ * item of thousands of nested lists must not be part of what is parsed for another.
  */
 export function readEvents({ bytes, type }: { bytes: Buffer; type: string }): BatchEvents {
   if (type === 'application/x-ndjson') return readLines(bytes)
-  return bytes.length > parsedWholeBytesMax ? readSplitList(bytes) : readList(bytes)
+  if (bytes.length > parsedWholeBytesMax) return readSplitList(bytes)
+  const text = decodeBody(bytes)
+  return hasRoundedNumber(text) ? readSplitList(bytes) : readList(text, bytes)
 }
 
-function readList(bytes: Buffer): BatchEvents {
-  const list = listOf(parseJson(bytes))
-  let splitBody: ReturnType<typeof splitParsed> | undefined
-  const splitOnce = () => (splitBody ??= splitParsed(bytes))
-  requireOneList('events', bytes, () => splitOnce().split)
-  const parseAgain = (index: number): unknown => {
-    const { list: exactList, split } = splitOnce()
-    return parseItemExactly(exactList[index], split)
-  }
-  const items = list.map((value, index) => ({ value, parseAgain: () => parseAgain(index), isLine: false }))
-  return { count: list.length, items }
+function readList(text: string, bytes: Buffer): BatchEvents {
+  const list = listOf(parseText(text))
+  requireOneList('events', bytes)
+  return { count: list.length, items: list.map((value) => ({ value, isLine: false })) }
 }
 
 /**
  * Throws AppError 400 for a parsed body that names its list twice: JSON.parse has replaced the first list, whose items
- * would be lost. `split` splits the body, which is needed only if the name stands in it more than once, perhaps within
- * an item. A name that is written with escapes is not noticed.
+ * would be lost. The body is split only if the name stands in it more than once, perhaps within an item. A name that is
+ * written with escapes is not noticed.
  */
-export function requireOneList(name: string, bytes: Buffer, split: () => SplitList): void {
+export function requireOneList(name: string, bytes: Buffer): void {
   const member = `"${name}"`
   if (bytes.indexOf(member, bytes.indexOf(member) + 1) === -1) return
-  const { skeleton, items } = split()
+  const { skeleton, items } = splitList(bytes, Infinity)
   const members = Object.values(parseJson(Buffer.from(skeleton)) as object)
   const kept = members.flatMap((value: unknown): unknown[] => Object.values(value ?? {})).filter(Array.isArray)
   // Other members may stand there twice, too: JSON.parse keeps their last value.
@@ -80,12 +74,6 @@ function namedTwice(name: string): AppError {
   return invalidFormat(`body names "${name}" twice`)
 }
 
-/** Splits a body that has been parsed, and whose items have been counted. */
-function splitParsed(bytes: Buffer): { split: SplitList; list: readonly unknown[] } {
-  const split = splitList(bytes, Infinity)
-  return { split, list: listOf(parseJson(Buffer.from(split.skeleton))) }
-}
-
 function readSplitList(bytes: Buffer): BatchEvents {
   requireUtf8(bytes)
   const { skeleton, items } = splitList(bytes)
@@ -93,15 +81,15 @@ function readSplitList(bytes: Buffer): BatchEvents {
   return { count: list.length, items: parseItems(list, items) }
 }
 
-function* parseItems(list: readonly unknown[], items: ReturnType<typeof splitList>['items']): Generator<BatchItem> {
+function* parseItems(list: readonly unknown[], items: SplitList['items']): Generator<BatchItem> {
   let used = 0
   for (const value of list) {
     const item = Array.isArray(value) ? items[value[0] as number] : undefined
     if (item !== undefined) used++
     if (item instanceof AppError) yield { error: item }
     // A value in the skeleton itself is no object, and so no event.
-    else if (item === undefined) yield { value, parseAgain: () => value, isLine: false }
-    else yield { value: parseJson(item), parseAgain: () => parseJson(item, parseExactly), isLine: false }
+    else if (item === undefined) yield { value, isLine: false }
+    else yield { value: parseJson(item, parseExactly), isLine: false }
   }
   // A second "events" has replaced the first list, whose items were not parsed.
   if (used !== items.length) throw namedTwice('events')
@@ -152,7 +140,7 @@ function readLine(line: string, number: number): BatchItem {
   )
     return { error: eventTooLarge() }
   try {
-    return { value: JSON.parse(line) as unknown, parseAgain: () => parseExactly(line), isLine: true }
+    return { value: parseExactly(line), isLine: true }
   } catch {
     return { error: invalidFormat(`line ${number} is not valid JSON`) }
   }

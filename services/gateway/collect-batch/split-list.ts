@@ -80,7 +80,7 @@ export function splitList(bytes: Buffer, separatorsMax: number = eventLimits.bat
 }
 
 /**
- * A value of the parsed skeleton, with the digits of its integers: `[n]` is parsed anew from the bytes of the n-th
+ * A value of the parsed skeleton, with all digits of its numbers: `[n]` is parsed from the bytes of the n-th
  * item. `parseExactly` recurses, so that one item of thousands of nested lists must not be part of what is parsed for
  * another. Throws AppError for an item that can't be parsed.
  */

@@ -188,13 +188,40 @@ describe('202 is the answer to', () => {
     expect({}).not.toHaveProperty('x')
   })
 
-  test('integers beyond 2^53, which keep their digits', async () => {
+  test('numbers that a double can’t hold, which keep their digits', async () => {
+    const properties =
+      '{"items":[9007199254740993,3.00000000000000000001],"price":0.1234567890123456789,"small":-1.0000000000000000001e-40,"half":0.50,"sum":0.30000000000000004}'
     const { status } = await gateway.collect(
-      '{"site_id":"digits","event_type":"x","order":12345678901234567890,"properties":{"items":[9007199254740993]}}',
+      `{"site_id":"digits","event_type":"x","order":12345678901234567890,"timestamp":${Date.now()}.12345678901234567890,"properties":${properties}}`,
     )
     expect(status).toBe(202)
     const [stored] = await gateway.stored('digits', 1)
-    expect(stored?.row.properties).toEqual({ order: '12345678901234567890', items: '[9007199254740993]' })
+    expect(stored?.row.properties).toEqual({
+      order: '12345678901234567890',
+      items: '[9007199254740993,3.00000000000000000001]',
+      price: '0.1234567890123456789',
+      small: '-1.0000000000000000001e-40',
+      half: '0.5',
+      sum: '0.30000000000000004',
+    })
+  })
+
+  test.each([
+    ['1e999999999', 'Invalid field: properties.n must be a finite number'],
+    [`${'9'.repeat(400)}.5`, 'Invalid field: properties.n must be a finite number'],
+    [
+      `1.0000000000000000001e-40,"a":${'['.repeat(10_000)}${']'.repeat(10_000)}`,
+      'Invalid field: properties.a is nested deeper than 32 levels',
+    ],
+  ])('no number beyond all doubles, and no deep one: %.20s', async (n, error) => {
+    const { status, body } = await gateway.collect(`{"site_id":"s","event_type":"x","properties":{"n":${n}}}`)
+    expect([status, body.error]).toEqual([400, error])
+  })
+
+  test.each(['12345678901234567890', '0.1234567890123456789'])('no event, and no properties, %s', async (number) => {
+    expect((await gateway.collect(number)).body.error).toBe('Invalid format: an event must be a JSON object')
+    const { body } = await gateway.collect(`{"site_id":"s","event_type":"x","properties":${number}}`)
+    expect(body.error).toBe('Invalid field: properties must be an object')
   })
 })
 

@@ -16,10 +16,9 @@ export function collectHandler({
   return async (request: ApiRequest): Promise<HandlerResult> => {
     const { body, receivedAt, credential } = request
     try {
-      const event = encodeEvent(parseJson(body.bytes), {
+      const event = encodeEvent(parseJson(body.bytes, parseExactly), {
         receivedAt,
         environment: credential.environment,
-        parseAgain: () => parseJson(body.bytes, parseExactly),
       })
       await acceptEvent(event, request)
       return { status: 202 }

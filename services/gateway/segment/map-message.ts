@@ -143,15 +143,6 @@ function timestampOf(message: JsonObject, rest: Map<string, unknown>, names: Map
   return parseTimestamp(message.originalTimestamp, 'originalTimestamp')
 }
 
-/** Whether an id of a message is an integer that JSON.parse has rounded: the message must be parsed with all digits. */
-export function hasRoundedId(message: unknown): boolean {
-  return isJsonObject(message) && ['messageId', 'userId', 'anonymousId'].some((name) => isRounded(message[name]))
-}
-
-function isRounded(value: unknown): boolean {
-  return Number.isInteger(value) && !Number.isSafeInteger(value)
-}
-
 /** An id as a string. Some clients send numbers. */
 function idOf(message: JsonObject, name: string): string | undefined {
   const id = message[name]
@@ -163,7 +154,7 @@ function idOf(message: JsonObject, name: string): string | undefined {
 
 /** The digits of an integer; undefined for anything else, and for an integer that JSON.parse has rounded. */
 function digitsOf(value: unknown): string | undefined {
-  if (JSON.isRawJSON(value)) return value.rawJSON
+  if (JSON.isRawJSON(value)) return /[.eE]/.test(value.rawJSON) ? undefined : value.rawJSON
   return Number.isSafeInteger(value) ? String(value) : undefined
 }
 

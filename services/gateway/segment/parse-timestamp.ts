@@ -1,4 +1,5 @@
 import { invalidField } from '@sluice/runtime/errors'
+import { doubleOf } from '@sluice/runtime/parse-exactly'
 
 /** An ISO 8601 date, or date and time (RFC 3339), with or without a time zone. */
 const isoDate = /^(\d{4}-\d\d-(\d\d))(?:[Tt ](\d\d:\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?\s?([Zz]|[+-]\d\d(?::?\d\d)?)?)?$/
@@ -10,7 +11,8 @@ const isoDate = /^(\d{4}-\d\d-(\d\d))(?:[Tt ](\d\d:\d\d)(?::(\d\d)(?:[.,](\d{1,9
  */
 export function parseTimestamp(value: unknown, field: string): number | undefined {
   if (value === undefined || value === null || value === '') return undefined
-  if (typeof value === 'number') return value
+  const number = doubleOf(value)
+  if (typeof number === 'number') return number
   const ms = typeof value === 'string' ? parseIsoDate(value) : undefined
   if (ms === undefined) throw invalidField(field, 'must be a date of ISO 8601, e.g. 2026-01-31T12:00:00.000Z')
   return ms

@@ -1,11 +1,12 @@
 import { eventLimits, propertyLimits } from '@sluice/contracts/event-limits'
-import { parseJson } from '@sluice/http/json-body'
+import { decodeBody, parseJson, parseText } from '@sluice/http/json-body'
 import { AppError, invalidField, invalidFormat, missingField, tooLarge } from '@sluice/runtime/errors'
 import { isJsonObject, type JsonObject } from '@sluice/runtime/json-object'
 import { parseExactly } from '@sluice/runtime/parse-exactly'
+import { hasRoundedNumber } from '@sluice/runtime/rounded-numbers'
 import { type BatchEvents, type BatchItem, requireOneList } from '../collect-batch/read-events.ts'
 import { parseItemExactly, splitList } from '../collect-batch/split-list.ts'
-import { hasRoundedId, mapMessage } from './map-message.ts'
+import { mapMessage } from './map-message.ts'
 
 /**
  * The messages of a batch of Segment's API, `{"batch": [...], "context"?: {...}}`, as events of a site. Members of the
@@ -14,17 +15,17 @@ import { hasRoundedId, mapMessage } from './map-message.ts'
  * many messages: it is mapped and validated with each.
  */
 export function readMessages(bytes: Buffer, siteId: string): BatchEvents {
-  const body = bodyOf(parseJson(bytes))
-  requireOneList('batch', bytes, () => splitList(bytes, Infinity))
-  if (bytesOfContext(body.context) * body.messages.length > eventLimits.batchBytesMax) {
+  const text = decodeBody(bytes)
+  const { messages, context: plainContext } = bodyOf(parseText(text))
+  requireOneList('batch', bytes)
+  const { messageAt, context } = hasRoundedNumber(text)
+    ? readExactly(bytes)
+    : { messageAt: (index: number) => messages[index], context: plainContext }
+  if (bytesOfContext(context) * messages.length > eventLimits.batchBytesMax) {
     throw tooLarge(`The context, once for each message, is larger than ${eventLimits.batchBytesMax} bytes`)
   }
-  let exactMessage: ((index: number) => unknown) | undefined
-  const parseAgain = (index: number): unknown => {
-    exactMessage ??= exactMessages(bytes)
-    return exactMessage(index)
-  }
-  return { count: body.messages.length, items: mapMessages(body, siteId, parseAgain) }
+  const readMessage = (index: number): unknown => withContext(messageAt(index), context)
+  return { count: messages.length, items: mapMessages(messages, siteId, readMessage) }
 }
 
 interface BatchBody {
@@ -47,13 +48,16 @@ function bodyOf(body: unknown): BatchBody {
   return { messages: batch, context: context ?? {} }
 }
 
-/** `parseAgain` parses a message with the digits of its integers. */
-function* mapMessages(body: BatchBody, siteId: string, parseAgain: (index: number) => unknown): Generator<BatchItem> {
-  for (const [index, sent] of body.messages.entries()) {
-    const message = withContext(sent, body.context)
+/** `readMessage` returns a message with the context and all digits of its numbers, which `sent` may lack. */
+function* mapMessages(
+  sent: readonly unknown[],
+  siteId: string,
+  readMessage: (index: number) => unknown,
+): Generator<BatchItem> {
+  for (const [index, message] of sent.entries()) {
     try {
-      const { event, explain } = mapMessage(hasRoundedId(message) ? parseAgain(index) : message, siteId)
-      yield { value: event, parseAgain: () => mapMessage(parseAgain(index), siteId).event, isLine: false, explain }
+      const { event, explain } = mapMessage(readMessage(index), siteId)
+      yield { value: event, isLine: false, explain }
     } catch (error) {
       if (!(error instanceof AppError)) throw error
       yield { value: { event_id: isJsonObject(message) ? message.messageId : undefined }, error }
@@ -61,14 +65,14 @@ function* mapMessages(body: BatchBody, siteId: string, parseAgain: (index: numbe
   }
 }
 
-/** Parses messages of a valid batch again, each with the batch's context and the digits of its integers. */
-function exactMessages(bytes: Buffer): (index: number) => unknown {
+/** The messages and the context of a valid batch with all digits of their numbers. */
+function readExactly(bytes: Buffer): { messageAt: (index: number) => unknown; context: JsonObject } {
   const split = splitList(bytes, Infinity)
   const { messages, context } = bodyOf(parseJson(Buffer.from(split.skeleton), parseExactly))
-  const exactContext = Object.fromEntries(
-    Object.entries(context).map(([name, value]) => [name, parseItemExactly(value, split)]),
-  )
-  return (index) => withContext(parseItemExactly(messages[index], split), exactContext)
+  return {
+    messageAt: (index) => parseItemExactly(messages[index], split),
+    context: Object.fromEntries(Object.entries(context).map(([name, value]) => [name, parseItemExactly(value, split)])),
+  }
 }
 
 function bytesOfContext(context: JsonObject): number {

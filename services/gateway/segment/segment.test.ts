@@ -92,9 +92,10 @@ describe('the paths of Segment', () => {
     expect(await gateway.stored(siteId, 4)).toHaveLength(4)
   })
 
-  test('keep the digits of integers beyond 2^53, alone and in a batch', async () => {
+  test('keep the digits of numbers that a double can’t hold, alone and in a batch', async () => {
     const { siteId, key } = await newSite()
-    const message = '{"type":"track","event":"x","userId":9007199254740993,"properties":{"n":9007199254740995}}'
+    const properties = '{"n":9007199254740995,"price":0.1234567890123456789,"small":[1.0000000000000000001e-40]}'
+    const message = `{"type":"track","event":"x","userId":9007199254740993,"timestamp":1790000000000.00000000001,"properties":${properties}}`
     const asText = message.replace('9007199254740993', '"9007199254740993"')
     for (const each of [message, asText]) {
       await post('/v1/track', each, basic(key))
@@ -103,20 +104,28 @@ describe('the paths of Segment', () => {
     const rows = await gateway.stored(siteId, 4)
     expect(rows).toHaveLength(4)
     for (const { row } of rows) {
-      expect(row).toMatchObject({ user_id: '9007199254740993', properties: { n: '9007199254740995' } })
+      expect(row).toMatchObject({
+        user_id: '9007199254740993',
+        timestamp: 1_790_000_000_000,
+        properties: { n: '9007199254740995', price: '0.1234567890123456789', small: '[1.0000000000000000001e-40]' },
+      })
     }
-    const { body } = await post('/v1/track', message.replace('9007199254740993', '1e300'), basic(key))
-    expect(body.error).toBe('Invalid field: userId must be a string')
+    for (const id of ['1e300', '3.00000000000000000001', '9007199254740993e0']) {
+      const { body } = await post('/v1/track', message.replace('9007199254740993', id), basic(key))
+      expect(body.error).toBe('Invalid field: userId must be a string')
+    }
   })
 
   test('keep those digits beside a message that is nested too deeply, and in the context of a batch', async () => {
     const { siteId, key } = await newSite()
-    const good = '{"type":"track","event":"x","userId":"u","properties":{"n":9007199254740995}}'
+    const good =
+      '{"type":"track","event":"x","userId":"u","properties":{"n":9007199254740995,"price":1.0000000000000000001e-40}}'
     const deep = `{"type":"track","event":"x","userId":"u","properties":{"a":${'['.repeat(20_000)}${']'.repeat(20_000)}}}`
-    const context = '{"app":{"build":9007199254740997},"timezone":"Europe/Rome"}'
+    const context = '{"app":{"build":9007199254740997},"ratio":0.1234567890123456789,"timezone":"Europe/Rome"}'
     await post('/v1/batch', `{"batch":[${deep},${good}],"context":${context}}`, basic(key))
     const [stored] = await gateway.stored(siteId, 1)
-    expect(stored?.row.properties).toMatchObject({ n: '9007199254740995' })
+    expect(stored?.row.properties).toMatchObject({ n: '9007199254740995', price: '1.0000000000000000001e-40' })
+    expect(stored?.row.properties?.['context.ratio']).toBe('0.1234567890123456789')
     expect(JSON.stringify(stored?.row)).toContain('9007199254740997')
   })
 })

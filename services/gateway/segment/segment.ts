@@ -8,7 +8,7 @@ import { parseExactly } from '@sluice/runtime/parse-exactly'
 import type { AcceptEvent } from '../collect/accept-event.ts'
 import type { AcceptBatch } from '../collect-batch/accept-batch.ts'
 import type { CountRejection } from '../metrics.ts'
-import { hasRoundedId, mapMessage, type MessageType } from './map-message.ts'
+import { mapMessage, type MessageType } from './map-message.ts'
 import { readMessages } from './read-messages.ts'
 
 /** POST /v1/track and so on: accepts one message; answers 200 once the log has acknowledged its event. */
@@ -21,14 +21,11 @@ export function segmentMessageHandler(
     let explain = (error: AppError): AppError => error
     try {
       const siteId = siteOf(credential)
-      const parseMessageExactly = (): unknown => parseJson(body.bytes, parseExactly)
-      const message = parseJson(body.bytes)
-      const mapped = mapMessage(hasRoundedId(message) ? parseMessageExactly() : message, siteId, type)
+      const mapped = mapMessage(parseJson(body.bytes, parseExactly), siteId, type)
       explain = mapped.explain
       const event = encodeEvent(mapped.event, {
         receivedAt,
         environment: credential.environment,
-        parseAgain: () => mapMessage(parseMessageExactly(), siteId, type).event,
         bytesMax: eventLimits.eventBytesMax,
       })
       await acceptEvent(event, request)

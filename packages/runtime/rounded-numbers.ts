@@ -1,0 +1,80 @@
+/** Decimal numbers of fewer digits keep all of them as doubles, unless they are smaller than `normalMin`. */
+const digitsMin = 16
+/**
+ * The smallest double with full precision. Smaller numbers become doubles with fewer digits, or 0: finding them, too, would
+ * double the cost of the search (docs/decisions/008-hot-path.md).
+ */
+const normalMin = 2 ** -1022
+
+/**
+ * Whether the JSON number `source` is another number than the one that its double `value` is printed as. An integer
+ * beyond 2^53 counts even if both are equal, so that it is not printed with an exponent. False for numbers smaller than
+ * `normalMin`, for other numbers beyond all doubles, and for what is no number.
+ */
+export function isRounded(source: string, value: number): boolean {
+  if (source.length < digitsMin) return false
+  if (!/[.eE]/.test(source)) return !Number.isNaN(value) && !Number.isSafeInteger(value)
+  const printed = String(value)
+  if (source === printed || !Number.isFinite(value) || Math.abs(value) < normalMin) return false
+  // Their signs are equal.
+  const [sent, kept] = [decimalOf(source), decimalOf(printed)]
+  return sent.digits !== kept.digits || sent.exponent !== kept.exponent
+}
+
+/**
+ * Whether a JSON text has a number that is rounded (`isRounded`), found without parsing it, in linear time. What looks
+ * like such a number within a string may count as one.
+ *
+ * The loop looks for runs of `digitsMin` digits, perhaps with a point among them, and reads few characters; a regular
+ * expression would read all and take up to ten times as long.
+ */
+export function hasRoundedNumber(text: string): boolean {
+  let end = digitsMin - 1
+  while (end < text.length) {
+    let at = end
+    while (at > end - digitsMin && isDigitOrPoint(text.charCodeAt(at))) at--
+    if (at === end - digitsMin) {
+      const number = numberAround(text, end)
+      if (number.isRounded) return true
+      at = number.end
+    }
+    // No run that is long enough includes this character.
+    end = at + digitsMin
+  }
+  return false
+}
+
+/** What looks like a number around one of its characters. */
+function numberAround(text: string, at: number): { end: number; isRounded: boolean } {
+  let start = at
+  let end = at + 1
+  while (start > 0 && isInNumber(text.charCodeAt(start - 1))) start--
+  while (end < text.length && isInNumber(text.charCodeAt(end))) end++
+  if (start > 0 && !'[:, \t\r\n'.includes(text.charAt(start - 1))) return { end, isRounded: false }
+  const source = text.slice(start, end)
+  return { end, isRounded: isRounded(source, Number(source)) }
+}
+
+const isDigitOrPoint = (code: number): boolean => code >= 0x2e && code <= 0x39 && code !== 0x2f
+
+/** Whether it is one of `0-9.+-eE`. */
+const isInNumber = (code: number): boolean =>
+  isDigitOrPoint(code) || code === 0x2b || code === 0x2d || code === 0x45 || code === 0x65
+
+/**
+ * The digits of a decimal number without zeros at either end, and the exponent of ten of the last one. Loops take the
+ * zeros off, because a regular expression for those at the end takes quadratic time, and clients may send megabytes.
+ */
+function decimalOf(number: string): { digits: string; exponent: number } {
+  const [mantissa = '', power = '0'] = number.split(/[eE]/)
+  const [whole = '', fraction = ''] = mantissa.replace('-', '').split('.')
+  const all = whole + fraction
+  let start = 0
+  let end = all.length
+  while (start < end && all.charAt(start) === '0') start++
+  while (start < end && all.charAt(end - 1) === '0') end--
+  return {
+    digits: all.slice(start, end),
+    exponent: start === end ? 0 : Number(power) - fraction.length + all.length - end,
+  }
+}
