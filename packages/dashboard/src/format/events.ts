@@ -3,7 +3,7 @@ import type { Environment } from '@sluice/contracts/scopes'
 import type { StoredEvent } from '@sluice/contracts/stored-event'
 import type { CsvRow } from './csv.ts'
 import { formatIso } from './dates.ts'
-import { jsonText } from './json.ts'
+import { isLongNumber, jsonText } from './json.ts'
 
 /** Tells an event from all others of its site: two with one id differ in their time or their environment. */
 export const eventKeyOf = ({ timestamp, environment, event_id: id }: StoredEvent): string =>
@@ -43,9 +43,9 @@ export interface ShownField {
   isFilter: boolean
 }
 
-/** The kind of a property's value; an integer beyond 2^53 is a `bigint`. */
+/** The kind of a property's value. */
 function kindOf(value: unknown): ShownField['kind'] {
-  if (typeof value === 'bigint') return 'number'
+  if (isLongNumber(value)) return 'number'
   return typeof value === 'number' || typeof value === 'boolean' ? (typeof value as 'number' | 'boolean') : 'text'
 }
 

@@ -1,8 +1,10 @@
 import { beforeAll, describe, expect, test } from '@jest/globals'
+import type { StoredEvent } from '@sluice/contracts/stored-event'
 import { loadTemporal } from '../state/temporal.ts'
 import { fileNameOf, toCsv } from './csv.ts'
 import { toCurl } from './curl.ts'
 import { formatBounds, formatIso, formatRelative } from './dates.ts'
+import { fieldsOf } from './events.ts'
 import { jsonText, parseExactly } from './json.ts'
 import { changeOf, formatBytes, formatChange, formatCompact, formatDuration, formatPercent } from './numbers.ts'
 import { filterSentence } from './sentences.ts'
@@ -138,14 +140,20 @@ test('a time some days off is not called yesterday or tomorrow, which are days o
   expect(hours).toStrictEqual(['1 day ago', '1 day ago', '1 hour ago', 'now', 'in 1 day'])
 })
 
-test('integers that a double can’t hold keep their digits, as values and in JSON', () => {
-  const text = '{"id":-9007199254740993,"list":[9007199254740993,"9007199254740993"],"sum":1e300,"n":9007199254740991}'
-  const parsed = parseExactly(text)
-  expect(parsed).toEqual({
-    id: -9007199254740993n,
-    list: [9007199254740993n, '9007199254740993'],
-    sum: 1e300,
-    n: 9007199254740991,
-  })
-  expect(jsonText(parsed)).toBe(text.replace('1e300', '1e+300'))
+test('numbers that a double can’t hold keep their digits, in JSON and as fields of an event', () => {
+  const text =
+    '{"id":-9007199254740993,"list":[9007199254740993,"9007199254740993"],"sum":1e+300,"n":0.30000000000000004,"small":1.0000000000000000001e-40,"price":0.1234567890123456789}'
+  const parsed = parseExactly(text) as Record<string, unknown>
+  expect(parsed).toMatchObject({ sum: 1e300, n: 0.30000000000000004 })
+  expect(jsonText(parsed)).toBe(text)
+  const event = { event_id: 'e', site_id: 's', event_type: 'x', timestamp: 0, received_at: 0, properties: parsed }
+  const fields = fieldsOf(event as unknown as StoredEvent, 'UTC')
+  const shown = fields.filter(({ kind }) => kind === 'number').map(({ name, value }) => [name, value])
+  expect(shown).toStrictEqual([
+    ['properties.id', '-9007199254740993'],
+    ['properties.sum', '1e+300'],
+    ['properties.n', '0.30000000000000004'],
+    ['properties.small', '1.0000000000000000001e-40'],
+    ['properties.price', '0.1234567890123456789'],
+  ])
 })

@@ -6,23 +6,27 @@ declare global {
   }
 }
 
-const integer = /^-?\d+$/
-/** Matches every text that contains an integer beyond 2^53. */
-const manyDigits = /\d{16}/
+/** Matches every text that contains a number that a double can't hold. */
+const manyDigits = /[\d.]{16}/
 
 /**
- * Parses JSON; integers that a double can't hold become a `bigint` with all of their digits. Browsers that do not tell
- * a number's text round them. Throws a SyntaxError.
+ * Parses JSON of the service; numbers that a double can't hold become `JSON.rawJSON` with all of their digits. Browsers that
+ * do not tell a number's text round them. Throws a SyntaxError.
  */
 export function parseExactly(text: string): unknown {
   if (!manyDigits.test(text)) return JSON.parse(text)
-  return JSON.parse(text, (_key, value, context) =>
-    typeof value === 'number' && !Number.isSafeInteger(value) && integer.test(context?.source ?? '')
-      ? BigInt(context?.source ?? '')
-      : value,
-  )
+  return JSON.parse(text, (_key, value, context) => {
+    const source = context?.source
+    // The service writes all other numbers as JavaScript prints them.
+    return typeof value === 'number' && source !== undefined && source !== String(value) ? JSON.rawJSON(source) : value
+  })
+}
+
+/** Whether a value that `parseExactly` returned is a number with more digits than a double holds. */
+export function isLongNumber(value: unknown): boolean {
+  // Only the objects of JSON.rawJSON have no prototype; browsers without it have no JSON.isRawJSON, either.
+  return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === null
 }
 
 /** JSON of what `parseExactly` returned, with the digits that were in the text. */
-export const jsonText = (value: unknown, indent = 0): string =>
-  JSON.stringify(value, (_key, each: unknown) => (typeof each === 'bigint' ? JSON.rawJSON(String(each)) : each), indent)
+export const jsonText = (value: unknown, indent = 0): string => JSON.stringify(value, undefined, indent)
