@@ -9,7 +9,7 @@ import { findFreePort } from '@sluice/engines/processes'
 import { ensureTopics } from '@sluice/event-log/kafka/ensure-topics'
 import { openEventLog } from '@sluice/event-log/open-event-log'
 import { type ClickHouse, parseClickHouseUrl } from '@sluice/event-store/client'
-import { externalTableUrl } from '@sluice/event-store/external-table'
+import { externalTableForm } from '@sluice/event-store/external-table'
 import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
 import { insertNewEventsStatement } from '@sluice/event-store/insert/insert-new-events-statement'
 import { migratePostgres } from '@sluice/postgres/migrate'
@@ -118,16 +118,18 @@ async function writeFiles(folder: string): Promise<string[]> {
 
 async function postFiles(files: readonly string[], url: string): Promise<void> {
   const address = parseClickHouseUrl(url)
-  const target = externalTableUrl(address, {
+  const { url: target, fields } = externalTableForm(address, {
     ...insertNewEventsStatement(false, { id: await storeIdAt(url), position: undefined }),
     timeoutMs: 60_000,
   })
+  const texts = fields.flatMap(([name, value]) => ['--form-string', `${name}=${value}`])
   const run = promisify(execFile)
   const waiting = [...files]
   const post = async (): Promise<void> => {
     for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
       const user = `${address.username}:${address.password}`
-      await run('curl', ['-sS', '--fail-with-body', '-u', user, '-F', `b=@${file};filename=b`, target])
+      const form = [...texts, '-F', `b=@${file};filename=b`]
+      await run('curl', ['-sS', '--fail-with-body', '-u', user, ...form, target])
     }
   }
   await Promise.all(Array.from({ length: Math.max(2, availableParallelism()) }, post))

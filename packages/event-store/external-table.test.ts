@@ -23,7 +23,7 @@ test.each([
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const client = externalTableClient({ origin, username: 'a', password: 'b', database: 'c' })
-  const query = { sql: 'SELECT 1', structure: 'a String', payloads: [], parameters: {}, timeoutMs: 5_000 }
+  const query = { sql: 'SELECT 1', structure: 'a String', payloads: [], settings: {}, timeoutMs: 5_000 }
   await expect(client.post(query)).rejects.toMatchObject({ retryable: true, serverCode: undefined })
   client.close()
   await new Promise((resolve) => server.close(resolve))
@@ -35,7 +35,7 @@ test('a statement that takes longer than its time fails with the code of ClickHo
     sql: 'SELECT sleepEachRow(1) FROM b',
     structure: 'a UInt8',
     payloads: [Buffer.from('{"a":1}\n{"a":2}\n')],
-    parameters: {},
+    settings: {},
     timeoutMs: 1_000,
   }
   await expect(client.post(query)).rejects.toMatchObject({ serverCode: 159, isTooLarge: true })

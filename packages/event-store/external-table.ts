@@ -4,19 +4,22 @@ import https from 'node:https'
 import { sum } from '@sluice/runtime/sum'
 import { type ClickHouseAddress, namedServer, noSummaryText } from './client.ts'
 import { ClickHouseError } from './errors.ts'
+import { type FormField, formText, type QueryParams, statementFields } from './multipart-statement.ts'
 import { postedRowSettings, strictSettings } from './strict-settings.ts'
 
 export interface ExternalTableQuery {
   /** The statement; it reads the posted rows as table `b`. */
   sql: string
+  /** Values of the statement's placeholders. */
+  params?: QueryParams
   /** Columns of `b` with their types: `a String, b UInt8`. */
   structure: string
   /** JSON lines, in one piece or several. */
   payloads: readonly Buffer[]
-  /** Settings and other parameters of the URL. */
-  parameters: Readonly<Record<string, string>>
+  /** Settings, and a `query_id`. */
+  settings: Readonly<Record<string, string>>
   /**
-   * ClickHouse ends the query after this time, with code 159, unless `parameters` has another `max_execution_time`; its
+   * ClickHouse ends the query after this time, with code 159, unless `settings` has another `max_execution_time`; its
    * answer is waited for some seconds longer.
    */
   timeoutMs: number
@@ -44,23 +47,26 @@ export interface ExternalTableClient {
   close(): void
 }
 
-/** The URL that the rows are posted to, as the multipart field `b`. */
-export function externalTableUrl(
+/**
+ * The URL that the rows are posted to, as the file `b` of a multipart form, and the form's fields, which come first. The
+ * statement is one of them: an insert has up to 7 kB, and proxies refuse URLs of more than some kilobytes.
+ */
+export function externalTableForm(
   address: ClickHouseAddress,
-  { sql, structure, parameters, timeoutMs }: Omit<ExternalTableQuery, 'payloads'>,
-): string {
+  { sql, params = {}, structure, settings, timeoutMs }: Omit<ExternalTableQuery, 'payloads'>,
+): { url: string; fields: readonly FormField[] } {
   const search = new URLSearchParams({
     ...strictSettings,
     ...postedRowSettings,
     wait_end_of_query: '1',
     max_execution_time: String(Math.ceil(timeoutMs / 1000)),
-    ...parameters,
+    ...settings,
     database: address.database,
-    query: sql,
-    b_format: 'JSONEachRow',
-    b_structure: structure,
   })
-  return `${address.origin}/?${search.toString()}`
+  return {
+    url: `${address.origin}/?${search.toString()}`,
+    fields: [...statementFields(sql, params), ['b_format', 'JSONEachRow'], ['b_structure', structure]],
+  }
 }
 
 /**
@@ -74,17 +80,17 @@ export function externalTableClient(address: ClickHouseAddress): ExternalTableCl
     ? new https.Agent({ ...options, ...(address.ca !== undefined && { ca: address.ca }) })
     : new http.Agent(options)
   const boundary = `sluice-${randomUUID()}`
-  const head = Buffer.from(
-    `--${boundary}\r\nContent-Disposition: form-data; name="b"; filename="b"\r\nContent-Type: application/octet-stream\r\n\r\n`,
-  )
+  const fileHead = `--${boundary}\r\nContent-Disposition: form-data; name="b"; filename="b"\r\nContent-Type: application/octet-stream\r\n\r\n`
   const tail = Buffer.from(`\r\n--${boundary}--\r\n`)
 
   return {
     post: ({ payloads, ...query }) => {
+      const { url, fields } = externalTableForm(address, query)
+      const head = Buffer.from(`${formText(boundary, fields)}${fileHead}`)
       const contentLength = sum([head, ...payloads, tail].map(({ length }) => length))
 
       return new Promise((resolve, reject) => {
-        const call = request(externalTableUrl(address, query), {
+        const call = request(url, {
           method: 'POST',
           agent,
           // ClickHouse continues an insert whose client left: after a time-out the caller must replace it.

@@ -15,16 +15,35 @@ interface SentStatement {
 
 /** A statement whose parameters are sent in its body if they are long, as the driver does it for queries. */
 export function sentStatement(sql: string, params: QueryParams): SentStatement {
-  const parts = Object.entries(params).map(([name, value]): [string, string] => [`param_${name}`, formatted(value)])
+  const parts = parameterFields(params)
   if (new URLSearchParams(parts).toString().length <= urlCharactersMax) return { query: sql, query_params: params }
   const boundary = `sluice-${randomUUID()}`
-  const fields = [['query', sql], ...parts].map(
-    ([name, value]) => `--${boundary}\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`,
-  )
   return {
-    query: `${fields.join('')}--${boundary}--`,
+    query: `${formText(boundary, statementFields(sql, params))}--${boundary}--`,
     http_headers: { 'Content-Type': `multipart/form-data; boundary=${boundary}` },
   }
+}
+
+/** Name and value of a text field of a form. */
+export type FormField = readonly [name: string, value: string]
+
+/**
+ * The fields of a form that hold a statement and the values of its placeholders. ClickHouse reads settings, `query_id`
+ * and `database` in the URL alone, and ignores fields of their names.
+ */
+export function statementFields(sql: string, params: QueryParams): FormField[] {
+  return [['query', sql], ...parameterFields(params)]
+}
+
+/** The fields as the beginning of a multipart body. */
+export function formText(boundary: string, fields: readonly FormField[]): string {
+  return fields
+    .map(([name, value]) => `--${boundary}\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`)
+    .join('')
+}
+
+function parameterFields(params: QueryParams): [name: string, value: string][] {
+  return Object.entries(params).map(([name, value]) => [`param_${name}`, formatted(value)])
 }
 
 /** https://clickhouse.com/docs/interfaces/http#cli-queries-with-parameters */

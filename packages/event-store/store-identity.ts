@@ -1,5 +1,5 @@
 import { type AppError, internalError } from '@sluice/runtime/errors'
-import { type ClickHouse, type ClickHouseAddress, withClickHouse } from './client.ts'
+import { type ClickHouse, type ClickHouseAddress, type QueryParams, withClickHouse } from './client.ts'
 import { retiredDatabase } from './cluster.ts'
 
 /** Text of an insert that the only server of a store refuses, with what an operator does about it. */
@@ -39,10 +39,10 @@ export const ownShardCondition =
   'throwIf((SELECT (id, server, shard, shards) FROM store FINAL) != ' +
   "({store:UUID}, serverUUID(), {shard:UInt16}, {shards:UInt16}), 'another server') = 0"
 
-/** Parameters of `ownServerCondition`, or of `ownShardCondition` for a server of a cluster. */
-export function storeParameters({ id, position }: StoreTarget): Readonly<Record<string, string>> {
-  if (position === undefined) return { param_store: id }
-  return { param_store: id, param_shard: String(position.shard), param_shards: String(position.shards) }
+/** Values of the placeholders of `ownServerCondition`, or of `ownShardCondition` for a server of a cluster. */
+export function storeParameters({ id, position }: StoreTarget): QueryParams {
+  if (position === undefined) return { store: id }
+  return { store: id, shard: position.shard, shards: position.shards }
 }
 
 /**

@@ -39,8 +39,6 @@ const recordedHeaders = ['authorization', 'content-type', 'accept-encoding', 'ho
 
 function requestBlock({ method, path, query, headers, body }: ReceivedRequest, heading: string): Block {
   const [program = ''] = (headers['user-agent'] ?? '').split(' ')
-  const settings = query.filter(([name]) => name !== 'query')
-  const sql = query.find(([name]) => name === 'query')?.[1]
   return {
     heading,
     text: maskIds(
@@ -48,8 +46,7 @@ function requestBlock({ method, path, query, headers, body }: ReceivedRequest, h
         `${method} ${path}`,
         ...recordedHeaders.filter((name) => name in headers).map((name) => `${name}: ${String(headers[name])}`),
         ...(program === '' ? [] : [`user-agent: ${program} …`]),
-        `parameters: ${prettyJson(Object.fromEntries(settings))}`,
-        ...(sql === undefined ? [] : [`query: ${sql}`]),
+        `parameters: ${prettyJson(Object.fromEntries(query))}`,
         `body: ${body}`,
       ].join('\n'),
     ),

@@ -48,9 +48,8 @@ export async function clickHouseProxy(
     const body = await readAll(request)
     if (isInsert) await state.hooks.onArrived?.(insert)
     if (isCut()) return
-    if (isInsert && state.slowSeconds > 0) slowDown(url, state.slowSeconds)
-
-    const answer = await post(url, request, body).finally(() => {
+    const forwarded = isInsert && state.slowSeconds > 0 ? slowedDown(body, state.slowSeconds) : body
+    const answer = await post(url, request, forwarded).finally(() => {
       insert.isOver = true
     })
     if (isInsert && answer.status === 200) await state.hooks.onAnswered?.(insert)
@@ -89,9 +88,15 @@ function closeServer(server: Server): Promise<void> {
   })
 }
 
-/** An insert's statement ends in `SELECT … FROM (…)`; what is slept through there comes after its look-back. */
-function slowDown(url: URL, seconds: number): void {
-  url.searchParams.set('query', `${url.searchParams.get('query') ?? ''} WHERE sleep(${seconds}) = 0`)
+/**
+ * The form of an insert, whose field `query` ends in `SELECT … FROM (…)`: what is slept through there comes after its
+ * look-back.
+ */
+function slowedDown(form: Buffer, seconds: number): Buffer {
+  const begin = form.indexOf('name="query"')
+  const end = form.indexOf('\r\n--', begin)
+  if (begin === -1 || end === -1) throw new Error('the form has no statement')
+  return Buffer.concat([form.subarray(0, end), Buffer.from(` WHERE sleep(${seconds}) = 0`), form.subarray(end)])
 }
 
 interface Answer {
@@ -102,7 +107,8 @@ interface Answer {
 
 function post(url: URL, { method, headers }: IncomingMessage, body: Buffer): Promise<Answer> {
   return new Promise((resolve, reject) => {
-    const onward = httpRequest(url, { method, headers }, (answer) => {
+    const sent = { ...headers, ...('content-length' in headers && { 'content-length': String(body.length) }) }
+    const onward = httpRequest(url, { method, headers: sent }, (answer) => {
       readAll(answer).then((read) => {
         resolve({ status: answer.statusCode ?? 502, headers: answer.headers, body: read })
       }, reject)

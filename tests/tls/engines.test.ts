@@ -64,7 +64,7 @@ describeWithOpenssl('TLS by URL, with an authority of its own', () => {
     })
     const sql = 'SELECT sum(n) FROM b FORMAT TSV'
     const payloads = [Buffer.from('{"n":2}\n{"n":3}\n')]
-    const query = { sql, structure: 'n UInt8', payloads, parameters: {}, timeoutMs: 10_000 }
+    const query = { sql, structure: 'n UInt8', payloads, settings: {}, timeoutMs: 10_000 }
     expect((await inserts.post(query)).text).toBe('5\n')
   })
 

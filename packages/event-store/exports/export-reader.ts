@@ -4,7 +4,6 @@ import {
   type ClickHouseSettings,
   openClickHouseAt,
   parseClickHouseUrl,
-  type QueryParams,
 } from '../client.ts'
 import { readingAddress } from '../cluster.ts'
 import { externalTableClient } from '../external-table.ts'
@@ -62,12 +61,12 @@ export function openExportReaderAt(storeAddress: ClickHouseAddress): ExportReade
     statementSettings: ClickHouseSettings,
   ): Promise<ByteResult> {
     // With several threads, the blocks of the table come in any order.
-    const parameters = { ...asStrings({ ...statementSettings, max_threads: 1 }), ...asPlaceholders(params) }
     const { body } = await externalTables.post({
       sql,
+      params,
       structure,
       payloads: [lines],
-      parameters,
+      settings: asStrings({ ...statementSettings, max_threads: 1 }),
       timeoutMs: postTimeoutMs,
     })
     return { bytes: once(body), rows: count }
@@ -93,15 +92,6 @@ export function openExportReaderAt(storeAddress: ClickHouseAddress): ExportReade
 
 function asStrings(values: object): Record<string, string> {
   return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, String(value)]))
-}
-
-/** Texts in ClickHouse's escaped form: https://clickhouse.com/docs/interfaces/http#cli-queries-with-parameters */
-function asPlaceholders(params: QueryParams): Record<string, string> {
-  const escaped = Object.entries(params).map(([name, value]) => [
-    `param_${name}`,
-    String(value).replaceAll('\\', '\\\\').replaceAll('\t', '\\t').replaceAll('\n', '\\n'),
-  ])
-  return Object.fromEntries(escaped) as Record<string, string>
 }
 
 async function* once(body: Uint8Array): AsyncGenerator<Uint8Array> {

@@ -184,11 +184,11 @@ function openServerInserter(address: ClickHouseAddress, position?: StoreTarget['
     ) => {
       const target = await requireStore(store)
       const insertOnce = async (comparesTombstones: boolean) => {
-        const { parameters, ...statement } = insertNewEventsStatement(hasUndated, target, { comparesTombstones })
+        const { settings, ...statement } = insertNewEventsStatement(hasUndated, target, { comparesTombstones })
         const { writtenRows, readRows } = await post({
           ...statement,
           payloads,
-          parameters: { ...parameters, query_id: queryId, replace_running_query: shouldReplaceRunning ? '1' : '0' },
+          settings: { ...settings, query_id: queryId, replace_running_query: shouldReplaceRunning ? '1' : '0' },
           timeoutMs,
         })
         return { inserted: writtenRows, readRows }

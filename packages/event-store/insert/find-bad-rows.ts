@@ -93,7 +93,7 @@ async function findReadable(
         ),
       ),
     ],
-    parameters: { input_format_allow_errors_num: String(lines.length) },
+    settings: { input_format_allow_errors_num: String(lines.length) },
     timeoutMs,
   })
   const numbers = text.split('\n').slice(0, -1).map(Number)
@@ -126,7 +126,7 @@ async function reasonOf(
   timeoutMs: number,
 ): Promise<Pick<BadRow, 'code' | 'text'>> {
   try {
-    await client.post({ sql: explainSql, structure: eventTableStructure, payloads: [line], parameters: {}, timeoutMs })
+    await client.post({ sql: explainSql, structure: eventTableStructure, payloads: [line], settings: {}, timeoutMs })
   } catch (error) {
     // A failure of the server does not depend on the row.
     if (!(error instanceof ClickHouseError) || error.retryable) throw error

@@ -6,7 +6,7 @@ import { timeSql } from '../time-sql.ts'
 import { isNotErased, noTombstoneApplies, tombstonesSql } from '../tombstones.ts'
 import { eventTableStructure } from './event-table-structure.ts'
 
-type ExternalTableStatement = Pick<ExternalTableQuery, 'sql' | 'structure' | 'parameters'>
+type ExternalTableStatement = Pick<ExternalTableQuery, 'sql' | 'params' | 'structure' | 'settings'>
 
 const columnNames = eventColumns.map(({ name }) => name).join(', ')
 
@@ -143,8 +143,8 @@ export function insertNewEventsStatement(
   return {
     sql: hasUndated ? mixed : dated,
     structure: eventTableStructure,
-    parameters: {
-      ...storeParameters(store),
+    params: storeParameters(store),
+    settings: {
       async_insert: '0',
       // A profile's token would make ClickHouse take every batch for the first one. Copies are left out by the
       // statement.

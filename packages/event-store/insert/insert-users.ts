@@ -35,7 +35,9 @@ const isKept = isNotErased(['site', 'user_id'], { receivedAt: 'b.imported_at', t
 const texts = ['site_id', 'environment', 'user_id', 'email', 'name', 'company', 'plan'] as const
 
 /** The insert of users, which are posted as JSON lines of `UserRow`. */
-export function insertUsersStatement(store: StoreTarget): Pick<ExternalTableQuery, 'sql' | 'structure' | 'parameters'> {
+export function insertUsersStatement(
+  store: StoreTarget,
+): Pick<ExternalTableQuery, 'sql' | 'params' | 'structure' | 'settings'> {
   const columns = texts.join(', ')
   return {
     sql: `
@@ -44,8 +46,8 @@ WITH ${tombstonesSql('imported_at')} AS tombstones
 SELECT ${columns}, fromUnixTimestamp64Milli(b.imported_at, 'UTC') AS imported_at, version FROM b
 WHERE ${store.position === undefined ? ownServerCondition : ownShardCondition} AND ${isKept}`,
     structure: [...texts.map((name) => `${name} String`), 'imported_at Int64', 'version UInt64'].join(', '),
-    parameters: {
-      ...storeParameters(store),
+    params: storeParameters(store),
+    settings: {
       async_insert: '0',
       // A profile's token would make ClickHouse take every insert for the first one. Copies have the same version.
       insert_deduplicate: '0',

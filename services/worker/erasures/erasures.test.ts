@@ -186,7 +186,7 @@ describe('nothing of it comes back', () => {
       payloads: [row(site), row(site), row(site, { user_id: 'bob', event_id: 'kept' })].map((each) =>
         Buffer.from(`${JSON.stringify(each)}\n`),
       ),
-      parameters: { ...statement.parameters, query_id: queryId, function_sleep_max_microseconds_per_block: '60000000' },
+      settings: { ...statement.settings, query_id: queryId, function_sleep_max_microseconds_per_block: '60000000' },
       timeoutMs: 30_000,
     })
     await waitUntil(async () => {
