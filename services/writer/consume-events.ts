@@ -70,7 +70,7 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
   const pace = backfill && backfillPace(liveTraffic(log, backfill.liveLag))
   let consumer: LogConsumer | undefined
   const lag = () => consumer?.lag() ?? []
-  const metrics = writerMetrics(deps.metrics, lane, lag)
+  const metrics = writerMetrics(deps.metrics, lane, { log: backfill?.log ?? log, lag })
   const stalledPartitions = new Map<number, string>()
   const context: Omit<BatchContext, 'logId'> = {
     lane,

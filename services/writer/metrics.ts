@@ -1,7 +1,7 @@
 import type { Lane } from '@sluice/contracts/lanes'
 import { deadLetterReasons } from '@sluice/event-log/block'
-import type { PartitionLag } from '@sluice/event-log/log'
-import { Counter, Gauge, Histogram, type Metrics } from '@sluice/runtime/metrics'
+import type { EventLog, PartitionLag } from '@sluice/event-log/log'
+import { Counter, Gauge, Histogram, type Metrics, scrapeReader } from '@sluice/runtime/metrics'
 
 /** The beginning of the names of a lane's metrics. */
 export const metricPrefix = { live: 'sluice_writer', backfill: 'sluice_writer_backfill' } as const satisfies Record<
@@ -9,18 +9,31 @@ export const metricPrefix = { live: 'sluice_writer', backfill: 'sluice_writer_ba
   string
 >
 
-/** The writer's metrics of a lane; docs/operations.md says which to watch. `lag` is called at each scrape. */
-export function writerMetrics(metrics: Metrics, lane: Lane, lag: () => readonly PartitionLag[]) {
+/**
+ * The writer's metrics of a lane; docs/operations.md says which to watch. `lag` and the ends of the log are read at each
+ * scrape.
+ */
+export function writerMetrics(
+  metrics: Metrics,
+  lane: Lane,
+  { log, lag }: { log: Pick<EventLog, 'endOffsets'>; lag: () => readonly PartitionLag[] },
+) {
   const registers = [metrics]
   const prefix = metricPrefix[lane]
+  const readEnds = scrapeReader(() => log.endOffsets())
   new Gauge({
     name: `${prefix}_lag_blocks`,
     help: 'Blocks that are in the log and not committed yet.',
     labelNames: ['partition'],
     registers,
-    collect() {
+    // A writer that holds all the blocks that it may fetches no more, and does not see the log of Kafka grow.
+    async collect() {
+      const ends = await readEnds()
       this.reset()
-      for (const { partition, blocks } of lag()) this.set({ partition: String(partition) }, blocks)
+      for (const { partition, committed, blocks } of lag()) {
+        const end = ends?.[partition] ?? committed
+        this.set({ partition: String(partition) }, Math.max(blocks, Number(end - committed)))
+      }
     },
   })
   new Gauge({

@@ -1,0 +1,58 @@
+import { afterEach, describe, expect, test } from '@jest/globals'
+import { readBudget } from '@sluice/event-log/consumer/read-budget'
+import { ensureTopics } from '@sluice/event-log/kafka/ensure-topics'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { describeWithKafka, testKafka } from '../../tests/support/engines/test-engines.ts'
+import {
+  blockOfRows,
+  createTestStores,
+  event,
+  type RunningWriter,
+  runWriter,
+  type TestStores,
+} from '../../tests/support/writer.ts'
+
+let stores: TestStores | undefined
+let writer: RunningWriter | undefined
+
+afterEach(async () => {
+  await writer?.stop()
+  await stores?.drop()
+  writer = undefined
+  stores = undefined
+})
+
+describe('with a file', () => {
+  growingLag(() => Promise.resolve(undefined))
+})
+
+describeWithKafka('with Kafka', () => {
+  growingLag(async () => {
+    const url = testKafka()?.url ?? ''
+    await ensureTopics(url, { partitions: 2 })
+    return url
+  })
+})
+
+function growingLag(createLog: () => Promise<string | undefined>): void {
+  test('the lag grows while the writer is stalled and holds all the blocks that it may', async () => {
+    const place = await createTestStores(await createLog(), 2)
+    stores = place
+    await place.clickHouse.command('RENAME TABLE events TO events_before')
+    // With the first block it has what it may hold, and fetches no more before that is stored.
+    const running = runWriter(place, { budget: readBudget(1) })
+    writer = running
+    const lag = (partition: number) => running.figure('sluice_writer_lag_blocks', { partition: String(partition) })
+    await place.publish(blockOfRows(0, [event('a')]))
+    await waitUntil(async () => Number(await running.figure('sluice_writer_retries_total')) > 0, 'an attempt')
+    expect([await lag(0), await lag(1)]).toStrictEqual([1, 0])
+
+    for (const id of ['b', 'c']) await place.publish(blockOfRows(0, [event(id)]))
+    await waitUntil(async () => (await lag(0)) === 3, 'the lag of all three')
+
+    await place.clickHouse.command('RENAME TABLE events_before TO events')
+    await waitUntil(async () => (await lag(0)) === 0, 'no lag')
+    expect(await place.stored()).toStrictEqual(['a', 'b', 'c'])
+    expect(await lag(1)).toBe(0)
+  })
+}
