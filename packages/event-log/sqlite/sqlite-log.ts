@@ -30,12 +30,22 @@ export interface SqliteLogOptions {
   onEngine?: (engine: SqliteEngine) => void
 }
 
+/** The event log in a folder. */
+export interface SqliteLog extends EventLog {
+  /**
+   * Forgets all groups but this one, for which alone blocks are kept from then on; it begins at the oldest block if it
+   * is unknown. No group may have members.
+   */
+  keepOnlyGroup(group: string): Promise<void>
+}
+
 /**
  * The event log in a folder of this machine. One process at a time: its consumers and its producers share the instance.
- * A block is kept until every group that ever joined has committed past it, or for `retentionMs`; its space is then
- * reused, not returned to the disk. Rejects when the folder can't be used or another process has locked it.
+ * A block is kept until every group that ever joined and was not forgotten has committed past it, or for
+ * `retentionMs`; its space is then reused, not returned to the disk. Rejects when the folder can't be used or another
+ * process has locked it.
  */
-export async function openSqliteLog(dir: string, options: SqliteLogOptions): Promise<EventLog> {
+export async function openSqliteLog(dir: string, options: SqliteLogOptions): Promise<SqliteLog> {
   const { logger } = options
   const name = `The event log in ${dir}`
   const consumers = new Set<LogConsumer>()
@@ -146,6 +156,11 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
       if (closing !== undefined) throw unavailable(`${name} is closed`)
       await (await engine()).call('replaceGroup', { from, to })
       groups.delete(from)
+    },
+    async keepOnlyGroup(group) {
+      if (closing !== undefined) throw unavailable(`${name} is closed`)
+      await (await engine()).call('keepOnlyGroup', { group })
+      groups.clear()
     },
     async endOffsets() {
       if (closing !== undefined) throw unavailable(`${name} is closed`)

@@ -150,6 +150,7 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
   )
 
   const deletePositions = db.prepare('DELETE FROM positions WHERE consumer_group = ?')
+  const deleteOtherPositions = db.prepare('DELETE FROM positions WHERE consumer_group != ?')
 
   const groups = loadGroups(db, partitions)
   const { starts, ends } = loadBounds(db, partitions, groups)
@@ -313,6 +314,17 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
       })
       groups.delete(from)
       if (commits.length > 0) groups.set(to, positions)
+      return {}
+    },
+    keepOnlyGroup({ group }) {
+      // The group is never missing: the offsets of an empty partition go on from the positions of the groups.
+      const positions = groups.get(group) ?? [...starts]
+      transaction(() => {
+        storePositions(positions.map((nextOffset, partition) => ({ group, partition, nextOffset })))
+        deleteOtherPositions.run(group)
+      })
+      groups.clear()
+      groups.set(group, positions)
       return {}
     },
     ping() {

@@ -191,6 +191,35 @@ describe('a store that ClickHouse has lost', () => {
       await postgres.close()
     }
   })
+
+  test('keeps no blocks in file logs once the loss is accepted: the new store reads what is left, and it is deleted', async () => {
+    const [url, [known, empty]] = [`file:${folder}/log`, stores.map((store) => store.url)]
+    const { logger } = capturedLogger()
+    const urls = [url, backfillUrl(url)]
+    const lost = await migrateStore(url, known ?? '')
+    for (const each of urls) {
+      const log = await openEventLog(each, { logger })
+      await log.committedOffsets(lost)
+      for (let n = 0; n < 3; n++) await log.publish([blockOfRows(0, [event()])], { timeoutMs })
+      await consume(log, lost, 1)
+      await log.close()
+    }
+
+    const group = await migrateStore(url, empty ?? '', { acceptLoss: true })
+    expect(group).not.toBe(lost)
+    for (const each of urls) {
+      const log = await openEventLog(each, { logger })
+      const [oldest = 0n] = await log.offsetsForTime(0)
+      expect((await log.committedOffsets(group))[0]).toEqual({ partition: 0, offset: oldest, endOffset: 3n })
+      await consume(log, group, Number(3n - oldest))
+      await waitUntil(async () => (await log.offsetsForTime(0))[0] === 3n, 'the blocks are deleted')
+      await log.close()
+      // The offsets go on where they were.
+      const again = await openEventLog(each, { logger })
+      expect((await again.committedOffsets(group))[0]).toEqual({ partition: 0, offset: 3n, endOffset: 3n })
+      await again.close()
+    }
+  })
 })
 
 describeWithKafka('dead letters of a new topic', () => {

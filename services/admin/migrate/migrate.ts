@@ -1,8 +1,9 @@
 import { ensureTopics } from '@sluice/event-log/kafka/ensure-topics'
 import { parseKafkaUrl } from '@sluice/event-log/kafka/url'
 import type { EventLog } from '@sluice/event-log/log'
-import { deadLetterUrl, openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
+import { backfillUrl, deadLetterUrl, openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
 import { requirePartitionsMultipleOf } from '@sluice/event-log/require-partitions-multiple-of'
+import { openSqliteLog } from '@sluice/event-log/sqlite/sqlite-log'
 import { formerWriterGroup, writerGroup } from '@sluice/event-log/writer-group'
 import { type ClickHouseAddress, parseClickHouseUrl } from '@sluice/event-store/client'
 import { storeServers } from '@sluice/event-store/cluster'
@@ -16,6 +17,7 @@ import { replayPositionStore } from '@sluice/postgres/replay-positions'
 import { shardStore } from '@sluice/postgres/shards'
 import { watermarkStore } from '@sluice/postgres/watermarks'
 import { type AppError, internalError } from '@sluice/runtime/errors'
+import { folderOf } from '@sluice/runtime/file-url'
 
 const ignore = (): void => undefined
 /** A failure is thrown. */
@@ -59,6 +61,7 @@ export async function migrate({
     await shardStore(postgres).requireSame(shards)
     const isLost = await isStoreLost(postgres, servers)
     if (isLost && !acceptLoss) throw lostStore(servers)
+    if (isLost && logUrl.startsWith('file:')) await forgetLostWriters(logUrl)
     const done = {
       postgres: migratedPostgres,
       // Before there is a store, because afterwards it no longer counts as lost: the log brings erased events again.
@@ -116,6 +119,29 @@ async function forgetReplays(postgres: Postgres, logUrl: string, newTopics: read
   }
 }
 
+/**
+ * Makes the file logs forget the groups of the lost store, whose positions would keep all blocks from then on. In their
+ * place comes the group of before stores had ids, at the oldest block: from it `prepareLog` moves the positions to the
+ * store that is made next, now or in a repeated call.
+ */
+async function forgetLostWriters(logUrl: string): Promise<void> {
+  const log = await openSqliteLog(folderOf(logUrl), { logger: silentLogger })
+  try {
+    await log.keepOnlyGroup(formerWriterGroup(await log.id()))
+    const backfill = await openSqliteLog(folderOf(backfillUrl(logUrl)), {
+      logger: silentLogger,
+      partitions: await log.partitions(),
+    })
+    try {
+      await backfill.keepOnlyGroup(formerWriterGroup(await backfill.id()))
+    } finally {
+      await backfill.close()
+    }
+  } finally {
+    await log.close()
+  }
+}
+
 /** Partitions of a new log: 4, or one for each shard. */
 export function newLogPartitions(shards: number): number {
   return Math.max(4, shards)
@@ -123,7 +149,7 @@ export function newLogPartitions(shards: number): number {
 
 /**
  * Notes the number of shards, registers the log, and gives the store's group of writers the positions of the group that
- * all stores behind the log shared before.
+ * all stores behind the log shared before, in both logs: in the backfill log only `forgetLostWriters` makes it.
  */
 async function prepareLog({
   postgres,
@@ -143,13 +169,14 @@ async function prepareLog({
     const backfill = await openBackfillLog(logUrl, log, { logger: silentLogger })
     try {
       await requireFittingLogs([log, backfill], { shards, areShardsNoted })
+      // Before the log is registered: gateways then publish to it.
+      await shardStore(postgres).fix(shards)
+      await registerLog(postgres, log)
+      const group = writerGroup(await inserter.storeId())
+      for (const each of [log, backfill]) await each.replaceGroup(formerWriterGroup(await each.id()), group)
     } finally {
       await backfill.close()
     }
-    // Before the log is registered: gateways then publish to it.
-    await shardStore(postgres).fix(shards)
-    await registerLog(postgres, log)
-    await log.replaceGroup(formerWriterGroup(await log.id()), writerGroup(await inserter.storeId()))
   } finally {
     await log.close()
     await inserter.close()
