@@ -200,7 +200,25 @@ export function notSluice(url: string, response: Response): Failure {
       'NO_ANSWER_BEHIND_PROXY',
     )
   }
-  return new Failure(`${url} is not Sluice (it answers ${response.status}, ${type}): set SLUICE_URL to its address.`)
+  const answer = `(it answers ${response.status}, ${type})`
+  if (isTooLong(response.status)) {
+    return new Failure(
+      `A proxy at ${url} refuses the request as too long (${response.status}): ${shorten}, or raise the limit of the proxy.`,
+    )
+  }
+  if (response.status >= 400) {
+    return new Failure(
+      `${url} is not Sluice, or a proxy before it refuses the request ${answer}: see the log of the proxy, or set SLUICE_URL to the address of Sluice.`,
+    )
+  }
+  return new Failure(`${url} is not Sluice ${answer}: set SLUICE_URL to its address.`)
+}
+
+const shorten = 'shorten the options of the command, such as --filter'
+
+/** Whether a status refuses the address or the headers of a request for their length: options are in the address. */
+function isTooLong(status: number): boolean {
+  return status === 414 || status === 431
 }
 
 /** Sluice itself says 413 in its envelope, with the limit that is exceeded. */
@@ -255,6 +273,7 @@ function advice(said: string, status: number, url: string, requestId: string | n
     return `${url} does not accept the API key: set SLUICE_API_KEY to a valid one, or run "sluice login".`
   }
   const scope = /^Insufficient scope: requires (\S+)$/.exec(said)?.[1]
+  if (isTooLong(status)) return `${said}: ${shorten}.`
   if (scope !== undefined) return `The API key lacks the scope ${scope}: use a key that has it.`
   if (said === 'Key is not allowed for this site') {
     return 'The API key is bound to other sites: use a key of this site, or name one of its sites with --site.'

@@ -1,5 +1,8 @@
-/** How the process ends (docs/command-line.md#exit-codes). */
-export const exitCodes = { ok: 0, failure: 1, usage: 2, authentication: 4, interrupted: 130 } as const
+/**
+ * How the process ends (docs/command-line.md#exit-codes). `unread` is the code by which shells report a program that
+ * SIGPIPE has ended: scripts with pipefail know it from every other program before `head`.
+ */
+export const exitCodes = { ok: 0, failure: 1, usage: 2, authentication: 4, interrupted: 130, unread: 141 } as const
 
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
 

@@ -10,6 +10,8 @@ import { createProgram } from './program.ts'
 
 /** Commands whose work is not what they print. */
 const storingCommands: readonly string[] = ['send', 'import']
+/** Commands that go on when their output can't be written: to store, or to say that a new key is lost. */
+const lastingCommands: readonly string[] = [...storingCommands, 'create', 'rotate']
 /** The command that runs, once its arguments are read. */
 let command = ''
 let isLeaving = false
@@ -26,15 +28,11 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     interruption.abort()
   })
 }
-for (const stream of [output, process.stderr]) {
-  stream.on('error', (error: NodeJS.ErrnoException) => {
-    // What is to be stored still is.
-    if (storingCommands.includes(command)) return
-    // The reader of the pipe, `head` for example, has what it wants.
-    if (error.code === 'EPIPE') process.exit(exitCodes.ok)
-    if (stream === output) leave(exitCodes.failure)
-  })
-}
+output.on('error', () => {
+  if (!lastingCommands.includes(command)) leave(exitCodes.ok)
+})
+// The data, and the exit code, are of use without the notes.
+process.stderr.on('error', () => undefined)
 
 leave(await run())
 
@@ -60,9 +58,16 @@ function leave(code: ExitCode): void {
   output.write('', () => {
     if (terminal.problem !== undefined) terminal.note(terminal.style('red', `sluice: ${terminal.problem}`, 'notes'))
     process.stderr.write('', () => {
-      process.exit(code === exitCodes.ok && terminal.problem !== undefined ? exitCodes.failure : code)
+      process.exit(code === exitCodes.ok ? codeOfOutput() : code)
     })
   })
+}
+
+/** The exit code of a command that has done its work, by what became of its output. */
+function codeOfOutput(): ExitCode {
+  if (terminal.problem !== undefined) return exitCodes.failure
+  // The reader of the pipe, `head` for example, may have what it wants: nothing is written about it.
+  return terminal.isUnread && !storingCommands.includes(command) ? exitCodes.unread : exitCodes.ok
 }
 
 /** Standard output. For a file it is not process.stdout, which takes for whole what a full disk has cut short. */

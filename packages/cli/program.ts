@@ -46,7 +46,7 @@ export function createProgram(context: Context, version: string): Command {
         ]),
         '',
         'Environment: SLUICE_URL, SLUICE_API_KEY, SLUICE_SITE, SLUICE_COLLECT_URL, NO_COLOR.',
-        'Exit codes: 0 done, 1 failed, 2 wrong usage, 4 API key missing or refused, 130 interrupted.',
+        'Exit codes: 0 done, 1 failed, 2 wrong usage, 4 API key missing or refused, 130 interrupted, 141 output not read.',
       ].join('\n'),
     )
   addSend(program, context)

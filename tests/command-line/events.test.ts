@@ -246,6 +246,22 @@ describe('standard output that can’t be written', () => {
   /** It refuses each write, as a full disk does. */
   const outputFile = '/dev/full'
   const message = "sluice: Standard output can't be written: ENOSPC: no space left on device, write\n"
+  const lostKey = (id: string): string =>
+    `sluice: The key ${id} was created but could not be printed, so nobody has it: revoke it with "sluice keys revoke ${id}", ` +
+    `or replace it by one that is printed with "sluice keys rotate ${id} --overlap 0s".\n`
+
+  /** Runs a command of which one stream, standard output or standard error, is a pipe whose reader has ended. */
+  async function runUnread(args: string, stream: 1 | 2 = 1): Promise<Run> {
+    const command = `exec 3> >(exec true); wait $!; exec "${process.execPath}" "${program}" ${args} ${stream}>&3`
+    const env = { PATH: process.env.PATH, SLUICE_URL: standalone.service.url, SLUICE_API_KEY: standalone.key }
+    const child = spawn('bash', ['-c', command], { env, stdio: ['ignore', 'pipe', 'pipe'] })
+    const closed = new Promise<number | null>((resolve) => child.once('close', resolve))
+    const [stdout, stderr] = await Promise.all([
+      child.stdout.setEncoding('utf8').toArray(),
+      child.stderr.setEncoding('utf8').toArray(),
+    ])
+    return { code: await closed, stdout: stdout.join(''), stderr: stderr.join('') }
+  }
 
   it('is named at the end of a command, which fails', async () => {
     await standalone.run(['send', 'x', '--site', 'full'])
@@ -256,9 +272,55 @@ describe('standard output that can’t be written', () => {
         { code: 1, stdout: '', stderr: message },
       ])
     }
-    const { code, stderr } = await standalone.run(['keys', 'create', 'lost'], { outputFile })
-    expect([code, stderr]).toEqual([1, expect.stringMatching(/^Created key_\w+, lost: /)])
-    expect(stderr.endsWith(message)).toBe(true)
+  })
+
+  it('leaves a new key behind, of which the command says that it is lost, and how to end or replace it', async () => {
+    const lost = async (...args: string[]): Promise<string> => {
+      const { code, stderr } = await standalone.run(['keys', ...args], { outputFile })
+      const [, id = ''] = /^sluice: The key (key_\w+) was created/m.exec(stderr) ?? []
+      expect([code, stderr]).toEqual([1, expect.stringContaining(lostKey(id))])
+      expect(stderr.endsWith(message)).toBe(true)
+      return id
+    }
+    const created = await lost('create', 'lost')
+    await lost('create', 'lost-record', '--json')
+    const replaced = await lost('rotate', created)
+    const last = await lost('rotate', replaced, '--overlap', '0s', '--yes')
+    const again = await standalone.run(['keys', 'rotate', last, '--overlap', '0s', '--yes'])
+    expect(again).toMatchObject({ code: 0, stdout: expect.stringMatching(/^svc_prod_\w+\n$/) })
+    expect(await standalone.run(['keys', 'revoke', created, '--yes'])).toMatchObject({ code: 0 })
+  })
+
+  it('is a pipe without a reader: the commands end quietly, with the code of a closed pipe', async () => {
+    await standalone.run(['send', 'x', '--site', 'full'])
+    await standalone.waitForEvents('full', 1)
+    for (const args of ['stats --site full --json', 'tail --site full', 'keys list', '--help']) {
+      expect([args, await runUnread(args)]).toEqual([args, { code: 141, stdout: '', stderr: '' }])
+    }
+    expect(await runUnread('types --site full')).toEqual({
+      code: 141,
+      stdout: '',
+      stderr: 'Reading 1 event type (0 %)\n',
+    })
+    expect(await runUnread('send x --site full')).toEqual({ code: 0, stdout: '', stderr: '' })
+  })
+
+  it('is a pipe without a reader, and the new key is lost: that is said', async () => {
+    const { code, stderr } = await runUnread('keys create unread')
+    const [, id = ''] = /The key (key_\w+) was created/.exec(stderr) ?? []
+    expect([code, stderr]).toEqual([1, expect.stringContaining(lostKey(id))])
+  })
+
+  it('is not standard error, without whose reader commands go on and end with their own code', async () => {
+    expect(await runUnread('stats --site full --csv', 2)).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^start_date,end_date,value\n/),
+    })
+    expect(await runUnread('keys create unread-notes', 2)).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^svc_prod_\w+\n$/),
+    })
+    expect(await runUnread('stats --site nowhere', 2)).toMatchObject({ code: 1, stdout: '' })
   })
 
   it('ends what would follow events', async () => {
@@ -361,7 +423,7 @@ describe('tail', () => {
       await standalone.run(['send', 'later', '--site', 'tail'])
       return child.exitCode !== null
     }, 'the command ends')
-    expect([await closed, (await stderr).join('')]).toEqual([0, ''])
+    expect([await closed, (await stderr).join('')]).toEqual([141, ''])
   })
 
   function seenAndSkipped({ stdout, stderr }: { stdout: string; stderr: string }): number {
@@ -482,6 +544,46 @@ describe('stats', () => {
     expect((await standalone.run(['stats', '--site', 'stats', ...range])).stdout).toBe(
       'event_count of stats: 1\n2025-12-31 23:30 to 2026-01-01 00:30, UTC\n',
     )
+  })
+
+  it('refuses a range that does not end after its start as wrong usage', async () => {
+    for (const [start, end] of [
+      ['2026-01-02', '2026-01-01'],
+      ['2026-01-01', '1767225600000'],
+      ['2026-01-01T12:00:00Z', '2026-01-01T12:00:00+01:00'],
+    ] as const) {
+      expect(await standalone.run(['stats', '--site', 'stats', '--start', start, '--end', end])).toEqual({
+        code: 2,
+        stdout: '',
+        stderr: 'sluice: --start is not before --end: give an earlier start, or a later end.\n',
+      })
+    }
+  })
+
+  it('says what to shorten when Sluice, or a proxy, refuses a request as too long', async () => {
+    const filter = JSON.stringify([{ property: 'country', operator: 'equals', value: 'x'.repeat(20_000) }])
+    expect(await ask('visitors', '--filter', filter)).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: 'sluice: Request headers are larger than 16 KiB: shorten the options of the command, such as --filter.\n',
+    })
+    const proxy = await startProxy(standalone.service.url, () => 414)
+    const asked = standalone.run(['stats', '--site', 'stats'], { env: proxy.env })
+    expect(await asked.finally(proxy.stop)).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: `sluice: A proxy at ${proxy.env.SLUICE_URL} refuses the request as too long (414): shorten the options of the command, such as --filter, or raise the limit of the proxy.\n`,
+    })
+  })
+
+  it('says that a proxy may have answered in place of Sluice, and with what', async () => {
+    const proxy = await startProxy(standalone.service.url, () => 403)
+    const asked = standalone.run(['stats', '--site', 'stats'], { env: proxy.env })
+    expect(await asked.finally(proxy.stop)).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: `sluice: ${proxy.env.SLUICE_URL} is not Sluice, or a proxy before it refuses the request (it answers 403, text/html): see the log of the proxy, or set SLUICE_URL to the address of Sluice.\n`,
+    })
   })
 
   it('says what is wrong with a question', async () => {

@@ -6,7 +6,7 @@ import { confirm } from '../ask.ts'
 import type { Client } from '../client.ts'
 import type { Context } from '../context.ts'
 import { examples } from '../examples.ts'
-import { usageFailure } from '../failure.ts'
+import { Failure, usageFailure } from '../failure.ts'
 import { openConnection } from '../open-connection.ts'
 import { formatDuration, formatTime, localTimeZone } from '../output/format.ts'
 import { safeJson, safeText } from '../output/safe-text.ts'
@@ -197,6 +197,7 @@ async function create(context: Context, name: string, options: CreateOptions): P
     isRepeatable: false,
   })
   printNewKey(context.terminal, data, options)
+  await requirePrinted(context.terminal, data)
 }
 
 function addRotate(keys: Command, context: Context): void {
@@ -235,15 +236,16 @@ async function rotate(context: Context, keyId: string, options: RotateOptions): 
     isRepeatable: false,
   })
   printNewKey(context.terminal, data, options)
-  if (endsAtOnce) return
-  const { expires_at: expiresAt } = data
+  if (!endsAtOnce) context.terminal.note(endsOf(keyId, data, options))
+  await requirePrinted(context.terminal, data)
+}
+
+/** When the old key of a rotation ends. */
+function endsOf(keyId: string, { expires_at: expiresAt }: NewKeyResource, { overlap }: RotateOptions): string {
   // The new key has the expiry of the old one.
-  const isExpiryFirst = expiresAt !== null && expiresAt < Date.now() + parseDuration(options.overlap)
-  context.terminal.note(
-    isExpiryFirst
-      ? `Both keys expire in ${formatDuration(expiresAt - Date.now())}: the new key has the expiry of the old one.`
-      : `The old key ${keyId} stays valid for ${options.overlap}.`,
-  )
+  return expiresAt !== null && expiresAt < Date.now() + parseDuration(overlap)
+    ? `Both keys expire in ${formatDuration(expiresAt - Date.now())}: the new key has the expiry of the old one.`
+    : `The old key ${keyId} stays valid for ${overlap}.`
 }
 
 function addRevoke(keys: Command, context: Context): void {
@@ -286,4 +288,13 @@ function printNewKey(terminal: Terminal, key: NewKeyResource, { json }: JsonOpti
   terminal.note(`Created ${key.key_id}, ${safeText(key.name)}: ${key.scopes.join(', ')}, ${key.environment}, ${sites}.`)
   terminal.note('The key, which is shown this once:')
   terminal.print(key.key)
+}
+
+/** Throws a Failure when the new key could not be printed: it is valid all the same, and nothing can show it again. */
+async function requirePrinted(terminal: Terminal, { key_id: keyId }: NewKeyResource): Promise<void> {
+  if (await terminal.written()) return
+  throw new Failure(
+    `The key ${keyId} was created but could not be printed, so nobody has it: revoke it with "sluice keys revoke ${keyId}", ` +
+      `or replace it by one that is printed with "sluice keys rotate ${keyId} --overlap 0s".`,
+  )
 }

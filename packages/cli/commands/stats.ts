@@ -153,7 +153,11 @@ async function rangeOf(
       throw usageFailure(`The time zone ${safeText(zone)} is not known: give a name like Europe/Berlin.`)
     }
   }
-  return { start_date: at(start), end_date: at(end) }
+  const [startDate, endDate] = [at(start), at(end)]
+  if (startDate !== undefined && endDate !== undefined && startDate >= endDate) {
+    throw usageFailure('--start is not before --end: give an earlier start, or a later end.')
+  }
+  return { start_date: startDate, end_date: endDate }
 }
 
 /** The event type that `conversion_rate` counts unless the query names one. */

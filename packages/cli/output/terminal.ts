@@ -27,6 +27,10 @@ export interface Terminal {
   style(style: Style, text: string, on?: 'data' | 'notes'): string
   /** Resolves when standard output can take more, or has no reader any more: then nothing is printed. */
   drained(): Promise<void>
+  /** Resolves when all that was printed is written, with false when a part of it could not be. */
+  written(): Promise<boolean>
+  /** Whether the reader of standard output had ended before all was printed. */
+  readonly isUnread: boolean
   /** Says that a stream can't be written, once it can't. That a pipe has no reader any more does not count. */
   readonly problem: string | undefined
 }
@@ -38,6 +42,7 @@ const clearLine = '\r\u001b[2K'
 export function openTerminal(out: OutputStream, err: OutputStream): Terminal {
   let shown: string | null = null
   let problem: string | undefined
+  let isUnread = false
   /** Streams of which a write has failed. Node emits no `drain` for them. */
   const failed = new Set<OutputStream>()
   const fail = (stream: OutputStream, error: NodeJS.ErrnoException): void => {
@@ -45,6 +50,7 @@ export function openTerminal(out: OutputStream, err: OutputStream): Terminal {
     failed.add(stream)
     const name = stream === out ? 'Standard output' : 'Standard error'
     if (error.code !== 'EPIPE') problem ??= `${name} can't be written: ${error.message}`
+    else if (stream === out) isUnread = true
   }
   const write = (stream: OutputStream, text: string): void => {
     // The error is known here before it is emitted, and so before the command may have ended.
@@ -85,6 +91,18 @@ export function openTerminal(out: OutputStream, err: OutputStream): Terminal {
     drained: async () => {
       // An error of the stream ends the wait, too; main.ts judges it.
       if (!failed.has(out) && out.writableNeedDrain) await once(out, 'drain').catch(() => undefined)
+    },
+    written: async () => {
+      // Callbacks come in the order of the writes: those of what was printed have been called before this one.
+      await new Promise<void>((resolve) => {
+        out.write('', () => {
+          resolve()
+        })
+      })
+      return !failed.has(out)
+    },
+    get isUnread() {
+      return isUnread
     },
     get problem() {
       return problem
