@@ -1,6 +1,7 @@
 import { generateKey, hashKey, keyEnvironment, keyHint } from '@sluice/access/api-key'
 import type { KeyStore } from '@sluice/access/keys'
 import { limitMax } from '@sluice/contracts/rate-limits'
+import { internalMessage } from '@sluice/runtime/errors'
 import { newId } from '@sluice/runtime/ids'
 import { keyStore } from './keys.ts'
 import { isMigrated, migratePostgres, withMigrationLock } from './migrate.ts'
@@ -41,10 +42,36 @@ export async function createAdminKey(
 
 /**
  * Brings the schema up to date, stores a new admin key and revokes the admin keys that no other key made
- * (docs/http-interface.md#first-admin-key). Returns the key and a sentence for the operator, which says how many keys
- * were revoked. Throws AppError 503 while Postgres is unavailable.
+ * (docs/http-interface.md#first-admin-key). Prints the key to standard output and returns a sentence for the operator,
+ * which says how many keys were revoked. Throws AppError 503 while Postgres is unavailable, and an Error when
+ * the key could not be printed: it is valid all the same, and nothing can show it again.
  */
-export async function replaceAdminKey(postgres: Postgres): Promise<{ key: string; note: string }> {
+export async function printNewAdminKey(postgres: Postgres): Promise<string> {
+  const { key, note } = await replaceAdminKey(postgres)
+  try {
+    await printLine(key)
+  } catch (error) {
+    throw new Error(
+      `The admin key was replaced, but the new one could not be printed: ${internalMessage(error)}. Run the command again, which replaces it.`,
+      { cause: error },
+    )
+  }
+  return note
+}
+
+/** Rejects when the line can't be written; console.log would be silent about it. */
+async function printLine(text: string): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<undefined>()
+  // The error is emitted, too, which would end the process without a word about the key.
+  process.stdout.on('error', reject)
+  process.stdout.write(`${text}\n`, (error) => {
+    if (error) reject(error)
+    else resolve(undefined)
+  })
+  await promise
+}
+
+async function replaceAdminKey(postgres: Postgres): Promise<{ key: string; note: string }> {
   // A reshard holds the lock for hours, and a leaked key can't wait for it.
   if (!(await isMigrated(postgres))) await withMigrationLock(postgres, () => migratePostgres(postgres))
   const keys = keyStore(postgres)

@@ -1,6 +1,6 @@
 // npm run admin-key: replaces the admin key and prints the new one (docs/http-interface.md#first-admin-key).
 import { attachPostgres, startPostgres } from '@sluice/engines/postgres'
-import { replaceAdminKey } from '@sluice/postgres/admin-key'
+import { printNewAdminKey } from '@sluice/postgres/admin-key'
 import { openPostgres } from '@sluice/postgres/open'
 import { postgresUrlOrEmbedded } from '@sluice/postgres/variables'
 import { internalMessage } from '@sluice/runtime/errors'
@@ -34,9 +34,7 @@ try {
   const found = await findPostgres()
   const postgres = openPostgres(found.url)
   try {
-    const { key, note } = await replaceAdminKey(postgres)
-    console.log(key)
-    console.error(note)
+    console.error(await printNewAdminKey(postgres))
   } finally {
     await postgres.close()
     await found.stop()

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, open, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -23,18 +23,18 @@ afterEach(async () => {
 /**
  * Runs the command to its end; `output` is what it printed on both streams, `key` is undefined when it printed none.
  */
-async function run(environment: Readonly<Record<string, string>>, given: readonly string[] = []) {
+async function run(environment: Readonly<Record<string, string>>, given: readonly string[] = [], outputFile?: number) {
   const program = fileURLToPath(new URL('main.ts', import.meta.url))
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', program, ...given], {
     env: environment,
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['ignore', outputFile ?? 'pipe', 'pipe'],
   })
   let output = ''
   const append = (chunk: Buffer): void => {
     output += chunk.toString()
   }
-  child.stdout.on('data', append)
-  child.stderr.on('data', append)
+  child.stdout?.on('data', append)
+  child.stderr?.on('data', append)
   const code = await new Promise<number | null>((resolve) => child.once('close', resolve))
   return { code, output, key: /svc_prod_\w{34}/.exec(output)?.[0] }
 }
@@ -68,6 +68,24 @@ describe('the command that replaces the admin key of servers', () => {
       output: expect.stringMatching(/^Unknown option '--list'[^]*\nnpm run admin-key /) as unknown,
     })
     expect(await keyStore(database).findByHash(hashKey(key))).toMatchObject({ revokedAt: null })
+  })
+
+  test('ends with 1 and says what to do when the key could not be printed, and so is lost', async () => {
+    const full = await open('/dev/full', 'w')
+    try {
+      const { code, output, key } = await run({ SLUICE_POSTGRES_URL: database.url }, [], full.fd)
+      expect({ code, output, key }).toStrictEqual({
+        code: 1,
+        output:
+          'The admin key was replaced, but the new one could not be printed: ENOSPC: no space left on device, write. ' +
+          'Run the command again, which replaces it.\n',
+        key: undefined,
+      })
+    } finally {
+      await full.close()
+    }
+    const again = await run({ SLUICE_POSTGRES_URL: database.url })
+    expect(again).toMatchObject({ code: 0, output: expect.stringContaining('Revoked before it: 1.') as unknown })
   })
 
   test('ends with 1 and names the variable when no URL is given', async () => {

@@ -1,6 +1,6 @@
 // Replaces the admin key of an installation on servers and prints the new one; `npm run admin-key` also finds the
 // embedded Postgres, which an image of the services does not carry (docs/http-interface.md#first-admin-key).
-import { replaceAdminKey } from '@sluice/postgres/admin-key'
+import { printNewAdminKey } from '@sluice/postgres/admin-key'
 import { openPostgres } from '@sluice/postgres/open'
 import { internalMessage } from '@sluice/runtime/errors'
 import { loadCommandConfig } from '@sluice/runtime/load-command-config'
@@ -13,9 +13,7 @@ try {
   readArguments(usage, {}, () => undefined)
   const postgres = openPostgres(loadCommandConfig(variables, process.env, console.error).SLUICE_POSTGRES_URL)
   try {
-    const { key, note } = await replaceAdminKey(postgres)
-    console.log(key)
-    console.error(note)
+    console.error(await printNewAdminKey(postgres))
   } finally {
     await postgres.close()
   }

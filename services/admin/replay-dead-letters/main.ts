@@ -25,6 +25,13 @@ function print(block: Block, place: { partition: number; offset: bigint }): void
   console.log(JSON.stringify({ dead: `${place.partition}/${place.offset}`, ...letter, rows, bytes, undated, row }))
 }
 
+/** Ends a list that can't be written. `… | head` closes the pipe early: shells know the code of SIGPIPE. */
+function endUnlisted(error: NodeJS.ErrnoException): void {
+  if (error.code === 'EPIPE') process.exit(141)
+  console.error(`Standard output can't be written: ${error.message}`)
+  process.exit(1)
+}
+
 /** The Postgres that notes the replays of a log that forgets them; undefined for a `file:` log. */
 function openPostgresFor(logUrl: string, postgresUrl: string | undefined): Postgres | undefined {
   if (logUrl.startsWith('file:')) return undefined
@@ -61,9 +68,14 @@ try {
   const deadLetters = await openDeadLetters(url, { logger })
   opened.push(deadLetters)
   if (list) {
-    // `… | head` closes the pipe early.
-    process.stdout.on('error', () => process.exit(0))
+    process.stdout.on('error', endUnlisted)
     const { letters, rows } = await listDeadLetters({ deadLetters, positions }, print)
+    // What was lost is known before the list counts as complete.
+    await new Promise<void>((resolve) => {
+      process.stdout.write('', () => {
+        setImmediate(resolve)
+      })
+    })
     console.error(`${letters} dead letters with ${rows} rows are waiting.`)
   } else {
     const { letters, rows, copies, foreign } = await replayDeadLetters({ log, deadLetters, positions })

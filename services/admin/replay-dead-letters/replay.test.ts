@@ -194,11 +194,12 @@ describeWithKafka('kafka', () => {
 })
 
 describe('the command', () => {
+  const program = fileURLToPath(new URL('main.ts', import.meta.url))
+
   async function run(
     environment: Record<string, string>,
     ...parameters: string[]
   ): Promise<{ code: number | null; output: string; errors: string }> {
-    const program = fileURLToPath(new URL('main.ts', import.meta.url))
     const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', program, ...parameters], {
       env: environment,
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -232,6 +233,23 @@ describe('the command', () => {
       errors: '',
     })
     expect(await run(environment)).toMatchObject({ output: expect.stringContaining(': 0 dead letters') as unknown })
+  })
+
+  test.each([
+    ['on a full disk', '>/dev/full', 1, "Standard output can't be written: ENOSPC: no space left on device, write\n"],
+    ['without a reader', '3> >(exec true) >&3; wait $!', 141, ''],
+  ])('ends with another code than 0 when its list is lost %s', async (_where, redirection, code, errors) => {
+    stores = await createTestStores()
+    await stores.deadLetters.publish([letter(event('a'))], { timeoutMs })
+    await stores.closeLogs()
+    const command = `exec ${redirection}; exec "${process.execPath}" --disable-warning=ExperimentalWarning "${program}" --list`
+    const child = spawn('bash', ['-c', command], {
+      env: { SLUICE_LOG_URL: stores.url },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
+    const closed = new Promise<number | null>((resolve) => child.once('close', resolve))
+    const written = (await child.stderr.setEncoding('utf8').toArray()).join('')
+    expect([await closed, written]).toEqual([code, errors])
   })
 
   test('prints one sentence for each failure and ends with 1', async () => {
