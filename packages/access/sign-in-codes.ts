@@ -5,6 +5,8 @@
 export interface SignInCodes {
   /** Stores a code, which is good for one session of a key within contracts/session.ts: signInCodeMs. */
   create(codeHash: string, signIn: { keyHash: string }): Promise<void>
+  /** Returns what a code signs in, and leaves it; undefined when there is none, or when it has expired. */
+  find(codeHash: string): Promise<{ keyHash: string } | undefined>
   /** Uses a code up: of concurrent calls one gets it. Undefined when there is none, or when it has expired. */
   take(codeHash: string): Promise<{ keyHash: string } | undefined>
 }

@@ -89,15 +89,21 @@ function memorySessions({ sessionIdleMs, sessionAgeMsMax }: Times): Sessions {
 function memorySignInCodes({ signInCodeMs }: Times): SignInCodes {
   const codes = new LRUCache<string, { keyHash: string; expiresAt: number }>({ max: signInCodesMax })
 
+  const find = (codeHash: string): { keyHash: string } | undefined => {
+    const code = codes.get(codeHash)
+    return code !== undefined && Date.now() < code.expiresAt ? { keyHash: code.keyHash } : undefined
+  }
+
   return {
     create: (codeHash, { keyHash }) => {
       codes.set(codeHash, { keyHash, expiresAt: Date.now() + signInCodeMs })
       return Promise.resolve()
     },
+    find: (codeHash) => Promise.resolve(find(codeHash)),
     take: (codeHash) => {
-      const code = codes.get(codeHash)
+      const found = find(codeHash)
       codes.delete(codeHash)
-      return Promise.resolve(code !== undefined && Date.now() < code.expiresAt ? { keyHash: code.keyHash } : undefined)
+      return Promise.resolve(found)
     },
   }
 }

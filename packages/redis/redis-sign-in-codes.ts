@@ -11,6 +11,10 @@ export function redisSignInCodes(connection: RedisConnection, { signInCodeMs }: 
     async create(codeHash, { keyHash }) {
       await connection.run(() => client.set(redisKey(codeHash), keyHash, 'PX', signInCodeMs))
     },
+    async find(codeHash) {
+      const keyHash = await connection.run(() => client.get(redisKey(codeHash)))
+      return keyHash === null ? undefined : { keyHash }
+    },
     async take(codeHash) {
       const keyHash = await connection.run(() => client.getdel(redisKey(codeHash)))
       return keyHash === null ? undefined : { keyHash }

@@ -22,6 +22,7 @@ import { exactClock } from './clock.ts'
 import { type TestClickHouse, testClickHouse } from './engines/test-engines.ts'
 import { testSecretsKey } from './secrets-key.ts'
 import { createTestKey, openTestPostgres, type TestPostgres } from './test-postgres.ts'
+import { waitUntilRedisAnswers } from './test-redis.ts'
 import { type Envelope, request, startTestService, type TestService } from './test-service.ts'
 import { testSecrets } from './webhooks.ts'
 
@@ -59,11 +60,15 @@ export async function startQuery({
   autoRegister = true,
   clickHouseUrl,
   collectUrl,
+  redisUrl = 'memory:',
+  keyLookupTimeoutMs = 30_000,
 }: {
   trustedProxies?: readonly string[]
   autoRegister?: boolean
   clickHouseUrl?: string
   collectUrl?: string
+  redisUrl?: string
+  keyLookupTimeoutMs?: number
 } = {}): Promise<TestQuery> {
   const captured = capturedLogger()
   const postgres = await openTestPostgres()
@@ -72,9 +77,9 @@ export async function startQuery({
   const eventReader = openEventReader(clickHouseUrl ?? database.readerUrl, { metrics })
   const keys = keyStore(postgres)
   const admin = generateKey('prod')
-  const redis = openRedis('memory:', captured)
+  const redis = openRedis(redisUrl, { ...captured, replyTimeoutMs: 10_000 })
   // A machine with too much to do must not look like a Postgres that is unavailable.
-  const cache = keyCache(keys, { logger: captured.logger, clock: exactClock }, { lookupTimeoutMs: 30_000 })
+  const cache = keyCache(keys, { logger: captured.logger, clock: exactClock }, { lookupTimeoutMs: keyLookupTimeoutMs })
   const blobsFolder = await mkdtemp(join(tmpdir(), 'sluice-blobs-'))
   const blobs = await openBlobStore(`file:${blobsFolder}`)
   const built = buildQuery(
@@ -87,6 +92,7 @@ export async function startQuery({
     { eventReader, postgres, redis, blobs, keyCache: cache, targets: { allowedNetworks: ['127.0.0.0/8'] } },
     { logger: captured.logger, metrics, clock: exactClock },
   )
+  await waitUntilRedisAnswers(redis)
   const service = await startTestService(
     { ...built, components: [cache, ...built.components] },
     queryAccess(cache, redis, testSecrets),

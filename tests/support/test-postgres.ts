@@ -86,3 +86,11 @@ export async function allRows({ db }: Pick<Postgres, 'db'>): Promise<unknown[]> 
     SELECT tablename AS name FROM pg_tables WHERE schemaname = 'public'`.execute(db)
   return Promise.all(tables.map(async ({ name }) => (await sql`SELECT * FROM ${sql.table(name)}`.execute(db)).rows))
 }
+
+/** Runs `work` while nothing else can read or write the table. */
+export async function whileLocked({ db }: Postgres, table: string, work: () => Promise<void>): Promise<void> {
+  await db.transaction().execute(async (transaction) => {
+    await sql`LOCK TABLE ${sql.table(table)} IN ACCESS EXCLUSIVE MODE`.execute(transaction)
+    await work()
+  })
+}

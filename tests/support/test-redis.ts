@@ -66,3 +66,35 @@ export async function dumpRedis(url: string): Promise<Record<string, unknown>> {
     client.disconnect()
   }
 }
+
+/** A user of Redis who may run every command, until one is forbidden: the calls with it then fail, alone. */
+export interface RedisUser {
+  /** The URL with the name and the password of the user. */
+  url: string
+  forbid: (command: string) => Promise<void>
+  allow: (command: string) => Promise<void>
+  /** Removes the user. */
+  drop: () => Promise<void>
+}
+
+/** Creates a user of the Redis at `url`. */
+export async function createRedisUser(url: string): Promise<RedisUser> {
+  const client = new Client(url)
+  const [name, password] = [fresh('user'), fresh('password')]
+  const change = async (...rules: string[]): Promise<void> => {
+    await client.call('ACL', 'SETUSER', name, ...rules)
+  }
+  await change('on', `>${password}`, '~*', '&*', '+@all')
+  const own = new URL(url)
+  own.username = name
+  own.password = password
+  return {
+    url: own.href,
+    forbid: (command) => change(`-${command}`),
+    allow: (command) => change(`+${command}`),
+    drop: async () => {
+      await client.call('ACL', 'DELUSER', name)
+      await client.quit()
+    },
+  }
+}

@@ -23,6 +23,16 @@ export function describeSignInCodes(name: string, createUrl: () => string): void
       expect(await signInCodes.take(other)).toStrictEqual({ keyHash: 'k2' })
     })
 
+    test('are found until they are taken', async () => {
+      const { signInCodes } = await open()
+      const code = fresh('c')
+      expect(await signInCodes.find(code)).toBeUndefined()
+      await signInCodes.create(code, { keyHash: 'k' })
+      for (let n = 0; n < 2; n++) expect(await signInCodes.find(code)).toStrictEqual({ keyHash: 'k' })
+      expect(await signInCodes.take(code)).toStrictEqual({ keyHash: 'k' })
+      expect(await signInCodes.find(code)).toBeUndefined()
+    })
+
     test('are given to one of many who take them at once', async () => {
       const { signInCodes } = await open()
       const code = fresh('c')
@@ -39,6 +49,7 @@ export function describeSignInCodes(name: string, createUrl: () => string): void
       await signInCodes.create(code, { keyHash: 'k' })
       const end = Date.now() + 3_010
       await waitUntil(() => Date.now() > end, 'the end')
+      expect(await signInCodes.find(code)).toBeUndefined()
       expect(await signInCodes.take(code)).toBeUndefined()
     })
   })

@@ -21,8 +21,8 @@ const tokenBytes = 32
 
 export interface SessionDeps {
   keys: Access['keys']
-  sessions: Pick<Sessions, 'create'>
-  signInCodes: Pick<SignInCodes, 'take'>
+  sessions: Pick<Sessions, 'create' | 'delete'>
+  signInCodes: Pick<SignInCodes, 'find' | 'take'>
   limiter: Limiter
   /** Where events go; undefined: to the origin that the client uses. */
   collectUrl: string | undefined
@@ -34,22 +34,37 @@ export interface SessionDeps {
  * within a minute.
  */
 export function createSessionRoute({ keys, sessions, signInCodes, limiter, collectUrl }: SessionDeps): Route {
+  /** Stores the session and returns the rights of its key. What is refused, with whatever status, uses no code up. */
+  async function openSession(signIn: SignIn, tokenHash: string): Promise<Credential> {
+    const { keyHash, credential } = await signIn.check()
+    // Opening a session also counts against the limit of the key, so that the number of sessions is bounded.
+    const limit = new RequestRateLimit(limiter, 'admin', credential)
+    await limit.consume(1)
+    // Before the code is used up, because this may fail. Nobody has the token yet.
+    await sessions.create(tokenHash, { keyHash })
+    try {
+      await signIn.finish()
+    } catch (error) {
+      // If it can't be deleted, it ends by itself.
+      await sessions.delete(tokenHash).catch(() => undefined)
+      if (isFailure(error)) await limit.refund()
+      throw error
+    }
+    return credential
+  }
+
   return handle(operations.createSession, async ({ body, client, receivedAt, log }) => {
     const signIn = signInOf(body, { keys, signInCodes })
     const counter = `failed-sessions:${networkOf(client.address)}`
     // Charged before the key is checked: guesses that are sent concurrently must not all pass.
     const { granted, resetAt } = await limiter.consume(counter, 1, failedSessionsPerMinute)
     if (!granted) throw rateLimitedUntil(resetAt)
-    const { keyHash, credential } = await signIn().catch(async (error: unknown) => {
+    const token = randomBytes(tokenBytes).toString('base64url')
+    const credential = await openSession(signIn, hashToken(token)).catch(async (error: unknown) => {
       if (!isFailure(error)) await limiter.refund(counter, 1, failedSessionsPerMinute)
       throw error
     })
     await limiter.refund(counter, 1, failedSessionsPerMinute)
-
-    // Opening a session also counts against the limit of the key, so that the number of sessions is bounded.
-    await new RequestRateLimit(limiter, 'admin', credential).consume(1)
-    const token = randomBytes(tokenBytes).toString('base64url')
-    await sessions.create(hashToken(token), { keyHash })
     log({ session_of_key_id: credential.keyId })
     return {
       data: {
@@ -64,30 +79,42 @@ export function createSessionRoute({ keys, sessions, signInCodes, limiter, colle
   })
 }
 
+/** How a body signs in. Both methods throw 401 for a failed attempt. */
 interface SignIn {
-  keyHash: string
-  credential: Credential
+  /** Finds the key of the session. */
+  check: () => Promise<{ keyHash: string; credential: Credential }>
+  /** Called when all else has succeeded: uses up what works once. Of concurrent calls one succeeds. */
+  finish: () => Promise<void>
 }
 
 /** How the body signs in; not tried yet. Throws 400 unless it has exactly one of key and code. */
 function signInOf(
   { api_key: key, code }: CreateSessionBody,
   { keys, signInCodes }: Pick<SessionDeps, 'keys' | 'signInCodes'>,
-): () => Promise<SignIn> {
+): SignIn {
   if (code === undefined) {
     if (key === undefined) throw missingField('api_key')
-    return async () => ({ keyHash: hashKey(key), credential: await keys.authenticate(key) })
+    return {
+      check: async () => ({ keyHash: hashKey(key), credential: await keys.authenticate(key) }),
+      finish: () => Promise.resolve(),
+    }
   }
   if (key !== undefined) throw invalidField('code', 'must not be given together with api_key')
-  return async () => {
-    const found = await signInCodes.take(hashToken(code))
-    if (!found) throw invalidSignInCode()
-    try {
-      return { ...found, credential: await keys.authenticateHash(found.keyHash) }
-    } catch (error) {
-      // The key was revoked, or has expired, since the code was made.
-      throw isFailure(error) ? invalidSignInCode() : error
-    }
+  const codeHash = hashToken(code)
+  return {
+    check: async () => {
+      const found = await signInCodes.find(codeHash)
+      if (!found) throw invalidSignInCode()
+      try {
+        return { ...found, credential: await keys.authenticateHash(found.keyHash) }
+      } catch (error) {
+        // The key was revoked, or has expired, since the code was made.
+        throw isFailure(error) ? invalidSignInCode() : error
+      }
+    },
+    finish: async () => {
+      if (!(await signInCodes.take(codeHash))) throw invalidSignInCode()
+    },
   }
 }
 
