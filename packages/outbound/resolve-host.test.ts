@@ -1,7 +1,8 @@
-import { afterEach, expect, test } from '@jest/globals'
+import { Resolver } from 'node:dns/promises'
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { waitUntil } from '@sluice/runtime/wait-until'
-import { type DnsServer, startDnsServer } from '../../tests/support/dns-server.ts'
-import { dnsResolver, HostNotResolved } from './resolve-host.ts'
+import { type Answer, type DnsServer, startDnsServer } from '../../tests/support/dns-server.ts'
+import { dnsResolver, HostNotResolved, type Resolve } from './resolve-host.ts'
 
 let dns: DnsServer | undefined
 
@@ -58,22 +59,77 @@ test('a name that hangs delays no other, however many ask for it', async () => {
   expect(names).toStrictEqual(['hangs.test', 'other.test'])
 })
 
-test('a name that the operating system did not find is not looked up again for half a minute', async () => {
-  dns = await startDnsServer(() => 'unknown')
-  let now = 0
-  const names: string[] = []
-  const resolve = dnsResolver(
-    [dns.address],
-    (name) => {
-      names.push(name)
-      return names.length === 1 ? Promise.reject(new HostNotResolved(name)) : Promise.resolve(['192.0.2.1'])
+describe('a name that the operating system', () => {
+  /** Milliseconds on the clock of the resolver. */
+  let now: number
+  /** Look-ups of the operating system. */
+  let lookUps: number
+  let answer: ReturnType<Answer>
+  /** How long a look-up takes on the clock of the resolver. */
+  let durationMs: number
+  let system: DnsServer
+  let resolve: Resolve
+
+  beforeEach(async () => {
+    now = 0
+    lookUps = 0
+    answer = 'unknown'
+    durationMs = 0
+    dns = await startDnsServer(() => 'unknown')
+    // The operating system asks a server of its own, as it does for a search domain.
+    system = await startDnsServer(() => answer)
+    resolve = dnsResolver([dns.address], lookUpBySystem, () => now)
+  })
+
+  async function lookUpBySystem(name: string): Promise<readonly string[]> {
+    lookUps++
+    now += durationMs
+    const resolver = new Resolver({ timeout: 200, tries: 1 })
+    resolver.setServers([system.address])
+    return resolver.resolve4(name).catch((cause: unknown) => {
+      throw new HostNotResolved(name, { cause })
+    })
+  }
+
+  afterEach(() => {
+    system.close()
+  })
+
+  const found = () => resolve('name.test', ended())
+
+  test('does not find is not looked up again for half a minute', async () => {
+    await expect(found()).rejects.toThrow(HostNotResolved)
+    answer = ['192.0.2.1']
+    now = 29_999
+    await expect(found()).rejects.toThrow(HostNotResolved)
+    expect(lookUps).toBe(1)
+    now = 30_000
+    expect(await found()).toStrictEqual(['192.0.2.1'])
+  })
+
+  test.each(['failing', 'silent'] as const)(
+    'can not look up, because its server is %s, is looked up a second later',
+    async (state) => {
+      answer = state
+      await expect(found()).rejects.toThrow(HostNotResolved)
+      answer = ['192.0.2.1']
+      now = 999
+      await expect(found()).rejects.toThrow(HostNotResolved)
+      expect(lookUps).toBe(1)
+      now = 1_000
+      expect(await found()).toStrictEqual(['192.0.2.1'])
     },
-    () => now,
   )
-  await expect(resolve('unknown.test', ended())).rejects.toThrow(HostNotResolved)
-  now = 29_999
-  await expect(resolve('unknown.test', ended())).rejects.toThrow(HostNotResolved)
-  expect(names).toHaveLength(1)
-  now = 30_000
-  expect(await resolve('unknown.test', ended())).toStrictEqual(['192.0.2.1'])
+
+  test('took seconds not to look up leaves its place to others for as long', async () => {
+    answer = 'failing'
+    durationMs = 8_000
+    await expect(found()).rejects.toThrow(HostNotResolved)
+    now = 15_999
+    await expect(found()).rejects.toThrow(HostNotResolved)
+    expect(lookUps).toBe(1)
+    now = 16_000
+    answer = ['192.0.2.1']
+    expect(await found()).toStrictEqual(['192.0.2.1'])
+  })
 })

@@ -15,11 +15,13 @@ export class HostNotResolved extends Error {
 const queryTimeoutMs = 2_000
 /** A lookup of the operating system occupies one of Node's four threads for files, and can't be cancelled. */
 const systemLookupsMax = 2
-/**
- * A name that the operating system does not find is not looked up again for so long, ms: most of such look-ups take
- * many seconds, in which other names wait.
- */
+/** A name that the operating system does not find is not looked up again for so long, ms. */
 const notFoundMs = 30_000
+/**
+ * A name that it can't look up at the moment is looked up again after so long, ms, or after as long as the look-up
+ * took, so that a name whose servers never answer leaves half of the time to the others.
+ */
+const failedMsMin = 1_000
 /** The oldest are forgotten first. */
 const notFoundMax = 1_000
 
@@ -49,11 +51,12 @@ export function dnsResolver(
   }
 }
 
+/** Rejects with HostNotResolved, whose cause is the error of the system. */
 type LookUp = (name: string) => Promise<readonly string[]>
 
 /**
  * Look-ups in the order of the calls, a few at a time, of which one name takes one: callers that ask for a name which
- * is being looked up share the result. A name that was not found is not looked up again for a while. A call whose
+ * is being looked up share the result. A name that was not found is not looked up again for a while, nor for a moment one that could not be looked up. A call whose
  * signal aborts before its turn looks up nothing.
  */
 function fairLookups(lookUp: LookUp, now: () => number): (name: string, signal: AbortSignal) => ReturnType<LookUp> {
@@ -67,9 +70,9 @@ function fairLookups(lookUp: LookUp, now: () => number): (name: string, signal: 
     return running.get(name)
   }
 
-  function noteNotFound(name: string): void {
+  function noteNotFound(name: string, forMs: number): void {
     notFoundUntil.delete(name)
-    notFoundUntil.set(name, now() + notFoundMs)
+    notFoundUntil.set(name, now() + forMs)
     const [oldest] = notFoundUntil.keys()
     if (notFoundUntil.size > notFoundMax && oldest !== undefined) notFoundUntil.delete(oldest)
   }
@@ -82,12 +85,15 @@ function fairLookups(lookUp: LookUp, now: () => number): (name: string, signal: 
       const begun = lookupUnderWay(name)
       // In an object, so that its place is free for another name meanwhile.
       if (begun) return { result: begun }
+      const startedAt = now()
       const started = lookUp(name)
       running.set(name, started)
       try {
         await started
-      } catch {
-        noteNotFound(name)
+      } catch (error) {
+        const isUnknown = error instanceof HostNotResolved && isNegative(error.cause)
+        const failedMs = Math.max(failedMsMin, now() - startedAt)
+        noteNotFound(name, isUnknown ? notFoundMs : Math.min(failedMs, notFoundMs))
       } finally {
         running.delete(name)
       }

@@ -7,16 +7,19 @@ type RecordType = 'A' | 'AAAA'
 
 /**
  * What the server says about a name, called for each question: addresses (those of the other family are left out, so
- * that none is left means "no such record"), `unknown` for a name that is not there, or `silent` for no response at
- * all.
+ * that none is left means "no such record"), `unknown` for a name that is not there, `failing` for a server that can't
+ * say (SERVFAIL), or `silent` for no response at all.
  */
-export type Answer = (name: string, type: RecordType) => readonly string[] | 'unknown' | 'silent'
+export type Answer = (name: string, type: RecordType) => readonly string[] | keyof typeof failures | 'silent'
 
 export interface DnsServer {
   /** For `setServers` of node:dns. */
   address: string
   close(): void
 }
+
+/** The flags and the code of a response without records. */
+const failures = { unknown: 0x8183, failing: 0x8182 } as const
 
 const typeCodes: Readonly<Record<RecordType, number>> = { A: 1, AAAA: 28 }
 
@@ -39,10 +42,10 @@ function respond(query: Buffer, answer: Answer): Buffer | undefined {
   const type: RecordType | undefined = code === 1 ? 'A' : code === 28 ? 'AAAA' : undefined
   const said = type ? answer(name, type) : []
   if (said === 'silent') return undefined
-  const addresses = said === 'unknown' ? [] : said.filter((each) => isIPv6(each) === (type === 'AAAA'))
+  const addresses = typeof said === 'string' ? [] : said.filter((each) => isIPv6(each) === (type === 'AAAA'))
   const header = Buffer.alloc(12)
   header.writeUInt16BE(query.readUInt16BE(0), 0)
-  header.writeUInt16BE(said === 'unknown' ? 0x8183 : 0x8180, 2)
+  header.writeUInt16BE(typeof said === 'string' ? failures[said] : 0x8180, 2)
   header.writeUInt16BE(1, 4)
   header.writeUInt16BE(addresses.length, 6)
   const records = addresses.map((each) => record(type ?? 'A', Buffer.from(ipaddr.parse(each).toByteArray())))
