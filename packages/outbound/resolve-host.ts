@@ -56,8 +56,8 @@ type LookUp = (name: string) => Promise<readonly string[]>
 
 /**
  * Look-ups in the order of the calls, a few at a time, of which one name takes one: callers that ask for a name which
- * is being looked up share the result. A name that was not found is not looked up again for a while, nor for a moment one that could not be looked up. A call whose
- * signal aborts before its turn looks up nothing.
+ * is being looked up share the result. A name that was not found, or could not be looked up, is not looked up again for a
+ * while. A call whose signal aborts before its turn looks up nothing.
  */
 function fairLookups(lookUp: LookUp, now: () => number): (name: string, signal: AbortSignal) => ReturnType<LookUp> {
   const limit = concurrencyLimit(systemLookupsMax)
