@@ -132,7 +132,7 @@ function parsed(text: string, parse: (text: string) => unknown): Envelope | unde
   }
 }
 
-/** Operations that answer with stored events, whose properties may be integers that a double can't hold. */
+/** Operations that answer with stored events, whose properties may be numbers that a double can't hold. */
 const answersEvents: readonly OperationId[] = ['events', 'live']
 
 /**

@@ -3,7 +3,7 @@ import type { Environment } from '@sluice/contracts/scopes'
 import type { StoredEvent } from '@sluice/contracts/stored-event'
 import type { CsvRow } from './csv.ts'
 import { formatIso } from './dates.ts'
-import { isLongNumber, jsonText } from './json.ts'
+import { jsonText, LongNumber } from './json.ts'
 
 /** Tells an event from all others of its site: two with one id differ in their time or their environment. */
 export const eventKeyOf = ({ timestamp, environment, event_id: id }: StoredEvent): string =>
@@ -45,7 +45,7 @@ export interface ShownField {
 
 /** The kind of a property's value. */
 function kindOf(value: unknown): ShownField['kind'] {
-  if (isLongNumber(value)) return 'number'
+  if (value instanceof LongNumber) return 'number'
   return typeof value === 'number' || typeof value === 'boolean' ? (typeof value as 'number' | 'boolean') : 'text'
 }
 

@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, test } from '@jest/globals'
+import { QueryClient } from '@tanstack/preact-query'
 import type { StoredEvent } from '@sluice/contracts/stored-event'
 import { loadTemporal } from '../state/temporal.ts'
 import { fileNameOf, toCsv } from './csv.ts'
@@ -156,4 +157,11 @@ test('numbers that a double can’t hold keep their digits, in JSON and as field
     ['properties.small', '1.0000000000000000001e-40'],
     ['properties.price', '0.1234567890123456789'],
   ])
+})
+
+test('numbers that a double can’t hold keep their digits when an answer comes again', () => {
+  const client = new QueryClient()
+  const answer = (id: string) => `{"events":[{"properties":{"id":${id},"price":0.1234567890123456789}}]}`
+  for (const id of ['9007199254740993', '9007199254740995']) client.setQueryData(['events'], parseExactly(answer(id)))
+  expect(jsonText(client.getQueryData(['events']))).toBe(answer('9007199254740995'))
 })

@@ -6,26 +6,38 @@ declare global {
   }
 }
 
+/**
+ * A number that a double can't hold, with all of its digits. The cache of answers compares plain objects member by member
+ * when an answer comes again, and so would take an object of JSON.rawJSON apart.
+ */
+export class LongNumber {
+  readonly #digits: string
+
+  constructor(digits: string) {
+    this.#digits = digits
+  }
+
+  toJSON(): unknown {
+    return JSON.rawJSON(this.#digits)
+  }
+}
+
 /** Matches every text that contains a number that a double can't hold. */
 const manyDigits = /[\d.]{16}/
 
 /**
- * Parses JSON of the service; numbers that a double can't hold become `JSON.rawJSON` with all of their digits. Browsers that
- * do not tell a number's text round them. Throws a SyntaxError.
+ * Parses JSON of the service; numbers that a double can't hold become a `LongNumber`. Browsers that do not tell a number's
+ * text round them. Throws a SyntaxError.
  */
 export function parseExactly(text: string): unknown {
   if (!manyDigits.test(text)) return JSON.parse(text)
   return JSON.parse(text, (_key, value, context) => {
     const source = context?.source
     // The service writes all other numbers as JavaScript prints them.
-    return typeof value === 'number' && source !== undefined && source !== String(value) ? JSON.rawJSON(source) : value
+    return typeof value === 'number' && source !== undefined && source !== String(value)
+      ? new LongNumber(source)
+      : value
   })
-}
-
-/** Whether a value that `parseExactly` returned is a number with more digits than a double holds. */
-export function isLongNumber(value: unknown): boolean {
-  // Only the objects of JSON.rawJSON have no prototype; browsers without it have no JSON.isRawJSON, either.
-  return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === null
 }
 
 /** JSON of what `parseExactly` returned, with the digits that were in the text. */

@@ -39,7 +39,7 @@ export function EventCard({ event }: { event: StoredEvent }) {
               <bdi>{propertyLabel(`properties.${name}`)}</bdi>
             </th>
             <td>
-              <code class={`typed ${typeof value}`}>
+              <code>
                 <bdi>{jsonText(value)}</bdi>
               </code>
             </td>
