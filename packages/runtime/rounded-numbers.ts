@@ -7,18 +7,18 @@ const digitsMin = 16
 const normalMin = 2 ** -1022
 
 /**
- * Whether the JSON number `source` is another number than the one that its double `value` is printed as. An integer
- * beyond 2^53 counts even if both are equal, so that it is not printed with an exponent. False for numbers smaller than
- * `normalMin`, for other numbers beyond all doubles, and for what is no number.
+ * Whether the JSON number `source` is another number than the one that its double `value` is printed as, by JavaScript or
+ * with 17 digits, as many programs print doubles (`0.10000000000000001` for `0.1`). An integer beyond 2^53 counts even if
+ * it is the same number, so that it is not printed with an exponent. False for numbers smaller than `normalMin`, for other
+ * numbers beyond all doubles, and for what is no number.
  */
 export function isRounded(source: string, value: number): boolean {
   if (source.length < digitsMin) return false
   if (!/[.eE]/.test(source)) return !Number.isNaN(value) && !Number.isSafeInteger(value)
   const printed = String(value)
   if (source === printed || !Number.isFinite(value) || Math.abs(value) < normalMin) return false
-  // Their signs are equal.
-  const [sent, kept] = [decimalOf(source), decimalOf(printed)]
-  return sent.digits !== kept.digits || sent.exponent !== kept.exponent
+  const sent = decimalOf(source)
+  return !areEqual(sent, decimalOf(printed)) && !areEqual(sent, decimalOf(value.toPrecision(17)))
 }
 
 /**
@@ -61,11 +61,19 @@ const isDigitOrPoint = (code: number): boolean => code >= 0x2e && code <= 0x39 &
 const isInNumber = (code: number): boolean =>
   isDigitOrPoint(code) || code === 0x2b || code === 0x2d || code === 0x45 || code === 0x65
 
+/** A decimal number without its sign. */
+interface Decimal {
+  digits: string
+  exponent: number
+}
+
+const areEqual = (a: Decimal, b: Decimal): boolean => a.digits === b.digits && a.exponent === b.exponent
+
 /**
  * The digits of a decimal number without zeros at either end, and the exponent of ten of the last one. Loops take the
  * zeros off, because a regular expression for those at the end takes quadratic time, and clients may send megabytes.
  */
-function decimalOf(number: string): { digits: string; exponent: number } {
+function decimalOf(number: string): Decimal {
   const [mantissa = '', power = '0'] = number.split(/[eE]/)
   const [whole = '', fraction = ''] = mantissa.replace('-', '').split('.')
   const all = whole + fraction
