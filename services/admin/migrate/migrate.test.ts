@@ -12,6 +12,7 @@ import { formerWriterGroup, writerGroup } from '@sluice/event-log/writer-group'
 import { openClickHouse, parseClickHouseUrl, withClickHouse } from '@sluice/event-store/client'
 import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
 import { erasureStore } from '@sluice/postgres/erasures'
+import { importStore } from '@sluice/postgres/imports'
 import { openPostgres } from '@sluice/postgres/open'
 import { replayPositionStore } from '@sluice/postgres/replay-positions'
 import { shardStore } from '@sluice/postgres/shards'
@@ -27,6 +28,7 @@ import {
   testKafka,
   testPostgres,
 } from '../../../tests/support/engines/test-engines.ts'
+import { addImport, segmentDone } from '../../../tests/support/import-jobs.ts'
 import { blockOfRows, event, timeoutMs } from '../../../tests/support/writer.ts'
 import { migrate } from './migrate.ts'
 import { planText } from './plan.ts'
@@ -151,7 +153,7 @@ describe('a store that ClickHouse has lost', () => {
     expect(await databases(empty ?? '')).toBe(0)
   })
 
-  test('is replaced when the loss is accepted: nothing is complete yet, and erasures are queued again', async () => {
+  test('is replaced when the loss is accepted: nothing is complete yet, and erasures and imports begin again', async () => {
     const [url, [known, empty]] = [`file:${folder}/log`, stores.map((store) => store.url)]
     const group = await migrateStore(url, known ?? '')
     const postgres = openPostgres(postgresDatabase.url)
@@ -176,12 +178,19 @@ describe('a store that ClickHouse has lost', () => {
       if (taken === undefined) throw new Error('no erasure is due')
       await erasures.complete(taken, Date.now())
       expect(await watermarks.completeUntil()).toMatchObject({ live: 5_000 })
+      // A file log no longer has the rows that the lost store has read.
+      const imports = importStore(postgres)
+      const { importId } = await addImport(imports, { type: 'events', segments: 2 }, 1_000)
+      const [lease] = await imports.leases.take(Date.now(), 1)
+      if (lease === undefined) throw new Error('no import is due')
+      await imports.recordSegment(lease, 0, segmentDone)
 
       expect(await planOf(url, empty ?? '', { acceptLoss: true })).toContain('The lost store: would begin an empty one')
       expect(await watermarks.completeUntil()).toMatchObject({ live: 5_000 })
       expect(await migrateStore(url, empty ?? '', { acceptLoss: true })).not.toBe(group)
       expect(await watermarks.completeUntil()).toMatchObject({ live: 0 })
       expect(await erasures.find('site', 'era_1')).toMatchObject({ status: 'queued', step: 'tombstone' })
+      expect((await imports.segments(importId)).map(({ processed }) => processed)).toStrictEqual([0, 0])
 
       // From then on the new store is the one that is known.
       await watermarks.advance(logId, [7_000, 7_000, 7_000, 7_000])

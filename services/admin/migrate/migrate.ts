@@ -61,11 +61,13 @@ export async function migrate({
     await shardStore(postgres).requireSame(shards)
     const isLost = await isStoreLost(postgres, servers)
     if (isLost && !acceptLoss) throw lostStore(servers)
-    if (isLost && logUrl.startsWith('file:')) await forgetLostWriters(logUrl)
+    const isFileLog = logUrl.startsWith('file:')
+    if (isLost && isFileLog) await forgetLostWriters(logUrl)
     const done = {
       postgres: migratedPostgres,
       // Before there is a store, because afterwards it no longer counts as lost: the log brings erased events again.
-      reconciled: isLost ? await reconcile(postgres, { at: 0, withEventImports: false }) : undefined,
+      // A file log no longer has the rows of imports that the lost store has read.
+      reconciled: isLost ? await reconcile(postgres, { at: 0, withEventImports: isFileLog }) : undefined,
       clickHouse: await migrateClickHouse(clickHouseUrl),
       topics: logUrl.startsWith('kafka:') ? await prepareTopics(postgres, logUrl, shards) : [],
     }
