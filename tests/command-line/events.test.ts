@@ -247,8 +247,8 @@ describe('standard output that can’t be written', () => {
   const outputFile = '/dev/full'
   const message = "sluice: Standard output can't be written: ENOSPC: no space left on device, write\n"
   const lostKey = (id: string): string =>
-    `sluice: The key ${id} was created but could not be printed, so nobody has it: revoke it with "sluice keys revoke ${id}", ` +
-    `or replace it by one that is printed with "sluice keys rotate ${id} --overlap 0s".\n`
+    `sluice: The key ${id} was created but could not be printed, so nobody has it: revoke it with "sluice keys revoke ${id} --yes", ` +
+    `or replace it by one that is printed with "sluice keys rotate ${id} --overlap 0s --yes".\n`
 
   /** Runs a command of which one stream, standard output or standard error, is a pipe whose reader has ended. */
   async function runUnread(args: string, stream: 1 | 2 = 1): Promise<Run> {

@@ -294,7 +294,7 @@ function printNewKey(terminal: Terminal, key: NewKeyResource, { json }: JsonOpti
 async function requirePrinted(terminal: Terminal, { key_id: keyId }: NewKeyResource): Promise<void> {
   if (await terminal.written()) return
   throw new Failure(
-    `The key ${keyId} was created but could not be printed, so nobody has it: revoke it with "sluice keys revoke ${keyId}", ` +
-      `or replace it by one that is printed with "sluice keys rotate ${keyId} --overlap 0s".`,
+    `The key ${keyId} was created but could not be printed, so nobody has it: revoke it with "sluice keys revoke ${keyId} --yes", ` +
+      `or replace it by one that is printed with "sluice keys rotate ${keyId} --overlap 0s --yes".`,
   )
 }
