@@ -23,7 +23,7 @@ const notFoundMs = 30_000
  */
 const failedMsMin = 1_000
 /** The oldest are forgotten first. */
-const notFoundMax = 1_000
+const refusedMax = 1_000
 
 /**
  * Asks DNS (A and AAAA) on sockets of its own, so that names whose servers never answer cost no thread. A name that DNS
@@ -62,19 +62,19 @@ type LookUp = (name: string) => Promise<readonly string[]>
 function fairLookups(lookUp: LookUp, now: () => number): (name: string, signal: AbortSignal) => ReturnType<LookUp> {
   const limit = concurrencyLimit(systemLookupsMax)
   const running = new Map<string, ReturnType<LookUp>>()
-  const notFoundUntil = new Map<string, number>()
+  const refusedUntil = new Map<string, number>()
 
-  /** The look-up of the name that is under way. Throws for a name that was not found a short time ago. */
+  /** The look-up of the name that is under way. Throws for a name whose look-up has failed a short time ago. */
   function lookupUnderWay(name: string): ReturnType<LookUp> | undefined {
-    if (now() < (notFoundUntil.get(name) ?? 0)) throw new HostNotResolved(name)
+    if (now() < (refusedUntil.get(name) ?? 0)) throw new HostNotResolved(name)
     return running.get(name)
   }
 
-  function noteNotFound(name: string, forMs: number): void {
-    notFoundUntil.delete(name)
-    notFoundUntil.set(name, now() + forMs)
-    const [oldest] = notFoundUntil.keys()
-    if (notFoundUntil.size > notFoundMax && oldest !== undefined) notFoundUntil.delete(oldest)
+  function refuse(name: string, forMs: number): void {
+    refusedUntil.delete(name)
+    refusedUntil.set(name, now() + forMs)
+    const [oldest] = refusedUntil.keys()
+    if (refusedUntil.size > refusedMax && oldest !== undefined) refusedUntil.delete(oldest)
   }
 
   return async (name, signal) => {
@@ -93,7 +93,7 @@ function fairLookups(lookUp: LookUp, now: () => number): (name: string, signal: 
       } catch (error) {
         const isUnknown = error instanceof HostNotResolved && isNegative(error.cause)
         const failedMs = Math.max(failedMsMin, now() - startedAt)
-        noteNotFound(name, isUnknown ? notFoundMs : Math.min(failedMs, notFoundMs))
+        refuse(name, isUnknown ? notFoundMs : Math.min(failedMs, notFoundMs))
       } finally {
         running.delete(name)
       }
