@@ -1,6 +1,6 @@
 /**
  * How the process ends (docs/command-line.md#exit-codes). `unread` is the code by which shells report a program that
- * SIGPIPE has ended: scripts with pipefail know it from every other program before `head`.
+ * SIGPIPE has ended: scripts know it from every other program before `head`.
  */
 export const exitCodes = { ok: 0, failure: 1, usage: 2, authentication: 4, interrupted: 130, unread: 141 } as const
 
