@@ -144,11 +144,12 @@ test('a time some days off is not called yesterday or tomorrow, which are days o
 test('numbers that a double can’t hold keep their digits, in JSON and as fields of an event', () => {
   const text =
     '{"id":-9007199254740993,"list":[9007199254740993,"9007199254740993"],"sum":1e+300,"n":0.30000000000000004,"small":1.0000000000000000001e-40,"price":0.1234567890123456789}'
-  const parsed = parseExactly(text) as Record<string, unknown>
+  const parsed = parseExactly(text) as NonNullable<StoredEvent['properties']>
   expect(parsed).toMatchObject({ sum: 1e300, n: 0.30000000000000004 })
   expect(jsonText(parsed)).toBe(text)
-  const event = { event_id: 'e', site_id: 's', event_type: 'x', timestamp: 0, received_at: 0, properties: parsed }
-  const fields = fieldsOf(event as unknown as StoredEvent, 'UTC')
+  const environment = 'prod' as const
+  const event = { event_id: 'e', site_id: 's', event_type: 'x', environment, timestamp: 0, received_at: 0 }
+  const fields = fieldsOf({ ...event, properties: parsed }, 'UTC')
   const shown = fields.filter(({ kind }) => kind === 'number').map(({ name, value }) => [name, value])
   expect(shown).toStrictEqual([
     ['properties.id', '-9007199254740993'],
