@@ -272,8 +272,8 @@ function advice(said: string, status: number, url: string, requestId: string | n
   if (status === 401) {
     return `${url} does not accept the API key: set SLUICE_API_KEY to a valid one, or run "sluice login".`
   }
-  const scope = /^Insufficient scope: requires (\S+)$/.exec(said)?.[1]
   if (isTooLong(status)) return `${said}: ${shorten}.`
+  const scope = /^Insufficient scope: requires (\S+)$/.exec(said)?.[1]
   if (scope !== undefined) return `The API key lacks the scope ${scope}: use a key that has it.`
   if (said === 'Key is not allowed for this site') {
     return 'The API key is bound to other sites: use a key of this site, or name one of its sites with --site.'

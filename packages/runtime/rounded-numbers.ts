@@ -1,8 +1,8 @@
 /** Decimal numbers of fewer digits keep all of them as doubles, unless they are smaller than `normalMin`. */
 const digitsMin = 16
 /**
- * The smallest double with full precision. Smaller numbers become doubles with fewer digits, or 0: finding them, too, would
- * double the cost of the search (docs/decisions/008-hot-path.md).
+ * The smallest double with full precision. Smaller numbers become doubles with fewer digits, or 0: the search would take
+ * twice as long with them (docs/decisions/008-hot-path.md).
  */
 const normalMin = 2 ** -1022
 

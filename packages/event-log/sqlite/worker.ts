@@ -317,7 +317,7 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
       return {}
     },
     keepOnlyGroup({ group }) {
-      // The group is never missing: the offsets of an empty partition go on from the positions of the groups.
+      // A new group is stored, too: in an empty partition, offsets go on from the positions of the groups.
       const positions = groups.get(group) ?? [...starts]
       transaction(() => {
         storePositions(positions.map((nextOffset, partition) => ({ group, partition, nextOffset })))

@@ -122,9 +122,9 @@ async function forgetReplays(postgres: Postgres, logUrl: string, newTopics: read
 }
 
 /**
- * Makes the file logs forget the groups of the lost store, whose positions would keep all blocks from then on. In their
- * place comes the group of before stores had ids, at the oldest block: from it `prepareLog` moves the positions to the
- * store that is made next, now or in a repeated call.
+ * Makes the file logs forget the groups of the lost store, whose positions would keep all blocks from then on. Only the
+ * former group, which all stores shared before each had an id, is left, at the oldest block: `prepareLog` gives its
+ * position to the group of the store that is made next, in this call or in a repeated one.
  */
 async function forgetLostWriters(logUrl: string): Promise<void> {
   const log = await openSqliteLog(folderOf(logUrl), { logger: silentLogger })
@@ -151,7 +151,7 @@ export function newLogPartitions(shards: number): number {
 
 /**
  * Notes the number of shards, registers the log, and gives the store's group of writers the positions of the group that
- * all stores behind the log shared before, in both logs: in the backfill log only `forgetLostWriters` makes it.
+ * all stores behind the log shared before. The backfill log has such a group only after `forgetLostWriters`.
  */
 async function prepareLog({
   postgres,
