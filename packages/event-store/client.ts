@@ -136,7 +136,8 @@ export function openClickHouseAt(address: ClickHouseAddress, options: ClientOpti
     database: address.database,
     application: 'sluice',
     request_timeout: options.requestTimeoutMs ?? 60_000,
-    // Long parameters of queries go into the body: proxies refuse URLs of more than some kilobytes.
+    // Long parameters of queries go into the body: proxies refuse URLs of more than some kilobytes. `exec` and `command`
+    // of the driver have no such option, see `sentStatement`.
     use_multipart_params_auto: true,
     // Callers log the failures that are thrown; the driver would print them to the terminal as well.
     log: { level: ClickHouseLogLevel.OFF },
@@ -189,8 +190,7 @@ export function openClickHouseAt(address: ClickHouseAddress, options: ClientOpti
     command: (sql, { params = {}, settings } = {}) =>
       runTraced(sql, async () => {
         const { summary } = await client.command({
-          query: sql,
-          query_params: params,
+          ...sentStatement(sql, params),
           clickhouse_settings: { wait_end_of_query: 1, ...settings },
         })
         // The response is not ClickHouse's, for example a page of a proxy: the statement has not run.

@@ -6,7 +6,7 @@ export type QueryParams = Readonly<Record<string, string | number | boolean | re
 /** A URL with more than this is refused by some proxies, and by ClickHouse itself with a megabyte. */
 const urlCharactersMax = 4_096
 
-/** A statement as `exec` of the driver takes it, which sends parameters in the URL alone. */
+/** A statement as `exec` and `command` of the driver take it, which send parameters in the URL alone. */
 interface SentStatement {
   query: string
   query_params?: QueryParams

@@ -3,8 +3,11 @@ import { createServer, request as httpRequest } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import type { EventRow } from '@sluice/contracts/event-columns'
+import { waitUntil } from '@sluice/runtime/wait-until'
 import { type TestClickHouse, testClickHouse } from '../../../tests/support/engines/test-engines.ts'
+import { type ErasedRows, hashValue } from '../erased-rows.ts'
 import { openEventEraser } from '../event-eraser.ts'
+import { openEventReader } from '../event-reader.ts'
 import { migrateClickHouse } from '../migrate.ts'
 import { openEventInserter } from './event-inserter.ts'
 
@@ -78,6 +81,38 @@ test('inserts pass a proxy that refuses long URLs, undated rows while an erasure
     expect(Math.max(...proxy.urlLengths)).toBeLessThan(2_600)
   } finally {
     await Promise.all([inserter.close(), eraser.close()])
+    await proxy.close()
+  }
+})
+
+test('deletions of a hundred erasures and of two hundred sites pass it, too', async () => {
+  const proxy = await startProxy()
+  const inserter = openEventInserter(database.url)
+  const eraser = openEventEraser(proxy.url)
+  const siteIds = Array.from({ length: 200 }, () => randomUUID())
+  const row = { environment: 'prod', event_type: 'page_view', timestamp: now, received_at: now, user_id: 'bob' }
+  const lines = siteIds.map((site) => JSON.stringify({ ...row, site_id: site, event_id: randomUUID() }))
+  const user = { environment: 'prod', user_id: 'bob', email: '', name: '', company: '', plan: '' }
+  const users = siteIds.map((site) => JSON.stringify({ ...user, site_id: site, imported_at: now, version: '1' }))
+  const reader = openEventReader(database.readerUrl)
+  const runner = reader.as({ key: 'test', signal: new AbortController().signal, priority: 'interactive' })
+  try {
+    const erased: ErasedRows[] = []
+    for (const siteId of siteIds.slice(0, 100)) {
+      const hashes = await hashValue({ kind: 'user_id', siteId, value: 'bob' }, runner)
+      erased.push({ erasureId: randomUUID(), siteId, kind: 'user_id', hashes, before: null, requestedAt: now })
+    }
+    await inserter.insert({ payloads: [Buffer.from(`${lines.join('\n')}\n`)], hasUndated: false }, options)
+    await inserter.insertUsers([Buffer.from(`${users.join('\n')}\n`)], { timeoutMs: 10_000 })
+    await eraser.startDelete(erased)
+    await waitUntil(async () => !(await eraser.isDeleting()), 'the deletions have ended')
+    const left = await Promise.all(erased.map((each) => eraser.count(each)))
+    expect(left).toStrictEqual(erased.map(() => ({ events: 0, users: 0 })))
+    expect(await eraser.startExpiry(siteIds.map((siteId) => ({ siteId, before: now + 1 })))).toMatchObject({
+      events: 100,
+    })
+  } finally {
+    await Promise.all([inserter.close(), eraser.close(), reader.close()])
     await proxy.close()
   }
 })
