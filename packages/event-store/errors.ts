@@ -40,6 +40,7 @@ const retryableCodes = new Set<number>([
   319, // UNKNOWN_STATUS_OF_INSERT
   425, // SYSTEM_ERROR
   473, // DEADLOCK_AVOIDED
+  692, // TOO_MANY_MUTATIONS
   999, // KEEPER_EXCEPTION
 ])
 
