@@ -2,7 +2,7 @@ import type { Clock } from '@sluice/runtime/clock'
 import { AppError, internalMessage, isRetryable } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import { describeSpan, traced } from '@sluice/runtime/tracing'
-import { type Leased, type LeaseKey, LeaseLost, type LeaseTable } from './lease-table.ts'
+import { type FailureCounts, type Leased, type LeaseKey, LeaseLost, type LeaseTable } from './lease-table.ts'
 import type { LeaseMetrics } from './metrics.ts'
 import { renewLease } from './renew-lease.ts'
 
@@ -132,9 +132,12 @@ export function startUnit<Job>(options: UnitOptions<Job>, leased: Leased<Job>, t
 
   async function settleFailure(error: unknown): Promise<Outcome> {
     let outcome: Outcome = { outcome: 'retried', error }
+    let counts: FailureCounts | undefined
     return note(
       async () => {
-        const { tries, failures } = await table.countFailure(key, { isCausedByJob: isCausedByJob(error) })
+        // Counted once, however often what follows is repeated.
+        counts ??= await table.countFailure(key, { isCausedByJob: isCausedByJob(error) })
+        const { tries, failures } = counts
         const hasFailed = failures >= failuresMax
         if (hasFailed) await table.fail(key, publicText(error), clock.now())
         outcome = { outcome: hasFailed ? 'failed' : 'retried', error }

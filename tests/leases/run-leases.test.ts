@@ -344,6 +344,23 @@ describe('a unit that fails', () => {
 })
 
 describe('while Postgres is unavailable', () => {
+  test('a failure that could not be noted at once is counted once', async () => {
+    const { importId } = await addImport(store, {}, noon)
+    let releases = 0
+    const table: LeaseOptions<ImportRecord>['table'] = {
+      ...workersStore.leases,
+      release: async (...call) => {
+        releases++
+        if (releases < 12) throw unavailable('Postgres is unavailable')
+        await workersStore.leases.release(...call)
+      },
+    }
+    start(() => Promise.reject(new Error('no luck')), { table })
+    await pass(() => outcomes().length === 1, 'the unit has ended')
+    expect(outcomes()).toStrictEqual(['retried'])
+    expect(await rowOf(importId)).toMatchObject({ tries: 1, failures: 1, status: 'processing' })
+  })
+
   test('takes back off and are logged once; they go on when it is back', async () => {
     const { table, calls } = countedTakes()
     let runs = 0
