@@ -1,5 +1,5 @@
 import { Resolver } from 'node:dns/promises'
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { type Answer, type DnsServer, startDnsServer } from '../../tests/support/dns-server.ts'
 import { dnsResolver, HostNotResolved, type Resolve } from './resolve-host.ts'
@@ -120,6 +120,23 @@ describe('a name that the operating system', () => {
       expect(await found()).toStrictEqual(['192.0.2.1'])
     },
   )
+
+  test('could not look up is looked up a second later, although the clock of the machine is set back', async () => {
+    const machineNow = Date.now
+    let setBackMs = 0
+    const wallClock = jest.spyOn(Date, 'now').mockImplementation(() => machineNow() - setBackMs)
+    try {
+      resolve = dnsResolver([dns?.address ?? ''], lookUpBySystem)
+      answer = 'failing'
+      await expect(found()).rejects.toThrow(HostNotResolved)
+      answer = ['192.0.2.1']
+      setBackMs = 3_600_000
+      await waitUntil(() => found().then(Boolean, () => false), 'the name is looked up again', 20_000)
+    } finally {
+      wallClock.mockRestore()
+    }
+    expect(lookUps).toBe(2)
+  })
 
   test('took seconds not to look up leaves its place to others for as long', async () => {
     answer = 'failing'

@@ -31,12 +31,12 @@ const refusedMax = 1_000
  * below it are the loopback addresses (RFC 6761).
  *
  * For tests, `servers` replaces the machine's servers of DNS, `lookUp` the look-up of the operating system, and `now` the
- * clock. With `servers` alone, nothing is looked up beyond DNS.
+ * monotonic clock. With `servers` alone, nothing is looked up beyond DNS.
  */
 export function dnsResolver(
   servers?: readonly string[],
   lookUp = servers === undefined ? lookUpBySystem : undefined,
-  now: () => number = Date.now,
+  now: () => number = () => performance.now(),
 ): Resolve {
   const lookUpFairly = lookUp && fairLookups(lookUp, now)
   return async (hostname, signal) => {
