@@ -1,3 +1,4 @@
+import { patternsTooLarge } from '@sluice/api/pattern'
 import { alertLimits } from '@sluice/contracts/alerts'
 import { cohortLimits } from '@sluice/contracts/cohorts'
 import { conditionLimits } from '@sluice/contracts/conditions'
@@ -122,6 +123,11 @@ export const conditionLimitDescriptions: Readonly<Record<keyof typeof conditionL
       400,
       `Invalid field: <condition>.value is too heavy a regular expression: its repetitions and ranges, written out, make more than ${conditionLimits.patternSizeMax} steps`,
     ),
+  },
+  patternSizesMax: {
+    what: 'steps of all patterns of a filter, of criteria or of the steps of a funnel together',
+    value: number(conditionLimits.patternSizesMax),
+    beyond: refused(400, `Invalid field: filter ${patternsTooLarge}`),
   },
 }
 

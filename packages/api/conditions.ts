@@ -5,6 +5,7 @@ import {
   type Criteria,
   eventFields,
   type Filter,
+  isCriteria,
   isOneOf,
   numberOf,
   type Operator,
@@ -16,7 +17,8 @@ import {
 } from '@sluice/contracts/conditions'
 import { propertyLimits } from '@sluice/contracts/event-limits'
 import { hasMoreCodePoints } from '@sluice/runtime/schemas'
-import { patternProblem } from './pattern.ts'
+import { sum } from '@sluice/runtime/sum'
+import { checkPattern, patternsTooLarge } from './pattern.ts'
 
 const encoder = new TextEncoder()
 
@@ -100,6 +102,18 @@ export const filterOrNull = joi
   .any<Filter | null>()
   .meta({ ...conditionsJson(criteriaDepthMax), type: ['array', 'null'] })
 
+/** Steps of all patterns of a filter that the schema has accepted. */
+export function patternStepsOf(filter: Filter): number {
+  return sum(
+    filter.map((item) => {
+      if (isCriteria(item)) return patternStepsOf(item.conditions)
+      if (item.operator !== 'matches') return 0
+      const checked = checkPattern(String(item.value))
+      return 'steps' in checked ? checked.steps : 0
+    }),
+  )
+}
+
 type Path = readonly (string | number)[]
 
 /** An invalid field of conditions; `reason` is undefined if the field is missing. */
@@ -134,11 +148,12 @@ function conditionTree<T>(read: (value: unknown, reader: Reader) => T): joi.AnyS
 
 /**
  * Parses conditions without joi: joi's alternatives report only that no alternative matches, and its copies of objects
- * turn a key `__proto__` into the prototype. One instance counts the conditions and bytes of one value.
+ * turn a key `__proto__` into the prototype. One instance counts the conditions, bytes and steps of patterns of one value.
  */
 class Reader {
   #conditions = 0
   #bytes = 0
+  #patternSteps = 0
 
   json(text: string): unknown {
     try {
@@ -212,8 +227,10 @@ class Reader {
         return this.#list(value, operator, path)
       case 'matches': {
         const pattern = this.#single(value, path, conditionLimits.patternLengthMax)
-        const problem = patternProblem(pattern)
-        if (problem !== undefined) throw new InvalidCondition(path, problem)
+        const checked = checkPattern(pattern)
+        if ('problem' in checked) throw new InvalidCondition(path, checked.problem)
+        this.#patternSteps += checked.steps
+        if (this.#patternSteps > conditionLimits.patternSizesMax) throw new InvalidCondition([], patternsTooLarge)
         return pattern
       }
       case 'greater_than':

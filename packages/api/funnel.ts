@@ -1,12 +1,15 @@
 import joi from 'joi'
 import { actors } from '@sluice/contracts/actors'
+import { conditionLimits } from '@sluice/contracts/conditions'
 import { eventLimits } from '@sluice/contracts/event-limits'
 import { type FunnelBody, funnelLimits, type FunnelResult, type FunnelStep } from '@sluice/contracts/funnel'
 import { environments } from '@sluice/contracts/scopes'
 import { latestMs, periods } from '@sluice/contracts/stats'
 import { boundedArray, duration, nestedObject, text, time } from '@sluice/runtime/schemas'
+import { sum } from '@sluice/runtime/sum'
 import { completeUntil } from './complete-until.ts'
-import { filterSchema } from './conditions.ts'
+import { filterSchema, patternStepsOf } from './conditions.ts'
+import { patternsTooLarge } from './pattern.ts'
 import { siteId } from './sites.ts'
 
 const date = time.max(latestMs)
@@ -25,7 +28,15 @@ export const funnelBody = joi.object<FunnelBody>({
     .min(funnelLimits.stepsMin)
     .max(funnelLimits.stepsMax)
     .required()
+    // One statement compares each event with the patterns of all steps.
+    .custom((steps: FunnelStep[], helpers) =>
+      sum(steps.map(({ conditions = [] }) => patternStepsOf(conditions))) > conditionLimits.patternSizesMax
+        ? helpers.error('patterns')
+        : steps,
+    )
+    .meta({ description: 'Their regular expressions together are limited as those of a filter.' })
     .messages({
+      patterns: patternsTooLarge,
       'array.base': 'must be a list of steps',
       'array.min': 'must contain at least {{#limit}} steps',
       'array.max': 'must contain at most {{#limit}} steps',

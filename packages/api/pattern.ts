@@ -3,21 +3,25 @@ import { patternLimits } from '@sluice/contracts/conditions'
 import { sum } from '@sluice/runtime/sum'
 
 /**
- * Returns the reason why a pattern can't be used, as text that follows the name of the field; undefined for a valid
- * pattern. The syntax is that of RE2 as implemented by re2js: ClickHouse accepts the same patterns, except for Unicode
- * scripts that only one of the two Unicode versions has.
+ * Returns the steps of a pattern, or the reason why it can't be used, as text that follows the name of the field. The
+ * syntax is that of RE2 as implemented by re2js: ClickHouse accepts the same patterns, except for Unicode scripts that
+ * only one of the two Unicode versions has.
  */
-export function patternProblem(pattern: string): string | undefined {
+export function checkPattern(pattern: string): { steps: number } | { problem: string } {
   // Checked before the pattern is compiled, which takes up to 200 ms for patterns of this length.
-  if (patternSize(pattern) > patternLimits.patternSizeMax) return patternTooLarge
+  if (patternSize(pattern) > patternLimits.patternSizeMax) return { problem: patternTooLarge }
   try {
-    return RE2JS.compile(pattern).programSize() > patternLimits.patternSizeMax ? patternTooLarge : undefined
+    const steps = RE2JS.compile(pattern).programSize()
+    return steps > patternLimits.patternSizeMax ? { problem: patternTooLarge } : { steps }
   } catch (error) {
     if (error instanceof RE2JSException)
-      return `is no regular expression that RE2 takes: ${descriptionOf(error, pattern)}`
+      return { problem: `is no regular expression that RE2 takes: ${descriptionOf(error, pattern)}` }
     throw error
   }
 }
+
+/** The end of the message of a criteria, filter or funnel whose patterns have too many steps together. */
+export const patternsTooLarge = `must not hold regular expressions of more than ${patternLimits.patternSizesMax} steps together, their repetitions and ranges written out`
 
 const patternTooLarge = `is too heavy a regular expression: its repetitions and ranges, written out, make more than ${patternLimits.patternSizeMax} steps`
 

@@ -73,6 +73,11 @@ export const patternLimits = {
    * own time limit. RE2 itself refuses patterns of about 100,000 steps (or 400 Unicode classes).
    */
   patternSizeMax: 600,
+  /**
+   * Steps of all patterns of a criteria, a filter or a funnel together: each event may be compared with every pattern
+   * of the statement.
+   */
+  patternSizesMax: 4_800,
 } as const
 
 /** Limits of conditions and criteria (docs/limits.md). Lengths count code points. */

@@ -181,6 +181,18 @@ describe('an invalid request for a funnel', () => {
     [{ ...good, steps: {} }, 'Invalid field: steps must be a list of steps'],
     [{ ...good, steps: [view] }, 'Invalid field: steps must contain at least 2 steps'],
     [{ ...good, steps: Array(9).fill(view) }, 'Invalid field: steps must contain at most 8 steps'],
+    [
+      {
+        ...good,
+        steps: Array(5).fill({
+          ...view,
+          conditions: [
+            { type: 'or', conditions: Array(2).fill({ property: 'url', operator: 'matches', value: 'x{500}' }) },
+          ],
+        }),
+      },
+      'Invalid field: steps must not hold regular expressions of more than 4800 steps together, their repetitions and ranges written out',
+    ],
     [{ ...good, steps: [view, {}] }, 'Missing required field: steps.1.event_type'],
     [{ ...good, steps: [view, { ...buy, name: 'x' }] }, 'Invalid field: steps.1.name is not known'],
     [
