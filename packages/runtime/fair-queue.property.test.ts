@@ -109,12 +109,18 @@ describe('a fair queue', () => {
     await Promise.all(all)
   })
 
-  it('passes the number of the key’s running calls to the call', async () => {
-    const queue = createFairQueue(limits)
-    const { started: started, call } = calls()
-    const all = ['a', 'a', 'b'].map((key) => queue.run(key, neverAborted, call(key)))
+  it('passes the lowest priority that no running call of the key has to the call', async () => {
+    const queue = createFairQueue({ ...limits, concurrencyMax: 4 })
+    const { started, call } = calls()
+    const all = ['a', 'a', 'b', 'a', 'a'].map((key) => queue.run(key, neverAborted, call(key)))
     await settled()
-    expect(started.map(({ priority: priority }) => priority)).toEqual([1, 2, 1])
+    expect(started.map(({ priority }) => priority)).toEqual([1, 2, 1])
+    // The third call of the key starts after the first one has ended, the fourth one after the second.
+    for (const n of [0, 1]) {
+      started[n]?.end()
+      await settled()
+    }
+    expect(started.slice(3).map(({ priority }) => priority)).toEqual([1, 2])
     for (const { end } of started) end()
     await Promise.all(all)
   })

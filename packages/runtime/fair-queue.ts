@@ -7,9 +7,9 @@ import { sum } from './sum.ts'
  */
 export interface FairQueue {
   /**
-   * Runs `call` when a slot is free for `key` and settles as it does. `priority` is the number of the key's running
-   * calls at that moment, this one included. Throws AppError `unavailable` when too many calls of the key are queued,
-   * when the call was queued for too long, and when `signal` aborts while it is queued.
+   * Runs `call` when a slot is free for `key` and settles as it does. `priority` is the lowest number from 1 on that no
+   * running call of the key has. Throws AppError `unavailable` when too many calls of the key are queued, when the call
+   * was queued for too long, and when `signal` aborts while it is queued.
    */
   run<T>(key: string, signal: AbortSignal, call: (priority: number) => Promise<T>): Promise<T>
   /** How many calls of all keys run, and how many are queued. */
@@ -28,11 +28,12 @@ export interface FairQueueLimits {
 }
 
 interface KeyQueue {
-  running: number
+  /** The priorities of the running calls. */
+  running: Set<number>
   /** Number of the call that was started last, counted over all keys; 0 before the first. */
   lastStartNumber: number
-  /** Starters of the queued calls, in the order of their arrival. */
-  queued: Set<() => void>
+  /** Starters of the queued calls, which take the priority of the call, in the order of their arrival. */
+  queued: Set<(priority: number) => void>
 }
 
 /** `onTimeout` is called for each call that was queued for too long. */
@@ -42,21 +43,25 @@ export function createFairQueue(limits: FairQueueLimits, onTimeout: () => void =
   let running = 0
   let lastStart = 0
 
-  function begin(queue: KeyQueue): void {
-    queue.running++
+  /** Takes a slot; returns the priority of the call. */
+  function begin(queue: KeyQueue): number {
+    let priority = 1
+    while (queue.running.has(priority)) priority++
+    queue.running.add(priority)
     running++
     queue.lastStartNumber = ++lastStart
+    return priority
   }
 
-  function end(key: string, queue: KeyQueue): void {
-    queue.running--
+  function end(key: string, queue: KeyQueue, priority: number): void {
+    queue.running.delete(priority)
     running--
     dispatchNext()
     deleteIfIdle(key, queue)
   }
 
   function deleteIfIdle(key: string, { running: queueRunning, queued }: KeyQueue): void {
-    if (queueRunning === 0 && queued.size === 0) queues.delete(key)
+    if (queueRunning.size === 0 && queued.size === 0) queues.delete(key)
   }
 
   /** Starts queued calls until the slots are taken or no key may start another one. */
@@ -64,27 +69,26 @@ export function createFairQueue(limits: FairQueueLimits, onTimeout: () => void =
     while (running < limits.concurrencyMax) {
       let first: KeyQueue | undefined
       for (const queue of queues.values()) {
-        if (queue.queued.size === 0 || queue.running >= limits.concurrencyPerKeyMax) continue
+        if (queue.queued.size === 0 || queue.running.size >= limits.concurrencyPerKeyMax) continue
         if (first === undefined || hasPrecedence(queue, first)) first = queue
       }
       const [next] = first?.queued ?? []
       if (first === undefined || next === undefined) return
       first.queued.delete(next)
-      begin(first)
-      next()
+      next(begin(first))
     }
   }
 
-  /** Queues a call; resolves once it has a slot. */
-  function wait(key: string, queue: KeyQueue, signal: AbortSignal): Promise<void> {
+  /** Queues a call; resolves with its priority once it has a slot. */
+  function wait(key: string, queue: KeyQueue, signal: AbortSignal): Promise<number> {
     return new Promise((resolve, reject) => {
       const cleanUp = (): void => {
         clearTimeout(timer)
         signal.removeEventListener('abort', onAbort)
       }
-      const start = (): void => {
+      const start = (priority: number): void => {
         cleanUp()
-        resolve()
+        resolve(priority)
       }
       const rejectCall = (reason: string): void => {
         cleanUp()
@@ -108,24 +112,28 @@ export function createFairQueue(limits: FairQueueLimits, onTimeout: () => void =
     run: async (key, signal, call) => {
       // A key that was idle precedes only the key that was started last: else it would overtake all others again and
       // again.
-      const queue = queues.get(key) ?? { running: 0, lastStartNumber: lastStart - 0.5, queued: new Set<() => void>() }
+      const queue = queues.get(key) ?? newKeyQueue(lastStart - 0.5)
       if (signal.aborted) throw unavailable('the client left before its call began')
       const isFree =
-        running < limits.concurrencyMax && queue.running < limits.concurrencyPerKeyMax && queue.queued.size === 0
+        running < limits.concurrencyMax && queue.running.size < limits.concurrencyPerKeyMax && queue.queued.size === 0
       if (queue.queued.size >= limits.queuedPerKeyMax) throw unavailable('too many calls of the key wait')
       queues.set(key, queue)
-      if (isFree) begin(queue)
-      else await wait(key, queue, signal)
+      const priority = isFree ? begin(queue) : await wait(key, queue, signal)
       try {
-        return await call(queue.running)
+        return await call(priority)
       } finally {
-        end(key, queue)
+        end(key, queue, priority)
       }
     },
     counts: () => ({ running, waiting: sum([...queues.values()].map(({ queued }) => queued.size)) }),
   }
 }
 
+function newKeyQueue(lastStartNumber: number): KeyQueue {
+  return { running: new Set(), lastStartNumber, queued: new Set() }
+}
+
 function hasPrecedence(one: KeyQueue, other: KeyQueue): boolean {
-  return one.running === other.running ? one.lastStartNumber < other.lastStartNumber : one.running < other.running
+  const more = one.running.size - other.running.size
+  return more === 0 ? one.lastStartNumber < other.lastStartNumber : more < 0
 }
