@@ -1,5 +1,6 @@
 import { expect, test } from '@jest/globals'
-import { bucketStarts } from './calendar.ts'
+import { statsLimits } from '@sluice/contracts/stats'
+import { bucketStarts, exceedsBucketLimit } from './calendar.ts'
 
 const hour = 3_600_000
 
@@ -21,4 +22,21 @@ test('every bucket is labelled by its start, even the first one, which may start
 
 test('ranges that begin before 1970 have buckets too', () => {
   expect(bucketStarts({ start: -1, end: 1 }, 'hour', 'UTC')).toStrictEqual([-hour, 0])
+})
+
+test.each([
+  ['UTC', 1970],
+  ['Europe/Berlin', 1970],
+  // A date is skipped.
+  ['Pacific/Apia', 2005],
+  ['Pacific/Kwajalein', 1985],
+  ['Asia/Manila', 1840],
+  // A date appears twice.
+  ['America/Juneau', 1860],
+])('a range that certainly has too many days in %s is known without its buckets', (timeZone, year) => {
+  const start = Date.UTC(year, 0, 1, 12)
+  const end = start + (statsLimits.bucketsMax + 5) * 24 * hour
+  expect(exceedsBucketLimit({ start, end }, 'day')).toBe(true)
+  expect(bucketStarts({ start, end }, 'day', timeZone).length).toBeGreaterThan(statsLimits.bucketsMax)
+  expect(exceedsBucketLimit({ start, end: start + statsLimits.bucketsMax * 24 * hour }, 'day')).toBe(false)
 })

@@ -10,13 +10,16 @@ type ClockUnit = keyof typeof clockUnits
 
 type DateUnit = Exclude<TimeUnit, ClockUnit>
 
-/** Greatest length of a bucket in ms, with every change of a zone's clocks. */
-const longestMs: Readonly<Record<TimeUnit, number>> = {
+/** Length of a bucket in ms while a zone's clocks are not changed, the longest one of a month. */
+const lengthMs: Readonly<Record<TimeUnit, number>> = {
   ...clockUnits,
-  day: 2 * dayMs,
-  week: 9 * dayMs,
-  month: 33 * dayMs,
+  day: dayMs,
+  week: 7 * dayMs,
+  month: 31 * dayMs,
 }
+
+/** The changes of a zone's clocks shift and skip no more than this of any range, in ms: two dates and their difference. */
+const changesMsMax = 4 * dayMs
 
 /** Whether a grouping is by time, and not by the value of a dimension. */
 export function isTimeUnit(grouping: string | undefined): grouping is TimeUnit {
@@ -29,7 +32,8 @@ export function isTimeUnit(grouping: string | undefined): grouping is TimeUnit {
  */
 export function exceedsBucketLimit({ start, end }: Range, unit: TimeUnit): boolean {
   if (unit === 'minute' && end - start > statsLimits.minutesHoursMax * hourMs) return true
-  return (end - start) / longestMs[unit] > statsLimits.bucketsMax
+  const changesMs = isClockUnit(unit) ? 0 : changesMsMax
+  return (end - start - changesMs) / lengthMs[unit] > statsLimits.bucketsMax
 }
 
 /** `[start, end)` in Unix ms. */
