@@ -13,9 +13,10 @@ import { createExportRig, exportedAt, type ExportRig, Killed } from '../../../te
 import { noon } from '../../../tests/support/stats-database.ts'
 import type { ExportUnitDeps } from './export-unit.ts'
 
-const count = 20_000
-/** About 5 MB, so that a unit has two slices. */
-const sliceEventsMax = 4_000
+/** 32 MB, compressed 24 MB, so that a file has at least three parts. */
+const count = 5_000
+/** About 6 MB, so that a unit has two slices. */
+const sliceEventsMax = 1_000
 
 /** Events whose texts gzip can't make small, so that a file has several parts. */
 async function addEvents({ database }: ExportRig, number = count): Promise<string> {
@@ -23,7 +24,7 @@ async function addEvents({ database }: ExportRig, number = count): Promise<strin
   await database.owner.command(
     `INSERT INTO events (site_id, environment, event_type, user_id, timestamp, event_id, url, received_at)
      SELECT {site_id:String}, 'prod', 'view', 'anna', fromUnixTimestamp64Milli({noon:Int64} + intDiv(number, 7)), concat('e', toString(number)),
-       base64Encode(randomString(1200)), fromUnixTimestamp64Milli({noon:Int64})
+       base64Encode(randomString(4800)), fromUnixTimestamp64Milli({noon:Int64})
      FROM numbers(${number})`,
     { params: { site_id: siteId, noon } },
   )
