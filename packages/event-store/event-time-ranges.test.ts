@@ -119,7 +119,7 @@ describe('the times of the first and last event', () => {
   })
 
   test('are read of no site in no statement', async () => {
-    const refusing: QueryRunner = { query: () => Promise.reject(new Error('a statement')) }
+    const refusing: QueryRunner = { isSharded: false, query: () => Promise.reject(new Error('a statement')) }
     expect(await eventTimeRanges([], refusing)).toStrictEqual(new Map())
   })
 
@@ -192,6 +192,7 @@ function openCountingRunner(
 ): { counting: QueryRunner; close: () => Promise<void> } {
   const client = createClient({ url: origin, username, password, database: name })
   const counting: QueryRunner = {
+    isSharded: false,
     query: async ({ sql, params }) => {
       const result = await client.query({
         query: sql,

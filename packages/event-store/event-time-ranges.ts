@@ -63,7 +63,7 @@ async function findLargeSites(
       site_id AS siteId,
       toUnixTimestamp64Milli(min(timestamp)) AS early,
       toUnixTimestamp64Milli(max(timestamp)) AS late
-    FROM ${runner.isSharded === true ? granulesTable : `mergeTreeIndex(currentDatabase(), 'events')`}
+    FROM ${runner.isSharded ? granulesTable : `mergeTreeIndex(currentDatabase(), 'events')`}
     WHERE site_id IN {site_ids:Array(String)} GROUP BY site_id HAVING sum(rows_in_granule) > {rows_max:UInt64}`,
     params: { site_ids: siteIds, rows_max: rowsMax },
   })

@@ -25,7 +25,7 @@ export interface QueryRunner {
    */
   query<Row>(statement: Statement, options?: QueryOptions): Promise<QueryResult<Row>>
   /** Whether the tables are those over the shards of a cluster, which table functions can't read. */
-  readonly isSharded?: boolean
+  readonly isSharded: boolean
 }
 
 /** The party on whose behalf statements run. */

@@ -91,6 +91,7 @@ function sentBefore(time: number): number {
 function askingOnce(): QueryRunner {
   const answers = new Map<string, ReturnType<QueryRunner['query']>>()
   return {
+    ...runner,
     query: async <Row>(statement: Statement) => {
       const { start: from, end: until } = statement.params
       const isDistinct = statement.sql.includes('session_key')

@@ -50,6 +50,7 @@ function countingRunner(): QueryRunner & { statements: Statement[] } {
   const runner = queryReader(database.reader).as(caller)
   const statements: Statement[] = []
   return {
+    ...runner,
     statements,
     query: (statement, options) => {
       statements.push(statement)
@@ -122,6 +123,7 @@ describe('a distinct count in groups of a dimension with many values', () => {
     const numbers = await measureGroups(
       plan,
       {
+        ...runner,
         query: (statement, options) =>
           runner.statements.length === 1
             ? Promise.reject(new QueryTooLargeError('bytes', { internal: String(runner.statements.push(statement)) }))

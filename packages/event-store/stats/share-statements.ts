@@ -32,6 +32,7 @@ function sessionsKey({ metric: _, ...spec }: StatsSpec): string {
 export function deduplicatingRunner(runner: QueryRunner): QueryRunner {
   const results = new Map<string, Promise<QueryResult<never>>>()
   return {
+    ...runner,
     query: (statement, options) => {
       const key = JSON.stringify([statement, options])
       const result = results.get(key) ?? runner.query<never>(statement, options)

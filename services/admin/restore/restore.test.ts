@@ -107,9 +107,7 @@ describeWithInstallation('restore', () => {
     const clickHouse = openClickHouse(rig.engines().clickHouseUrl)
     const hashes = await hashValue(
       { kind: 'user_id', siteId: 'shop', value: user },
-      {
-        query: ({ sql, params }) => clickHouse.query(sql, params),
-      },
+      { isSharded: false, query: ({ sql, params }) => clickHouse.query(sql, params) },
     )
     await clickHouse.close()
     await withPostgres(async (postgres) => {

@@ -42,6 +42,7 @@ function measure(siteId: string, more: Partial<StatsSpec> = {}): Promise<Session
   return measureSessions(
     planStats({ ...range, metric: 'conversion_rate', ...more }),
     {
+      ...runner,
       query: (statement, options) => {
         statements.push(statement.sql)
         return runner.query(statement, options)

@@ -142,6 +142,7 @@ function sharedReader(reader: AnalysisReader, count: CountResult): AnalysisReade
 
 function countingRunner(runner: QueryRunner, count: CountResult): QueryRunner {
   return {
+    ...runner,
     query: async <Row>(...query: Parameters<QueryRunner['query']>) => {
       const result = await runner.query<Row & object>(...query)
       count(result)

@@ -48,6 +48,7 @@ function rig(siteId: string) {
   const clickHouseReader = queryReader(client)
   const reader: QueryReader = {
     as: (caller) => ({
+      ...clickHouseReader.as(caller),
       query: async (statement, options) => {
         statements.push(statement)
         const error = failure?.(statement)
