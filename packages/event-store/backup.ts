@@ -10,7 +10,7 @@ import { appliedClickHouseMigrations } from './migrate.ts'
 import { checkRecordedShards, readStoreId, recordServer } from './store-identity.ts'
 import { dropSettings } from './strict-settings.ts'
 
-/** Where ClickHouse itself writes its part of a backup: below a disk of its configuration, or on an S3 server. */
+/** Where ClickHouse writes its part of a backup: below a disk that its configuration names, or on an S3 server. */
 export type BackupLocation = { kind: 'disk'; disk: string; name: string } | { kind: 's3'; url: string }
 
 /** Credentials for S3; without them ClickHouse uses those of its own configuration. */
@@ -26,28 +26,31 @@ export interface ShardBackup {
 }
 
 /**
- * The ClickHouse of a backup, on one server or on the shards of a cluster, as an operator's command sees it. Every
+ * Backup and restore of ClickHouse for an operator's command: of one server, or of all shards of a cluster. Every
  * method throws ClickHouseError.
  */
 export interface StoreBackup {
   database: string
-  /** As `EventInserter.storeId`; every server must answer. */
+  /** The same UUID as `EventInserter.storeId`; every server must answer. */
   storeId(): Promise<string>
   /** Throws an Error, with what to do, when the migrations of the servers differ. */
   appliedMigrations(): Promise<AppliedMigrations>
-  /** Throws an Error, with what to do, unless there are as many shards as a backup is of; one is a single server. */
+  /**
+   * Throws an Error, with what to do, unless the store has as many shards as the backup; 1 stands for a single server.
+   */
   requireShardCount(backedUp: number): Promise<void>
   /**
-   * Backs the database up to `location`, with several shards each below it, in their order; with the locations of the
-   * shards of a `base`, only what has changed since that backup, which stays necessary.
+   * Backs the database up to `location`. With several shards, the backup of each lies below `location`, and the result
+   * is in the order of the shards. `base` holds the locations of an earlier backup: then only what has changed since is
+   * stored, and the earlier backup must be kept.
    */
   backUp(location: BackupLocation, base?: readonly BackupLocation[]): Promise<readonly ShardBackup[]>
   /** Whether the database is missing, or has no tables, on every server. */
   isEmpty(): Promise<boolean>
   /**
-   * Restores `database` of the shards at `locations` beside this one, under a name of its own, and reads all its parts
-   * to check them. Rejects, with nothing left of it on any server, when a part of the backup is missing or damaged, and
-   * when it is of another store or shard.
+   * Restores the backups at `locations`, of a database with the name `expected.database`, under a temporary name beside
+   * this database, and reads all its parts to check them. Rejects when a part of the backup is missing or damaged, or
+   * when the backup is of another store or shard; then nothing of it is left on any server.
    */
   stage(locations: readonly BackupLocation[], expected: { database: string; storeId: string }): Promise<void>
   /** Deletes what the erasures select from the staged database, and stores their tombstones. */
@@ -139,14 +142,14 @@ export function openStoreBackup(url: string, credentials?: BackupCredentials): S
         }
         await allDo((server, shard) => server.stage(ownLocation(shard), { ...expected, shard, shards }))
       } catch (error) {
-        // A server that is unavailable keeps what it has, and must not hide the reason.
+        // An unavailable server keeps the staged database. This must not hide the reason of the failure.
         await dropStaged().catch(() => undefined)
         throw error
       }
     },
     eraseStaged: (erasures) => allDo((server) => server.eraseStaged(erasures)),
     publishStaged: async () => {
-      // Before the first one is renamed: nothing can be read from a store while a shard is missing.
+      // Checked before the first rename: while a shard is missing, nothing can be read from the store.
       if (!(await isEmpty())) throw new Error(`The ClickHouse database ${database} was filled meanwhile.`)
       await allDo((server) => server.publishStaged())
     },
@@ -166,12 +169,12 @@ function locationOfShard(location: BackupLocation, shard: number): BackupLocatio
 
 type ServerBackup = ReturnType<typeof openServerBackup>
 
-/** The backup of one server: the only one of a store, or a shard of it. */
+/** The backup of one server: the only server of a store, or the server of a shard. */
 function openServerBackup(address: ClickHouseAddress, credentials: BackupCredentials | undefined) {
   const { database, origin } = address
   const staging = `${database}_restoring`
   const clickHouse = openClickHouseAt(address)
-  // `database` may not exist, and `default` may be the database that is renamed to.
+  // Uses the database `system`, because `database` may not exist, and `default` may be the target of the rename.
   const server = openClickHouseAt(
     { ...address, database: 'system' },
     { requestTimeoutMs: noTimeLimit, settings: dropSettings },
@@ -188,9 +191,11 @@ function openServerBackup(address: ClickHouseAddress, credentials: BackupCredent
     })
   }
 
-  /** Runs BACKUP or RESTORE in the background of the server, whose connection may be cut meanwhile. */
+  /**
+   * Runs BACKUP or RESTORE in the background of the server, and waits for its end. The connection may be interrupted.
+   */
   async function runToEnd(sql: string): Promise<{ bytes: number }> {
-    // Nothing begins that can't be followed to its end: a user needs a right for that table.
+    // Fails before the start if the user has no right to read this table, because the end could then not be detected.
     await readBackups('SELECT 1 FROM system.backups LIMIT 0')
     const { rows } = await server.query<{ id: string }>(`${sql} ASYNC`)
     const id = rows[0]?.id ?? ''
@@ -232,7 +237,7 @@ function openServerBackup(address: ClickHouseAddress, credentials: BackupCredent
   }
 
   return {
-    // Refused by a server that is not the only one of its store: a shard without the others is no backup.
+    // Fails on a server that is not the only one of its store, because a shard without the others is not a backup.
     storeId: () => readStoreId(clickHouse),
     appliedMigrations: () => appliedClickHouseMigrations(clickHouse),
     backUp: (location: BackupLocation, base: BackupLocation | undefined) =>
@@ -248,7 +253,7 @@ function openServerBackup(address: ClickHouseAddress, credentials: BackupCredent
       await runToEnd(`RESTORE DATABASE ${expected.database} AS ${staging} FROM ${locationSql(location, credentials)}`)
       await checkStaged()
       const { storeId, shard, shards } = expected
-      // Backups of one server may be older than the columns.
+      // A backup of a single server may be older than these columns.
       const columns = shards === 1 ? '' : ', shard, shards'
       const { rows } = await server.query<{ id: string; shard?: number; shards?: number }>(
         `SELECT DISTINCT toString(id) AS id${columns} FROM ${staging}.store`,

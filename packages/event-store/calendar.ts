@@ -3,7 +3,7 @@ import { canonicalTimeZone } from '@sluice/contracts/sites'
 import { statsLimits, type TimeUnit, timeUnits } from '@sluice/contracts/stats'
 import { dayMs, hourMs } from '@sluice/contracts/time-units'
 
-/** Units whose buckets follow the clocks of a zone, and not its dates, with their length in ms. */
+/** Units that follow the clocks of a zone and not its dates, with the length of their buckets in ms. */
 const clockUnits = { minute: 60_000, hour: hourMs } as const
 
 type ClockUnit = keyof typeof clockUnits
@@ -27,8 +27,8 @@ export function isTimeUnit(grouping: string | undefined): grouping is TimeUnit {
 }
 
 /**
- * True for ranges that are too long for minutes, or certainly have more buckets than an answer may hold, so that the
- * buckets need not be computed.
+ * True for ranges that are too long for a grouping by minutes, or that certainly have more buckets than an answer may
+ * hold. The buckets of such ranges need not be computed.
  */
 export function exceedsBucketLimit({ start, end }: Range, unit: TimeUnit): boolean {
   if (unit === 'minute' && end - start > statsLimits.minutesHoursMax * hourMs) return true
@@ -46,13 +46,13 @@ export interface Range {
  * Starts (Unix ms) of all buckets that overlap the range, ascending. The first bucket may start before the range and
  * the last one may end after it.
  *
- * A day begins when its date first appears on the zone's clocks: a skipped day has no bucket, and a day without a
- * midnight begins later. An hour or a minute ends when the clocks show another one or are put back, so that two hours
- * of the same name have two buckets.
+ * A day begins when the zone's clocks show its date for the first time. A date that the zone skips has no bucket, and a
+ * day without a midnight begins later. An hour or a minute ends when the clocks show another one or are put back, so an
+ * hour that the clocks show twice has two buckets.
  */
 export function bucketStarts(range: Range, unit: TimeUnit, timeZone: string): number[] {
   const starts = isClockUnit(unit) ? clockStarts(range, clockUnits[unit], timeZone) : dateStarts(range, unit, timeZone)
-  // The first date may have ended: it appears again after clocks were put back across midnight.
+  // The first date may have ended before the range: clocks that are put back across midnight show a date again.
   return starts.slice(starts.findLastIndex((start) => start <= range.start))
 }
 
@@ -88,7 +88,7 @@ function firstDate(date: Temporal.PlainDate, unit: DateUnit): Temporal.PlainDate
 }
 
 /**
- * Between two changes of a zone's clocks, its hours begin every 3,600 s and its minutes every 60 s: every `lengthMs`.
+ * Between two changes of a zone's clocks, hours begin every 3,600 s and minutes every 60 s. `lengthMs` is this length.
  */
 function clockStarts({ start, end }: Range, lengthMs: number, timeZone: string): number[] {
   const starts: number[] = []
@@ -109,8 +109,8 @@ function clockStarts({ start, end }: Range, lengthMs: number, timeZone: string):
 }
 
 /**
- * Whether clocks that change at `at` (Unix ms) from one offset to another show a different hour, or minute, of
- * `lengthMs` than just before.
+ * `before` and `after` are the zone's offsets around a change of its clocks at `at` (Unix ms). Returns whether the
+ * clocks then show another hour or minute, of `lengthMs`, than just before the change.
  */
 function showsAnother(lengthMs: number, at: number, before: number, after: number): boolean {
   return Math.floor((at - 1 + before) / lengthMs) !== Math.floor((at + after) / lengthMs)

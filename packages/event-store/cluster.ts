@@ -7,29 +7,34 @@ import {
   withClickHouse,
 } from './client.ts'
 
-/** The database of the tables that reach all shards of a database: `migrate` makes one on every server of a cluster. */
+/**
+ * Name of the database with the tables over all shards of `database`. `migrate` creates it on every server of a
+ * cluster.
+ */
 export function shardsDatabase(database: string): string {
   return `${database}_shards`
 }
 
-/** The table of that database that has the rows of `mergeTreeIndex` of all shards. */
+/** A table of that database. It has the rows of the table function `mergeTreeIndex` of all shards. */
 export const granulesTable = 'event_granules'
 
-/** The name of a database of a store whose events `npm run reshard` has moved to another one. */
+/** The name that `npm run reshard` gives a database after it has moved the events to another one. */
 export function retiredDatabase(database: string): string {
   return `${database}_before_reshard`
 }
 
-/** Chooses the address for statements on all events: a server whose tables reach the others, or the only server. */
+/**
+ * The address for statements on all events: the database whose tables are over all shards, or the only server's own.
+ */
 export function readingAddress(address: ClickHouseAddress): ClickHouseAddress {
   return address.cluster === undefined ? address : { ...address, database: shardsDatabase(address.database) }
 }
 
 /**
- * The servers of a store in the order of their shards, each with the store's local tables in its database: those of
- * `?cluster=`, or the one of the URL. Throws AppError, with what to do, when the URL's server does not know the
- * cluster, when a shard has replicas, or when the number of shards is no power of two; ClickHouseError while the server
- * can't answer.
+ * The servers of a store, in the order of their shards: those of the cluster `?cluster=`, or the server of the URL.
+ * Their database holds the local tables. Throws AppError, with what to do, when the URL's server does not know the
+ * cluster, when a shard has replicas, or when the number of shards is not a power of two. Throws ClickHouseError while
+ * the server can't answer.
  */
 export async function storeServers({
   cluster,
@@ -74,8 +79,8 @@ export async function openStoreServers(
 }
 
 /**
- * Makes the tables over those of all shards, on every server, because any of them may be asked. They are replaced each
- * time: their columns are those of the local tables. `users` is whole on every shard, so that a join need not leave the
+ * Creates the tables over all shards on every server, because services may query any of them. Existing tables are
+ * replaced, so that they get the columns of the local tables. Every shard holds all `users`, so a join needs no other
  * server.
  */
 export async function createShardsTables(servers: readonly ClickHouseAddress[], cluster: string): Promise<void> {
@@ -118,7 +123,7 @@ function unknownCluster(cluster: string, { origin }: ClickHouseAddress, known: r
   )
 }
 
-/** Every server does the work, whatever happens to others; throws the first failure. */
+/** Every server does the work, even if another one fails. Throws the first failure. */
 export async function onEach<Server, T>(
   servers: readonly Server[],
   work: (server: Server, index: number) => Promise<T>,
@@ -128,7 +133,7 @@ export async function onEach<Server, T>(
   return Promise.all(working)
 }
 
-/** Does the work once for all callers, again after a failure. */
+/** All callers share one run of the work. After a failure the next caller starts it again. */
 export function untilSuccessful<T>(work: () => Promise<T>): () => Promise<T> {
   let running: Promise<T> | undefined
   return () =>

@@ -16,19 +16,19 @@ import { parameterChunks } from './parameter-chunks.ts'
 /** A condition on a row of `events`, as SQL with the values of its placeholders. */
 export interface ConditionSql {
   /**
-   * A boolean expression, never NULL, that may stand wherever one may. It names columns of `events` by their bare
-   * names, which no alias of the statement may take.
+   * A boolean expression that is never NULL. It names columns of `events` without a qualifier, so no alias of the
+   * statement may have the name of such a column.
    */
   sql: string
   params: QueryParams
   /**
-   * The user fields that the expression reads, as `users.<field>`. Unless there are none, the statement must join them
-   * by `joinUsers`: texts, empty for unknown fields, and for events without a user.
+   * The user fields that the expression reads, as `users.<field>`. If there are any, the statement must join them by
+   * `joinUsers`. They are texts, which are empty for unknown fields and for events without a user.
    */
   userFields: readonly UserField[]
 }
 
-/** Event fields as expressions over a row of `events`: for conditions, and for groups by them. */
+/** SQL of event fields, over a row of `events`, for conditions and for groups by value. */
 export const eventFieldSql: Readonly<Record<EventField, string>> = {
   event_type: 'event_type',
   url: 'url',
@@ -38,18 +38,18 @@ export const eventFieldSql: Readonly<Record<EventField, string>> = {
   session_id: 'session_id',
   user_id: 'user_id',
   anonymous_id: 'anonymous_id',
-  // Without the cuts, path() takes a slash in the query string of a URL without a path for the path.
+  // path() would take a slash in the query string or the fragment for the path of a URL that has no path.
   path: 'path(cutFragment(cutQueryString(url)))',
   referrer_host: hostSql('referrer'),
 }
 
 /**
- * SQL of the host of a URL in lower case, without user and port; of `//host/path`, too, which leaves out the scheme.
- * domainRFC() takes half the time, but does not recognise `localhost`.
+ * SQL of the host of a URL in lower case, without user and port. It also finds the host of `//host/path`, a URL without
+ * a scheme. domainRFC() takes half the time, but does not recognise `localhost`.
  *
- * ClickHouse evaluates a function of one LowCardinality argument once for each distinct value of a block, and most
- * referrers of a block are empty or equal. The second pattern, which is slow because of the user, sees the short text
- * between `//` and the path.
+ * ClickHouse evaluates a function with one LowCardinality argument once for each distinct value of a block, and most
+ * referrers of a block are empty or equal. The second pattern is slow because it skips the user part, but its input is
+ * only the short text between `//` and the path.
  */
 function hostSql(url: string): string {
   const authority = String.raw`extract(toLowCardinality(${url}), '^(?:[a-zA-Z][a-zA-Z0-9+.-]*:)?//([^/?#]*)')`
@@ -57,12 +57,12 @@ function hostSql(url: string): string {
 }
 
 /**
- * Builds the SQL of a criteria, or of a list whose members must all be met (docs/http-interface.md#conditions); an
- * empty list is always met. The condition has the form that the schemas of packages/api return. The caller takes care
- * of a criteria's `scope`.
+ * Builds the SQL of a criteria, or of a list of conditions that must all be met (docs/http-interface.md#conditions). An
+ * empty list is always met. The condition has the form that the schemas of packages/api return. A criteria's `scope`
+ * has no effect here: the caller implements it.
  *
- * The name of every placeholder begins with `prefix`, a word that distinguishes several conditions of one statement.
- * Throws TypeError for a condition of another form.
+ * The name of every placeholder begins with `prefix`, so that one statement can hold several conditions. Throws
+ * TypeError for a condition of another form.
  */
 export function conditionSql(condition: Criteria | Filter, { prefix }: { prefix: string }): ConditionSql {
   if (!/^[a-z]\w*$/i.test(prefix)) throw new TypeError(`${prefix} can't begin the name of a parameter`)
@@ -155,7 +155,8 @@ function conditionItemSql(condition: Condition, parameters: Parameters, users: S
 }
 
 /**
- * Converts values of fields that are stored in one case to it. Only ASCII letters: `ß` must not become the country SS.
+ * Some fields are stored in one case: returns the function that converts a value to that case. It changes ASCII letters
+ * only, because otherwise `ß` would become the country SS.
  */
 function foldOf(field: EventField): (text: string) => string {
   if (field === 'country') return (text) => text.replace(/[a-z]+/g, (letters) => letters.toUpperCase())
@@ -166,9 +167,9 @@ function foldOf(field: EventField): (text: string) => string {
 }
 
 /**
- * ClickHouse first searches for a text that every match must contain, and determines a wrong one for patterns with
- * `[]a]`, `(?s)?` or an optional character of four bytes; with the prefix `(?i:)` it skips that search. Other patterns
- * go without the prefix, because RE2 alone takes three times as long: 0.3 s instead of 0.1 s for a million URLs.
+ * ClickHouse first searches for a text that every match must contain. For patterns with `[]a]`, `(?s)?` or an optional
+ * character of four bytes it determines a wrong text. The prefix `(?i:)` makes ClickHouse skip that search. Other
+ * patterns get no prefix, because RE2 alone takes three times as long: 0.3 s instead of 0.1 s for a million URLs.
  */
 function safePattern(pattern: string): string {
   return /[^\x20-\x7e]|\[\^?\]|\(\?/.test(pattern) ? `(?i:)${pattern}` : pattern
@@ -190,13 +191,13 @@ function numberIn(condition: Condition): number {
   return number
 }
 
-/** What is told about a pattern that ClickHouse refused, after the path of its field. */
+/** The message about a pattern that ClickHouse refused; it follows the path of the pattern's field. */
 export const refusedPatternReason = 'is no regular expression that ClickHouse takes'
 
 /**
- * The path of the pattern that ClickHouse refused when a statement with `conditionSql(condition)` failed with `error`:
- * `1.value` in a list, `conditions.1.value` in a criteria. Undefined when the statement failed for another reason. A
- * pattern that the schema accepted may be refused because ClickHouse's Unicode is older.
+ * If a statement with `conditionSql(condition)` failed with `error` because ClickHouse refused a pattern, returns the
+ * pattern's path: `1.value` in a list, `conditions.1.value` in a criteria. Returns undefined when the statement failed
+ * for another reason. ClickHouse may refuse a pattern that the schema accepted, because ClickHouse's Unicode is older.
  */
 export function refusedPatternPath(error: unknown, condition: Criteria | Filter): string | undefined {
   if (!(error instanceof ClickHouseError) || error.serverCode !== clickHouseCode.cannotCompileRegexp) return undefined

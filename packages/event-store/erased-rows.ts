@@ -10,9 +10,9 @@ export interface ErasedRows {
   kind: ErasureKind
   /** Hashes of the value; null where the kind has none. */
   hashes: ValueHashes | null
-  /** Unix ms, exclusive, of kind `before`; null for others. */
+  /** Unix ms, exclusive: the erasure selects earlier events. Only of the kind `before`; null for other kinds. */
   before: number | null
-  /** Unix ms: rows that were received until then. */
+  /** Unix ms: the erasure selects rows that were received at that time or earlier. */
   requestedAt: number
 }
 
@@ -20,7 +20,10 @@ export interface ErasedRows {
 export interface ValueHashes {
   /** Hash of kind, site and value, 32 hexadecimal digits: the key of the tombstone. */
   key: string
-  /** The 64-bit key that rows have for the value, in decimal: it finds them without their texts. */
+  /**
+   * The 64-bit key of the value in stored rows, as a decimal. ClickHouse finds the rows by it without reading their
+   * texts.
+   */
   rowKey: string
 }
 
@@ -31,7 +34,7 @@ const keyColumns = {
   event_id: 'event_key',
 } as const satisfies Partial<Record<ErasureKind, string>>
 
-/** Hashes a value, as ClickHouse hashes those of rows. Throws ClickHouseError. */
+/** Hashes a value by the functions that hash the values of stored rows. Throws ClickHouseError. */
 export async function hashValue(
   { kind, siteId, value }: { kind: keyof typeof keyColumns; siteId: string; value: string },
   runner: QueryRunner,
@@ -55,7 +58,7 @@ export interface RowCondition {
 /** The largest Int64: the `before` of tombstones for all times. */
 const anyTime = '9223372036854775807'
 
-/** SQL of the values of a tombstone's columns `site_id, key, requested_at, before`; see `params` of `erasedEvents`. */
+/** SQL of a tombstone's columns `site_id, key, requested_at, before`. The placeholders are those of `erasedEvents`. */
 export function tombstoneSql({ kind, before }: Pick<ErasedRows, 'kind' | 'before'>): string {
   const key =
     kind === 'site' || kind === 'before' ? tombstoneKeySql('site', '{site_id:String}', "''") : 'unhex({key:String})'
@@ -83,7 +86,7 @@ function hasKey(kind: Exclude<TombstoneKind, 'site'>, name: Name): string {
   return `${tombstoneKeySql(kind, 'site_id', kind)} = unhex({${name('key')}:String})`
 }
 
-/** Parameters end in `suffix`, so that the conditions of several erasures fit in one statement. */
+/** The names of all placeholders end in `suffix`, so that one statement can hold the conditions of several erasures. */
 function condition(
   { siteId, kind, hashes, before, requestedAt }: ErasedRows,
   suffix: string,

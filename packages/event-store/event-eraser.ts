@@ -12,34 +12,38 @@ import { erasedEvents, type ErasedRows, erasedUsers, type RowCondition, tombston
 import { waitForStatements } from './running-statements.ts'
 import { checkRecordedShards } from './store-identity.ts'
 
-/**
- * The event store for services that delete: everything but the order of the steps, which is services/worker/erasures'.
- */
+/** The event store for services that delete. It does each step; services/worker/erasures decides their order. */
 export interface EventEraser {
   /**
-   * Stores the tombstones of an erasure: from then on no insert that begins stores what it selects. Repeats change
-   * nothing. Throws ClickHouseError, as all methods do.
+   * Stores the tombstones of an erasure. An insert that begins afterwards stores no row that the erasure selects.
+   * Repeats change nothing. Throws ClickHouseError, as all methods do.
    */
   storeTombstone(erased: ErasedRows): Promise<void>
-  /** Waits until every insert has ended that is under way at the call. Rejects when `signal` aborts. */
+  /** Waits until every insert that runs at the time of the call has ended. Rejects when `signal` aborts. */
   waitForInserts(signal: AbortSignal): Promise<void>
   /** Counts the stored rows that an erasure selects. */
   count(erased: ErasedRows): Promise<{ events: number; users: number }>
-  /** Begins to delete what the erasures select; `isDeleting` shows when that has ended. Repeats are harmless. */
+  /**
+   * Starts to delete what the erasures select. The deletion has ended when `isDeleting` returns false. Repeats are
+   * harmless.
+   */
   startDelete(erased: readonly ErasedRows[]): Promise<void>
   /**
-   * Whether deletions are under way. Throws AppError 503 with the reason of one that fails again and again. Mutations
-   * of others don't count: those that fail would stop all erasures, although a deletion may not need what they change.
+   * Whether deletions run. Throws AppError 503 with the reason when a deletion fails repeatedly. Other mutations do not
+   * count: a mutation that fails would stop all erasures, although deletions may not need it.
    */
   isDeleting(): Promise<boolean>
-  /** Begins to note that nothing is left to delete: then only inserts of rows from before the request are compared. */
+  /**
+   * Starts to record that nothing is left to delete. Then only inserts with rows from before the request compare their
+   * rows with the tombstone.
+   */
   retireTombstone(erased: Pick<ErasedRows, 'erasureId'>): Promise<void>
   /**
-   * Begins to delete the events of some sites, at least one and at most `expiredSitesMax`, by partition. Returns how
-   * many there are; repeats are harmless.
+   * Starts to delete the expired events of some sites, at least one and at most `expiredSitesMax`, by partition.
+   * Returns the number of partitions and of events. Repeats are harmless.
    */
   startExpiry(sites: readonly ExpiredSite[]): Promise<{ partitions: number; events: number }>
-  /** Begins to remove deleted rows from the disk. */
+  /** Starts to remove deleted rows from the disk. */
   startCleanup(): Promise<void>
   check(): Promise<void>
   close(): Promise<void>
@@ -54,20 +58,23 @@ export interface ExpiredSite {
 
 /** Unix ms beyond the time of every row. */
 const always = 9_000_000_000_000
-/** The DELETE returns once it is noted; ClickHouse carries it out by itself, also after a restart. */
+/**
+ * The DELETE returns once ClickHouse has recorded the mutation. ClickHouse then executes it in the background, also
+ * after a restart.
+ */
 const noWait = { lightweight_deletes_sync: '0', mutations_sync: '0' } as const
-/** Sites of one DELETE: a statement has a limited size. */
+/** Maximum number of sites in one DELETE, because the size of a statement is limited. */
 export const expiredSitesMax = 200
 
 /**
- * Opens no connection before the first use. Throws TypeError for a URL that names no ClickHouse. With a cluster every
- * method does its work on each of its servers, and fails when one of them does: all methods can be repeated.
+ * Opens no connection before the first use. Throws TypeError for a URL that is not one of ClickHouse. With a cluster,
+ * every method works on all its servers and fails when one of them fails. All methods can be repeated.
  */
 export function openEventEraser(url: string): EventEraser {
   return openEventEraserAt(parseClickHouseUrl(url))
 }
 
-/** As `openEventEraser`, for an address whose URL was split already. */
+/** Opens an eraser for an address whose URL was already split. */
 export function openEventEraserAt(address: ClickHouseAddress): EventEraser {
   return address.cluster === undefined ? openServerEraser(address) : openClusterEraser(address)
 }
@@ -76,7 +83,7 @@ function openClusterEraser(address: ClickHouseAddress): EventEraser {
   let opened: EventEraser[] = []
   const servers = untilSuccessful(async () => {
     const addresses = await storeServers(address)
-    // An erasure on servers of another store would end without having erased anything.
+    // On the servers of another store, an erasure would succeed without having erased anything.
     await checkRecordedShards(addresses)
     opened = addresses.map(openServerEraser)
     return opened
@@ -112,7 +119,7 @@ function openClusterEraser(address: ClickHouseAddress): EventEraser {
 }
 
 const scanSecondsMax = 3_600
-/** A scan reads all events of one or many sites, and is cancelled when its caller no longer waits for it. */
+/** A scan reads all events of one or many sites. ClickHouse cancels it when the client closes the connection. */
 const scanSettings = {
   readonly: '2',
   cancel_http_readonly_queries_on_client_close: 1,
@@ -121,13 +128,13 @@ const scanSettings = {
 
 function openServerEraser(address: ClickHouseAddress): EventEraser {
   const clickHouse = openClickHouseAt(address)
-  // Nothing of an answer comes before ClickHouse has finished it.
+  // ClickHouse sends nothing before a scan has ended.
   const scans = openClickHouseAt(address, { requestTimeoutMs: (scanSecondsMax + 60) * 1_000 })
 
   return {
     storeTombstone: async (erased) => {
       const { params } = erasedEvents(erased)
-      // The second row makes the tombstone apply to all inserts until it is retired.
+      // Two rows: the second one makes the tombstone apply to all inserts until it is retired.
       await clickHouse.command(
         `INSERT INTO erasures (erasure_id, site_id, key, requested_at, before, applies_until)
          SELECT {erasure_id:String}, ${tombstoneSql(erased)}, arrayJoin([{requested_at:Int64}, toInt64(${always})])`,
@@ -139,7 +146,7 @@ function openServerEraser(address: ClickHouseAddress): EventEraser {
       const users = erasedUsers(erased)
       return {
         events: await countRows(scans, 'events', erasedEvents(erased)),
-        // Without FINAL: a later import may hide an older record, which has to go, too.
+        // Without FINAL, because a later import may hide an older record, which must be deleted too.
         users: users === undefined ? 0 : await countRows(scans, 'users', users),
       }
     },
@@ -198,7 +205,10 @@ async function countRows(scans: ClickHouse, table: string, { sql, params }: RowC
   return rows[0]?.rows ?? 0
 }
 
-/** One DELETE for each partition that holds such rows: others need not be looked at, and inserts are not held up. */
+/**
+ * Runs one DELETE for each partition that holds such rows. ClickHouse then does not process other partitions, and does
+ * not block inserts.
+ */
 async function deleteByPartition(
   { clickHouse, scans }: { clickHouse: ClickHouse; scans: ClickHouse },
   { sql, params }: RowCondition,

@@ -8,22 +8,22 @@ import { checkReaderShards } from './store-identity.ts'
 /** The event store for services that read: its URL may name a user with read access only. */
 export interface EventReader extends QueryReader {
   /**
-   * Resolves when ClickHouse, every server of a cluster, answers a query as this user; throws ClickHouseError
+   * Resolves when ClickHouse answers a query as this user, with a cluster every server of it. Throws ClickHouseError
    * otherwise.
    */
   check(): Promise<void>
   /**
-   * Throws AppError when this build can't work with the schema, or when the URL leads to a part of the store;
-   * ClickHouseError while it is unknown.
+   * Throws AppError when this build can't work with the schema, or when the URL leads to only a part of the store.
+   * Throws ClickHouseError while this is unknown.
    */
   checkSchema(): Promise<void>
   close(): Promise<void>
 }
 
-/** ClickHouse ends a statement after 30 s; a ClickHouse that hangs must not hold callers much longer. */
+/** ClickHouse ends a statement after 30 s. If ClickHouse hangs, callers wait only a second longer. */
 const requestTimeoutMs = 31_000
 
-/** The same as for the check of one server, in ms. */
+/** In ms, equal to the time limit of the check of one server. */
 const checkTimeoutMs = 2_000
 
 /** Opens no connection before the first use. Throws TypeError for a URL that names no ClickHouse. */

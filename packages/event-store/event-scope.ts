@@ -18,12 +18,15 @@ export function scopeCondition(scope: EventScope, marginMs = 0): string {
   return [siteCondition(scope), rangeCondition(marginMs)].join(' AND ')
 }
 
-/** The offsets of time zones from UTC are whole quarters of an hour. */
+/** Today, the offset of every time zone from UTC is a multiple of a quarter of an hour. */
 export const quarterMs = 15 * 60_000
 /** ClickHouse's DateTime begins in 1970 and ends in 2106. */
 const dateTimeEndMs = 2 ** 32 * 1000
 
-/** The start of the first and the end of the last whole quarter of a range (Unix ms); undefined when it has none. */
+/**
+ * The start of the first and the end of the last whole quarter of a range (Unix ms); undefined when it has no whole
+ * quarter.
+ */
 export function wholeQuarters({
   start,
   end,
@@ -36,20 +39,21 @@ export function wholeQuarters({
 }
 
 /**
- * SQL of the condition that a time is outside the whole quarters of the range. Compared with a DateTime, which has
- * whole seconds, ClickHouse's index would leave out parts and granules that begin in the last second before the first
- * whole quarter.
+ * SQL of the condition that a time is outside the whole quarters of the range. The bounds are DateTime64: with a
+ * DateTime, which has whole seconds, ClickHouse's index would skip parts and granules that begin in the last second
+ * before the first whole quarter.
  */
 export const outsideWholeQuarters = `(timestamp < toDateTime64({first_quarter:UInt32}, 3, 'UTC') OR timestamp >= toDateTime64({end_quarter:UInt32}, 3, 'UTC'))`
 
-/** SQL of the condition that a quarter, named by its start, is one of the whole quarters of the range. */
+/** SQL of the condition that a quarter, given by its start, is one of the whole quarters of the range. */
 export function wholeQuarterCondition(quarter: string): string {
   return `${quarter} >= toDateTime({first_quarter:UInt32}, 'UTC') AND ${quarter} < toDateTime({end_quarter:UInt32}, 'UTC')`
 }
 
 /**
- * `scopeCondition` as a list of conditions of which each row meets at most one, for statements that need no timestamps:
- * rows of whole quarters are found by their quarter alone, which costs a tenth (docs/decisions/014-scope-columns.md).
+ * `scopeCondition` as a list of conditions, for statements that need no timestamps. Each row meets at most one of them.
+ * Rows of whole quarters are compared by their column `quarter` alone, which costs a tenth
+ * (docs/decisions/014-scope-columns.md).
  */
 export function scopeParts(scope: EventScope): string[] {
   const whole = wholeQuarters(scope)
@@ -61,7 +65,10 @@ export function scopeParts(scope: EventScope): string[] {
   return isAligned ? [quarters] : [quarters, `${scopeCondition(scope)} AND ${outsideWholeQuarters}`]
 }
 
-/** The primary key finds the site's rows by `site_id`; the column `site` filters the granules at both ends for less. */
+/**
+ * The primary key finds the site's rows by `site_id`. The granules at both ends also hold rows of other sites, which
+ * the column `site` excludes at a lower cost.
+ */
 export function siteCondition({ environment }: Pick<EventScope, 'environment'>): string {
   return [
     'indexHint(site_id = {site_id:String})',
@@ -71,13 +78,15 @@ export function siteCondition({ environment }: Pick<EventScope, 'environment'>):
 }
 
 /**
- * SQL of a condition that statements with `ORDER BY timestamp, event_id` add to those of their scope: with `indexHint`
- * alone ClickHouse does not see that all rows have one `site_id`, and sorts them instead of reading them in the order
- * of the key.
+ * SQL of a condition that statements with `ORDER BY timestamp, event_id` add to the condition of their scope. With
+ * `indexHint` alone, ClickHouse does not know that all rows have the same `site_id`. It then sorts the rows instead of
+ * reading them in the order of the key.
  */
 export const inKeyOrder = 'site_id = {site_id:String}'
 
-/** Times are compared as DateTime64 and not as integers, because only then the primary key selects the range. */
+/**
+ * Times are compared as DateTime64 and not as integers, because ClickHouse then selects the range by the primary key.
+ */
 function rangeCondition(marginMs: number): string {
   return [
     `timestamp >= fromUnixTimestamp64Milli({start:Int64} - ${marginMs}, 'UTC')`,
@@ -85,7 +94,7 @@ function rangeCondition(marginMs: number): string {
   ].join(' AND ')
 }
 
-/** Values of the placeholders of every condition of this file. */
+/** Values of the placeholders in all conditions of this file. */
 export function scopeParams({ siteId, start, end, environment }: EventScope): QueryParams {
   const whole = wholeQuarters({ start, end })
   return {
@@ -97,20 +106,20 @@ export function scopeParams({ siteId, start, end, environment }: EventScope): Qu
   }
 }
 
-/** The columns that tell users and visitors apart; 0 stands for none. */
+/** The columns that identify users and visitors; 0 stands for none. */
 export const actorKeys: Readonly<Record<Actor, string>> = { user: 'user_key', visitor: 'visitor_key' }
 
 /**
- * SQL of the condition on a site's rows of users, whenever they are, in the form that the projection `user_weeks`
- * serves.
+ * SQL of the condition on a site's rows that have a user, at any time. ClickHouse reads it from the projection
+ * `user_weeks`.
  */
 export function userWeeksScope({ environment }: Pick<EventScope, 'environment'>): string {
   return `site_id = {site_id:String} ${environment === 'all' ? '' : 'AND environment = {environment:String}'} AND user_key != 0`
 }
 
 /**
- * SQL of the join that adds these fields of users to the scope's `events`: the imported values of the event's
- * environment. The placeholders are those of `scopeParams`.
+ * SQL of the join that adds these fields of users to the scope's `events`: the imported values of the user in the
+ * environment of the event. The placeholders are those of `scopeParams`.
  */
 export function joinUsers({ environment }: EventScope, fields: readonly UserField[]): string {
   if (fields.length === 0) return ''

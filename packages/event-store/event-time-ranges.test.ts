@@ -9,7 +9,7 @@ import type { ClickHouseAddress } from './client.ts'
 import { eventTimeRanges } from './event-time-ranges.ts'
 import { queryReader, type QueryRunner } from './query-runner.ts'
 
-/** Rows of a granule: so few that sites of some hundred events have many. */
+/** Rows of a granule. The number is small, so that sites with some hundred events have many granules. */
 const granuleRows = 64
 
 let database: StatsDatabase
@@ -85,7 +85,7 @@ describe('the times of the first and last event', () => {
       fc.integer({ min: Date.UTC(2026, 0), max: Date.UTC(2026, 0) + 3 * month }),
     ),
   })
-  /** `erasedShares`: of each site, the share of its events that is erased at either end; 1 erases them all. */
+  /** `erasedShares` is the share of each site's events that is erased at either end; 1 erases all of them. */
   const history = fc.record({
     inserts: fc.array(fc.array(event, { maxLength: 300 }), { minLength: 1, maxLength: 4 }),
     erasedShares: fc.array(fc.constantFrom(0, 0.1, 0.4, 1), { minLength: siteIds.length, maxLength: siteIds.length }),

@@ -3,21 +3,23 @@ import { granulesTable } from './cluster.ts'
 import { parameterChunks } from './parameter-chunks.ts'
 import type { QueryRunner } from './query-runner.ts'
 
-/** Times of each site's first and last event, Unix ms, in all environments; sites without events are absent. */
+/** Times of each site's first and last event in all environments, Unix ms. Sites without events are absent. */
 export type EventTimeRanges = ReadonlyMap<string, { first: number; last: number }>
 
 /**
- * Sites of at most this many rows are read whole, all in one statement: 32 granules cost about what the search for both
- * ends of one site costs.
+ * Sites with at most this many rows are read completely, all in one statement. Reading 32 granules takes about as long
+ * as the search for both ends of one site.
  */
 const wholeRowsMax = 32 * 8_192
-/** Sites of one statement that reads ends: it runs their subqueries one after the other. */
+/**
+ * Maximum number of sites in a statement that reads ends, because ClickHouse runs its subqueries one after the other.
+ */
 const endsPerStatement = 16
 
 /**
- * Reads the time ranges of sites. How many rows it reads depends on the number of sites and on that of the table's
- * parts, not on the number of events. Throws what the runner throws, QueryTooLargeError when that is too many for a
- * statement.
+ * Reads the time ranges of sites. The number of rows that it reads depends on the number of sites and on the number of
+ * the table's parts, but not on the number of events. Throws the errors of the runner: QueryTooLargeError when a
+ * statement would read too many rows.
  */
 export async function eventTimeRanges(
   siteIds: readonly string[],
@@ -47,12 +49,15 @@ type EventTimeRange = [siteId: string, range: { first: number; last: number }]
 
 interface LargeSite {
   siteId: string
-  /** Times of two rows of the site, Unix ms: the first and the last that begin a granule. They may be deleted rows. */
+  /**
+   * Times of two rows of the site, Unix ms: the first and the last row that begins a granule. Both rows may be deleted
+   * ones.
+   */
   early: number
   late: number
 }
 
-/** Reads the index of the primary key alone: of 8,192 rows, the site and time of one. */
+/** Reads only the index of the primary key, which has the site and time of one row in 8,192. */
 async function findLargeSites(
   siteIds: readonly string[],
   rowsMax: number,
@@ -84,11 +89,11 @@ async function readWhole(siteIds: readonly string[], runner: QueryRunner): Promi
   return rows.map(({ site_id, first, last }) => [site_id, { first, last }])
 }
 
-/** Reads from both ends of the primary key's order, of each part of the table a granule or two. */
+/** Reads from both ends of the primary key's order, one or two granules of each part of the table. */
 async function readEnds(sites: readonly LargeSite[], runner: QueryRunner): Promise<readonly EventTimeRange[]> {
   const near = await readEndsBatchwise(sites, runner)
   const found = new Set(near.map(([siteId]) => siteId))
-  // All rows of the other sites up to the early one, or from the late one on, are deleted.
+  // For the other sites, all rows up to `early`, or all rows from `late`, are deleted.
   const others = sites.filter(({ siteId }) => !found.has(siteId)).map(({ siteId }) => ({ siteId }))
   return [...near, ...(await readEndsBatchwise(others, runner))]
 }
@@ -114,8 +119,8 @@ async function readEndsBatchwise(sites: readonly Bounds[], runner: QueryRunner):
 }
 
 /**
- * SQL of a row with both ends of a site. With bounds, the parts that have only later events are not read for the first,
- * nor those that have only earlier ones for the last; an end is null when no event is left within its bound.
+ * SQL of a row with both ends of a site. With bounds, ClickHouse reads no parts that begin after `early` for the first
+ * event, and no parts that end before `late` for the last one. An end is null when no event is left within its bound.
  */
 function endsSql({ early, late }: Bounds, index: number): string {
   const time = 'toUnixTimestamp64Milli(timestamp)'

@@ -19,8 +19,8 @@ export interface ExternalTableQuery {
   /** Settings, and a `query_id`. */
   settings: Readonly<Record<string, string>>
   /**
-   * ClickHouse ends the query after this time, with code 159, unless `settings` has another `max_execution_time`; its
-   * answer is waited for some seconds longer.
+   * ClickHouse ends the query after this time, with code 159, unless `settings` has another `max_execution_time`. The
+   * client waits some seconds longer for the response.
    */
   timeoutMs: number
 }
@@ -48,8 +48,9 @@ export interface ExternalTableClient {
 }
 
 /**
- * The URL that the rows are posted to, as the file `b` of a multipart form, and the form's fields, which come first. The
- * statement is one of them: an insert has up to 7 kB, and proxies refuse URLs of more than some kilobytes.
+ * The URL to which the rows are posted, and the fields of the multipart form. The rows follow the fields as the file
+ * `b`. The statement is one of the fields, because an insert has up to 7 kB, and proxies refuse URLs of more than some
+ * kilobytes.
  */
 export function externalTableForm(
   address: ClickHouseAddress,
@@ -143,8 +144,8 @@ export function externalTableClient(address: ClickHouseAddress): ExternalTableCl
 }
 
 /**
- * Throws for a response without ClickHouse's own summary, such as that of a proxy or of another server: the query may
- * not have run, and rows would count as stored that are not.
+ * Throws for a response without ClickHouse's own summary, for example from a proxy or another server. The query may not
+ * have run then, and rows would count as stored that are not.
  */
 function readSummary(header: string | string[] | undefined): Omit<ExternalTableResult, 'body' | 'text'> {
   if (header === undefined) throw new Error(noSummaryText)

@@ -60,7 +60,7 @@ async function schemaVersions(
     `SELECT name FROM system.columns WHERE database = currentDatabase() AND table = 'schema_migrations'`,
   )
   if (columns.length === 0) return { ...versions, applied: new Map() }
-  // Builds before number 1 noted no builds.
+  // Builds before number 1 did not record `oldest_build`.
   const oldestBuild = columns.some(({ name }) => name === 'oldest_build') ? 'max(oldest_build)' : 'NULL'
   const everywhere = isSharded ? ' HAVING uniqExact(shardNum()) = (SELECT count() FROM store FINAL)' : ''
   const { rows } = await clickHouse.query<{ name: string; oldest: number | null }>(
@@ -70,12 +70,14 @@ async function schemaVersions(
 }
 
 /**
- * Creates the database if it is missing, applies the missing migrations in order, and notes the server as the one that
- * the store is on; with `?cluster=` on each server of the cluster, where it also makes the tables that reach all
- * shards. Each statement can be repeated. Callers hold the migration lock of Postgres, so that two migrations never run
- * at the same time. Returns the names of the applied migrations: none on a schema that a newer build left. Throws
- * ClickHouseError, or AppError when this build can't work with the schema or the servers are not those of one store;
- * then nothing is changed.
+ * Creates the database if it is missing, applies the missing migrations in order, and records the server as the one
+ * that holds the store. With `?cluster=` it does so on each server of the cluster, and creates the tables over all
+ * shards there. Each statement can be repeated. Callers hold the migration lock of Postgres, so that two migrations
+ * never run at the same time.
+ *
+ * Returns the names of the applied migrations; none for a schema that a newer build left. Throws ClickHouseError.
+ * Throws AppError when this build can't work with the schema or the servers are not those of one store; then nothing is
+ * changed.
  */
 export async function migrateClickHouse(url: string, folder = migrationFolder): Promise<readonly string[]> {
   const address = parseClickHouseUrl(url)
@@ -95,9 +97,9 @@ export async function migrateClickHouse(url: string, folder = migrationFolder): 
 }
 
 /**
- * Creates the databases of a store that is to be filled, or what is missing of them, on servers in the order of their
- * shards. Until `migrateClickHouse` no service can use it: it takes no inserts, and has no tables that reach all
- * shards.
+ * Creates the databases of a store that `npm run reshard` will fill, or completes them. The servers are in the order of
+ * their shards. Until `migrateClickHouse` has run, services can't use the store: it takes no inserts, and has no tables
+ * over all shards.
  */
 export async function createClosedStore(
   servers: readonly ClickHouseAddress[],
@@ -120,7 +122,9 @@ async function createDatabase({ database, ...server }: ClickHouseAddress): Promi
   )
 }
 
-/** Brings a server up to date; one that `isNew` gets its shard before. Returns the names of the applied migrations. */
+/**
+ * Applies the missing migrations to a server, and returns their names. A server that `isNew` first records its shard.
+ */
 async function migrateServer(
   server: ClickHouseAddress,
   { folder, identity, isNew, isClosed }: { folder: URL; identity: ShardIdentity; isNew: boolean; isClosed?: boolean },
@@ -156,7 +160,10 @@ async function applyMigrations(clickHouse: ClickHouse, folder: URL): Promise<rea
   return missing
 }
 
-/** A build that knows no shards may start while Postgres, which refuses it, is unavailable. */
+/**
+ * A build that knows no shards may start while Postgres is unavailable and can't refuse it. Then the schema of
+ * ClickHouse refuses it.
+ */
 async function noteOldestBuildOfShards(clickHouse: ClickHouse): Promise<void> {
   await clickHouse.command(
     `INSERT INTO schema_migrations (name, oldest_build) SELECT '010-shards', {oldestBuild:UInt32}
@@ -170,8 +177,8 @@ function readMigration(folder: URL, name: string): Promise<string> {
 }
 
 /**
- * Makes the table of the store's identity before the migrations that do: one of them gives a store that has none an id
- * of its own, and the shards of a store have the same.
+ * Creates the table of the store's identity before the migrations run. One of the migrations gives a store without an
+ * id a new one, but all shards of a store must have the same id.
  */
 async function createStoreTable(clickHouse: ClickHouse, folder: URL): Promise<void> {
   for (const name of ['005-store', '010-shards']) {
@@ -191,8 +198,9 @@ export async function rejectNewerClickHouseSchema(applied: AppliedMigrations): P
 }
 
 /**
- * Throws AppError, with what to do, when this build can't work with the schema; ClickHouseError while it is unknown.
- * With `isSharded`, over the tables of all shards: those that one of them lacks are missing.
+ * Throws AppError, with what to do, when this build can't work with the schema. Throws ClickHouseError while this is
+ * unknown. With `isSharded`, it reads the tables over all shards, and a migration counts as missing if one shard lacks
+ * it.
  */
 export async function checkClickHouseSchema(
   clickHouse: Pick<ClickHouse, 'query'>,
@@ -201,7 +209,7 @@ export async function checkClickHouseSchema(
   requireWorkableSchema(await schemaVersionsOrNone(clickHouse, migrationFolder, options))
 }
 
-/** As `schemaVersions`; before the first migration the database does not exist. */
+/** `schemaVersions` without an error before the first migration, when the database does not exist. */
 async function schemaVersionsOrNone(
   clickHouse: Pick<ClickHouse, 'query'>,
   folder: URL,
@@ -221,8 +229,8 @@ export interface PlannedMigration {
   statements: readonly {
     sql: string
     /**
-     * Bytes of the table that the statement reads or writes anew, at most; 0: it changes what the table is described
-     * by.
+     * Upper bound of the bytes of the table that the statement reads or rewrites. 0 for a statement that changes only
+     * the table's metadata.
      */
     bytes: number
   }[]
@@ -267,7 +275,9 @@ async function planServer(server: ClickHouseAddress, folder: URL): Promise<Plann
   })
 }
 
-/** Statements that read or write each part of a table: mutations, and a table that is made anew from itself. */
+/**
+ * Statements that read or rewrite all parts of a table: mutations, and a table that is created again from its own rows.
+ */
 const rewriting =
   /^\s*(?:ALTER TABLE(?=[^]*\b(?:MATERIALIZE|MODIFY COLUMN|UPDATE|DELETE)\b)|DELETE FROM|CREATE OR REPLACE TABLE(?=[^]*\bAS SELECT\b))\s+(\w+)/i
 

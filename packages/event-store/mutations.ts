@@ -3,7 +3,7 @@ import { internalError } from '@sluice/runtime/errors'
 import { type ClickHouse, parseClickHouseUrl } from './client.ts'
 import { openStoreServers } from './cluster.ts'
 
-/** A change of the parts of a table that ClickHouse makes in the background. */
+/** A mutation: a change of a table's parts that ClickHouse makes in the background. */
 export interface Mutation {
   table: string
   command: string
@@ -15,7 +15,7 @@ export interface Mutation {
 
 interface MutationTimes {
   pollMs: number
-  /** A mutation that fails and makes no progress for so long ends the wait. */
+  /** The wait ends when a mutation fails and no mutation has made progress for this long. */
   failingMs: number
 }
 
@@ -23,9 +23,8 @@ interface MutationTimes {
 export const defaultTimes: MutationTimes = { pollMs: 1_000, failingMs: 60_000 }
 
 /**
- * Waits until the store has no running mutation, on any server of its cluster. `onProgress` gets those that run,
- * whenever they have changed. Throws AppError, with what to do, when nothing but failures have happened for
- * `failingMs`.
+ * Waits until no mutation of the store runs on any server. `onProgress` gets the running mutations each time they have
+ * changed. Throws AppError, with what to do, when a mutation fails and there was no progress for `failingMs`.
  */
 export async function waitForMutations(
   url: string,
@@ -42,7 +41,7 @@ export async function waitForMutations(
   }
 }
 
-/** As `waitForMutations`, for a database of servers that are open. `advice` is what the error says to do. */
+/** `waitForMutations` for a database on open servers. `advice` is what the error tells the operator to do. */
 export async function waitForMutationsOf(
   servers: readonly Pick<ClickHouse, 'query'>[],
   database: string,

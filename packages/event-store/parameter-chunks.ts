@@ -1,8 +1,12 @@
-/** ClickHouse accepts 128 KiB in a percent-encoded parameter, where a byte may take six: `'` becomes `%5C%27`. */
+/**
+ * ClickHouse accepts 128 KiB in a percent-encoded parameter. A byte may take six characters there: `'` becomes
+ * `%5C%27`.
+ */
 const parameterBytesMax = 20_000
 
 /**
- * Splits texts into lists of which each fits into one parameter of type `Array(String)`; no texts are one empty list.
+ * Splits texts into lists that each fit into one parameter of type `Array(String)`. Without texts, the result is one
+ * empty list.
  */
 export function parameterChunks(values: readonly string[]): readonly string[][] {
   const chunks: string[][] = [[]]

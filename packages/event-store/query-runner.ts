@@ -19,30 +19,33 @@ export interface QueryOptions {
 /** Runs the statements of analyses. */
 export interface QueryRunner {
   /**
-   * Resolves to the rows of the statement's result. Throws QueryTooLargeError for a statement that exceeds a limit by
-   * itself, AppError `unavailable` for one that took or waited too long or whose caller left, ClickHouseError for every
-   * other failure.
+   * Resolves to the rows of the statement's result. Throws QueryTooLargeError for a statement that exceeds a limit on
+   * its own. Throws AppError `unavailable` when the statement ran or waited too long, or when the caller left. Throws
+   * ClickHouseError for every other failure.
    */
   query<Row>(statement: Statement, options?: QueryOptions): Promise<QueryResult<Row>>
-  /** Whether the tables are those over the shards of a cluster, which table functions can't read. */
+  /**
+   * Whether the tables are those over the shards of a cluster. Table functions such as `mergeTreeIndex` can't read
+   * them.
+   */
   readonly isSharded: boolean
 }
 
 /** The party on whose behalf statements run. */
 export interface QueryCaller {
-  /** Key of the fair queue: the statements of one key share its slots. */
+  /** Key of the fair queue. The statements with one key share the slots of that key. */
   key: string
   /** Aborts when the caller no longer needs the result; ClickHouse then cancels the statement. */
   signal: AbortSignal
-  /** `background` statements run beside the others of their queue, but ClickHouse prefers every `interactive` one. */
+  /** `background` statements wait in the same queue, but ClickHouse prefers every `interactive` statement that runs. */
   priority: 'interactive' | 'background'
 }
 
 /** Read access to the event store for several callers, each with its share of ClickHouse. */
 export interface QueryReader {
   /**
-   * Returns a runner that queues the caller's statements in the fair turn of its key, limits each of them, and cancels
-   * them when the caller's signal aborts.
+   * Returns a runner for the caller. Its statements wait for their turn in the fair queue, are limited, and are
+   * cancelled when the caller's signal aborts.
    */
   as(caller: QueryCaller): QueryRunner
 }
@@ -59,7 +62,9 @@ export interface QueryReaderOptions {
   isSharded?: boolean
 }
 
-/** Statements that one process runs in ClickHouse at a time, of all keys and of each; further ones wait. */
+/**
+ * Maximum number of statements that one process runs in ClickHouse at a time, in total and per key. Further ones wait.
+ */
 const queryLimits: FairQueueLimits = {
   concurrencyMax: 16,
   concurrencyPerKeyMax: 4,
@@ -68,27 +73,28 @@ const queryLimits: FairQueueLimits = {
 }
 
 /**
- * Limits of one statement: a statement that exceeds them fails without an effect on others. ClickHouse cancels the
- * statement of a client that left only with `readonly`.
+ * Limits of one statement. A statement that exceeds them fails without affecting others. `readonly` is needed because
+ * ClickHouse cancels only readonly statements when the client has left.
  */
 const settings = {
   readonly: '2',
   cancel_http_readonly_queries_on_client_close: 1,
-  // Otherwise ClickHouse has sent megabytes of a result when it fails, and the result is cut off without a reason.
+  // Without this setting, ClickHouse may fail after it has sent megabytes of a result, which is then cut off without a
+  // reason.
   wait_end_of_query: 1,
   max_execution_time: 30,
   max_memory_usage: String(statementBytesMax),
   max_rows_to_read: '20000000000',
-  // This process holds the rows and the answer that is made of them.
+  // This process holds the rows in memory, and also the answer that is built from them.
   max_result_bytes: '64000000',
 } as const
 
-/** The error of the driver, which has no class or code of its own, for a request that took too long. */
+/** The driver's error for a request that took too long has no class or code, only this text. */
 const driverTimeoutText = 'ClickHouse: Timeout error.'
 
 /**
- * Returns read access to a ClickHouse. Each key's statements take turns with those of the other keys. Of the running
- * statements ClickHouse prefers the first of each key, so that a key with many statements slows down only itself.
+ * Returns read access to a ClickHouse. The statements of different keys take turns. Among the running statements,
+ * ClickHouse prefers the first one of each key, so that a key with many statements slows down only itself.
  */
 export function queryReader(
   client: Pick<ClickHouse, 'query'>,
@@ -123,7 +129,7 @@ export function queryReader(
 
   return {
     as: ({ key, signal, priority }) => {
-      // A lower number goes first. No position in the queue is above concurrencyPerKeyMax.
+      // ClickHouse prefers lower numbers. The positions of one key are at most concurrencyPerKeyMax.
       const offset = priority === 'interactive' ? 0 : limits.concurrencyPerKeyMax
       return {
         isSharded,
@@ -153,7 +159,7 @@ export function queryReader(
               }),
             )
           } catch (error) {
-            // The caller's own limit of time; the signal of a client that left has no such reason.
+            // The caller's own time limit has expired. The signal of a client that left has no AppError as its reason.
             if (signal.reason instanceof AppError) {
               timeouts.inc()
               throw signal.reason
@@ -167,7 +173,7 @@ export function queryReader(
   }
 }
 
-/** Whether ClickHouse, or the client that waited for it, gave a statement up for its duration. */
+/** Whether a statement took too long, as ClickHouse or its driver reports. */
 function isTimeout(error: unknown): boolean {
   if (!(error instanceof ClickHouseError)) return false
   return error.serverCode === clickHouseCode.timeoutExceeded || error.internal === driverTimeoutText

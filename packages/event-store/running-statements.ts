@@ -5,17 +5,17 @@ const pollMs = 100
 
 /** What `waitForStatements` waits for. */
 interface Awaited {
-  /** As ClickHouse's `query_kind` has them. */
+  /** Values of ClickHouse's column `query_kind`. */
   kinds: readonly ('Insert' | 'Delete' | 'Alter' | 'Update' | 'Drop')[]
   signal?: AbortSignal
 }
 
 /**
- * Waits until every statement of the database and of these kinds has ended that is under way at the call. Rejects when
- * `signal` aborts.
+ * Waits until every statement of the database and of these kinds that runs at the time of the call has ended. Rejects
+ * when `signal` aborts.
  *
- * A running statement is known by its query id and by its age, because ids are used again: an id whose query is younger
- * than before is another one's. No clocks are compared, which a suspended machine would set back.
+ * Query ids are reused, so a running statement is identified by its id and age: if the age of an id has become lower,
+ * another statement has that id. Ages and not times are compared, because the clock of a suspended machine is wrong.
  */
 export async function waitForStatements(
   clickHouse: Pick<ClickHouse, 'query'>,

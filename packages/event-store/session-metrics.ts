@@ -1,10 +1,10 @@
 import type { Metric } from '@sluice/contracts/stats'
 
-/** A metric of sessions: the mean of a term, in the unit and with the rounding of the metric. */
+/** A metric of sessions: the mean of a term over the sessions. Each metric has its own unit and rounding. */
 export interface SessionMetric {
   /** SQL of a session's term, over the columns duration_ms, event_count and is_converted. */
   term: string
-  /** SQL of the value, from that of the sum of the terms and that of a number of sessions that is not 0. */
+  /** SQL of the metric's value, from the SQL of the sum of the terms and of the number of sessions, which is not 0. */
   valueSql: (sum: string, count: string) => string
   /** The value of a term of 1. */
   unit: number

@@ -1,12 +1,12 @@
 /**
- * Greatest length of a session in ms, and so the time before a range in which its sessions may have begun
+ * Greatest length of a session in ms. Sessions of a range may have begun this long before it
  * (docs/http-interface.md#stats-sessions).
  */
 export const sessionWindowMs = 24 * 3_600_000
 
 /**
- * SQL of the order of events: by time, then id. Aggregate functions take half the time for one text as for a tuple; the
- * added number gives all times the same number of digits.
+ * SQL of a text by which events are ordered: by time, then id. Aggregate functions take half the time for one text as
+ * for a tuple. The added number gives all times the same number of digits.
  */
 export const eventOrder = `concat(hex(toUInt64(toUnixTimestamp64Milli(timestamp)) + ${2 ** 52}), event_id)`
 

@@ -1,19 +1,22 @@
 import type { ClickHouse } from './client.ts'
 
-/** Bytes that one statement may hold on a server with memory enough. */
+/** Bytes that one statement may hold, unless the server has too little memory. */
 export const statementBytesMax = 4_000_000_000
 /** The share of the server's memory that one statement may hold. The rest is for caches, inserts and merges. */
 const serverShare = 0.8
-/** The same as for a check of the server, in ms. */
+/** In ms, equal to the time limit of a check of the server. */
 const timeoutMs = 2_000
-/** The pause after a server did not return its limit: it was unavailable, or the user lacks the right to know. */
+/**
+ * The pause after a request for the server's limit that failed: the server was unavailable, or the user may not read
+ * the limit.
+ */
 const retryMs = 60_000
 
 /**
- * The memory limit of one statement, in bytes: 4 GB, or less on a server whose own limit is lower. With a limit above
- * the server's, a statement that needs too much would fail as if other statements had used the memory up, and be
- * repeated in vain. The limit is 4 GB until the server has returned its own, which is requested once a minute; of a
- * cluster, the server of the URL is asked.
+ * The memory limit of one statement, in bytes: 4 GB, or less on a server whose own limit is lower. If the limit of the
+ * statement were above the server's, a statement that needs too much memory would fail as if other statements had used
+ * the memory up, and callers would repeat it in vain. Until the server has returned its limit, which is requested at
+ * most once a minute, the limit is 4 GB. With a cluster, the server of the URL is asked.
  */
 export function statementMemory(
   client: Pick<ClickHouse, 'query'>,
@@ -26,7 +29,7 @@ export function statementMemory(
     try {
       limit = limitFor(await readServerMemory(client))
     } catch {
-      // Whether ClickHouse is unavailable, the statement itself finds out.
+      // If ClickHouse is unavailable, the statement itself will fail.
     }
   }
   return async () => {
@@ -41,7 +44,7 @@ export function statementMemory(
   }
 }
 
-/** Bytes that the server may hold; 0: it has no limit. */
+/** Bytes that the server may hold; 0 for no limit. */
 async function readServerMemory(client: Pick<ClickHouse, 'query'>): Promise<number> {
   const { rows } = await client.query<{ bytes: number }>(
     `SELECT toUInt64(value) AS bytes FROM system.server_settings WHERE name = 'max_server_memory_usage'`,

@@ -8,13 +8,13 @@ const oneServerText =
   'process found first. Events are stored exactly once on one server only: put its own address there, not that of a ' +
   'load balancer or of a cluster. After a move to another server, run "npm run migrate" and start the writers again.'
 
-/** As `oneServerText`, for a server of a cluster. */
+/** Text of an insert that another server than that of its shard refuses, with what an operator does about it. */
 const ownShardText =
   'An insert reached another ClickHouse server than that of its shard, or one whose data was moved since. Each host of the ' +
   'cluster in remote_servers must be one server, not a load balancer, and keep its place in the cluster. After a move of a ' +
   'shard to another server, run "npm run migrate" and start the writers again.'
 
-/** Text of an insert that was refused by another server than its own, with what an operator does about it. */
+/** Text of an insert that another server refused than the one it belongs to, with what an operator does about it. */
 export function otherServerText(position: StoreTarget['position']): string {
   return position === undefined ? oneServerText : ownShardText
 }
@@ -28,13 +28,16 @@ export interface StoreTarget {
 }
 
 /**
- * A condition of inserts that fails on every other server than that of the store `{store:UUID}`, whichever connection
- * brought the statement there.
+ * A condition of inserts that fails on every server but the one that the store `{store:UUID}` has recorded. It works no
+ * matter which address or proxy the statement was sent to.
  */
 export const ownServerCondition =
   "throwIf((SELECT (id, server) FROM store FINAL) != ({store:UUID}, serverUUID()), 'another server') = 0"
 
-/** As `ownServerCondition`, for one of the servers of a store: all of them have its UUID, and each its own number. */
+/**
+ * `ownServerCondition` for a server of a cluster. All servers of a store have its UUID, and each has its own shard
+ * number.
+ */
 export const ownShardCondition =
   'throwIf((SELECT (id, server, shard, shards) FROM store FINAL) != ' +
   "({store:UUID}, serverUUID(), {shard:UInt16}, {shards:UInt16}), 'another server') = 0"
@@ -47,19 +50,19 @@ export function storeParameters({ id, position }: StoreTarget): QueryParams {
 
 /**
  * The only engine that stores events exactly once. The lock of an insert (its `query_id`) and the search for rows that
- * are stored already are of one server; the tables of a cluster take inserts on several.
+ * are already stored work on one server, but the tables of other engines may take inserts on several.
  */
 const engineWanted = 'ReplacingMergeTree'
 
 /** The `server` of a store that takes no inserts yet, because `npm run reshard` fills it: no server has this UUID. */
 const closedServer = "toUUID('ffffffff-ffff-ffff-ffff-ffffffffffff')"
 
-/** The position of the server of a store that has no others. */
+/** The position of a store's only server. */
 const onlyServer: ShardPosition = { shard: 0, shards: 1 }
 
 /**
- * The store's UUID, which `migrate` gave it. Throws AppError, with what to do, when the server is not the one that
- * `migrate` prepared, or has another position than `position`, or when `events` is a table of a cluster;
+ * The store's UUID, which `migrate` created. Throws AppError, with what to do, when the server is not the one that
+ * `migrate` prepared, when it does not have the position `position`, or when `events` is a table over a cluster. Throws
  * ClickHouseError while ClickHouse can't answer.
  */
 export async function readStoreId(
@@ -85,7 +88,7 @@ export async function readStoreId(
     )
   }
   if (store.is_own !== 1) throw internalError(otherServerText(store.shards > 1 ? store : undefined))
-  // A table that is missing refuses inserts itself.
+  // If the table is missing, inserts fail by themselves.
   if (store.engine !== '' && store.engine !== engineWanted) {
     throw internalError(
       `The ClickHouse table events has the engine ${store.engine}. Events are stored exactly once with ${engineWanted} ` +
@@ -95,28 +98,28 @@ export async function readStoreId(
   return store.id
 }
 
-/** Records the server that the store is on now; after a move it is another one than before. */
+/** Records the server that the store is on now. After a move it differs from the recorded one. */
 export async function recordServer(clickHouse: Pick<ClickHouse, 'command'>): Promise<void> {
-  // All columns that there are: a restored store may be from before the last migrations.
+  // `*` selects the columns that exist: a restored store may lack the columns of the last migrations.
   await clickHouse.command(
     'INSERT INTO store SELECT * REPLACE (serverUUID() AS server, now64(3) AS noted_at) FROM store FINAL WHERE store.server != serverUUID()',
   )
 }
 
-/** Which shard of how many a server holds. */
+/** The shard that a server holds, and the number of shards. */
 export interface ShardPosition {
   /** From 0. */
   shard: number
   shards: number
 }
 
-/** The shard that a server holds, and of which store it is. */
+/** The shard that a server holds, and the store of the shard. */
 export interface ShardIdentity extends ShardPosition {
   /** UUID of the store. */
   id: string
 }
 
-/** A shard as its server has recorded it, with whether the store takes no inserts yet. */
+/** A shard as its server has recorded it, and whether the store takes no inserts yet. */
 export interface RecordedShard extends ShardIdentity {
   /** 0 or 1. */
   is_closed: number
@@ -127,8 +130,8 @@ export type RecordedShards = readonly (RecordedShard | undefined)[]
 
 /**
  * Reads the shards that a store's servers have recorded; `servers` are in the order of their shards. Throws AppError,
- * with what to do, when one of them has recorded another position, or another store than the others, or had a store that
- * was moved; ClickHouseError while they can't answer.
+ * with what to do, when one of them has recorded another position or another store than the others, or had a store
+ * whose events were moved. Throws ClickHouseError while the servers can't answer.
  */
 export async function checkRecordedShards(servers: readonly ClickHouseAddress[]): Promise<RecordedShards> {
   const recorded = await Promise.all(servers.map(readRecordedShard))
@@ -155,9 +158,8 @@ function requireOneStore(ids: readonly string[], servers: string): void {
 }
 
 /**
- * Checks that the tables of a reader are those of the whole store: `clickHouse` reads the tables of all shards, or of
- * the server that holds all of it. Throws AppError, with what to do, when they are not; ClickHouseError while it is
- * unknown.
+ * Checks that a reader's tables contain the whole store: they are the tables over all shards, or those of the only
+ * server. Throws AppError, with what to do, when they are not. Throws ClickHouseError while this is unknown.
  */
 export async function checkReaderShards({ address: { origin, cluster }, query }: ClickHouse): Promise<void> {
   const { rows } = await query<ShardIdentity & { asked: number }>(
@@ -179,8 +181,9 @@ export async function checkReaderShards({ address: { origin, cluster }, query }:
 }
 
 /**
- * Throws AppError, with what to do, when a server has no store while another one has events: it has lost its shard, and
- * a new one would make answers complete without it. Without events a first migration was interrupted.
+ * Throws AppError, with what to do, when a server has no store and another one has events. The server has then lost its
+ * shard, and with a new, empty shard the answers would lack its events. If no server has events, a first migration was
+ * interrupted.
  */
 export async function requireNoLostShard(
   servers: readonly ClickHouseAddress[],
@@ -197,8 +200,8 @@ export async function requireNoLostShard(
 }
 
 /**
- * Whether the servers have no store: none of them has the identity of one, nor events from before stores had an
- * identity. Throws as `checkRecordedShards` does.
+ * Whether the servers have no store: none has the identity of a store, or events from a time before stores had an
+ * identity. Throws the errors of `checkRecordedShards`.
  */
 export async function hasNoStore(servers: readonly ClickHouseAddress[]): Promise<boolean> {
   const recorded = await checkRecordedShards(servers)
@@ -216,7 +219,7 @@ async function hasStoredEvents({ database, ...server }: ClickHouseAddress): Prom
   })
 }
 
-/** The shard that a server has recorded; undefined without a store. Throws as `checkRecordedShards` does. */
+/** The shard that a server has recorded; undefined without a store. Throws the errors of `checkRecordedShards`. */
 export async function readRecordedShard({
   database,
   ...server
@@ -240,8 +243,8 @@ export async function readRecordedShard({
 }
 
 /**
- * Throws AppError, with what to do, when `npm run reshard` has taken the events out of a database: a new store would be
- * empty.
+ * Throws AppError, with what to do, when `npm run reshard` has moved the events of a database to another one. Otherwise
+ * `migrate` would create an empty store under the old name.
  */
 async function requireNotRetired(clickHouse: ClickHouse, database: string): Promise<void> {
   const retired = retiredDatabase(database)
@@ -268,7 +271,10 @@ function misplacedText(origin: string, recorded: ShardIdentity, { shard, shards 
   return `${isChanged}Only "npm run reshard" changes the number of shards of a store: ${wanted}.`
 }
 
-/** Records the shard of a server that has no store yet. One that `isClosed` takes no inserts before `recordServer`. */
+/**
+ * Records the shard of a server that has no store yet. With `isClosed`, the store takes no inserts until
+ * `recordServer`.
+ */
 export async function recordShard(
   clickHouse: Pick<ClickHouse, 'command'>,
   identity: ShardIdentity,
@@ -281,7 +287,7 @@ export async function recordShard(
   )
 }
 
-/** Throws AppError, with what to do, unless the store of a server takes no inserts yet. */
+/** Throws AppError, with what to do, when the store of a server already takes inserts. */
 export async function requireClosedStore(clickHouse: Pick<ClickHouse, 'query' | 'address'>): Promise<void> {
   const { rows } = await clickHouse.query<{ is_closed: number }>(
     `SELECT server = ${closedServer} AS is_closed FROM store FINAL`,
@@ -293,7 +299,7 @@ export async function requireClosedStore(clickHouse: Pick<ClickHouse, 'query' | 
   )
 }
 
-/** The error of a server of a cluster that holds a part of another store than the others. */
+/** The error when a server of a cluster holds a part of another store than the other servers. */
 export function wrongStore({ origin }: ClickHouseAddress): AppError {
   return internalError(
     `The ClickHouse server ${origin} holds a shard of another store than the other servers of its cluster. Name a cluster ` +

@@ -3,7 +3,7 @@ import type { Environment } from '@sluice/contracts/scopes'
 import type { StoredEvent } from '@sluice/contracts/stored-event'
 import { parseExactly } from '@sluice/runtime/parse-exactly'
 
-/** An event with all its columns, `''` standing for an absent value. */
+/** An event with all its columns; `''` stands for an absent value. */
 export interface StoredEventRow {
   event_id: string
   site_id: string
@@ -24,8 +24,8 @@ export interface StoredEventRow {
 }
 
 /**
- * SQL of the columns of a StoredEventRow, for a SELECT from `events`. Times have names of their own: an alias
- * `timestamp` would stand for the column in the conditions of the statement, too.
+ * SQL of the columns of a StoredEventRow, for a SELECT from `events`. The columns of times get other names, because an
+ * alias `timestamp` would replace the column in the conditions of the statement too.
  */
 export const storedEventColumns = `
     event_id, site_id, event_type, toUnixTimestamp64Milli(timestamp) AS timestamp_ms,
@@ -38,7 +38,7 @@ export function toStoredEvent(row: StoredEventRow): StoredEvent {
   const present = Object.entries(optional).filter(([, value]) => value !== '')
   const typed = Object.entries(properties).map(([name, text]) => [
     name,
-    // A property may have the name of a member that every object has, `__proto__` for example.
+    // The name of a property may be that of a member that every object has, such as `__proto__`.
     parseProperty(text, Object.hasOwn(property_types, name) ? property_types[name] : undefined),
   ])
   return {

@@ -1,4 +1,4 @@
-/** A statement that exceeds a limit fails, instead of succeeding after half of its work. */
+/** A statement that exceeds a limit fails, instead of succeeding with a part of its result. */
 const limits = {
   timeout_overflow_mode: 'throw',
   timeout_overflow_mode_leaf: 'throw',
@@ -13,7 +13,7 @@ const limits = {
   result_overflow_mode: 'throw',
   limit: '0',
   offset: '0',
-  // Otherwise a statement that is cancelled answers with what it has.
+  // Without this setting, a cancelled statement returns the part of the result that it has computed.
   partial_result_on_first_cancel: '0',
 } as const
 
@@ -24,15 +24,16 @@ const rowsRead = {
   final: '0',
   apply_deleted_mask: '1',
   apply_mutations_on_fly: '0',
-  // A replica would answer for its share of the rows.
+  // With several replicas, each would return only a part of the rows.
   allow_experimental_parallel_reading_from_replicas: '0',
-  // A cached answer is of events of an earlier time, or of other rows of an external table.
+  // A cached result contains events of an earlier time, or other rows of an external table.
   use_query_cache: '0',
 } as const
 
 /** Settings that change the meaning of SQL. */
 const semantics = {
-  // Sets the other settings back to those of an older version. It is first, so that the others prevail.
+  // `compatibility` resets settings to the defaults of an older version. It comes first, so that the settings below
+  // prevail.
   compatibility: '',
   dialect: 'clickhouse',
   allow_experimental_analyzer: '1',
@@ -68,23 +69,23 @@ const output = {
 } as const
 
 /**
- * Settings of every statement: those by which a profile or user of ClickHouse could change an answer or an insert, each
- * with the value that the statements are written for. They are ClickHouse's own defaults, but for the few that are
- * marked. Settings that make a statement slower or fail are left to the server: limits, threads, memory, algorithms,
- * `force_…`.
+ * Settings of every statement. They are the settings by which a profile or user of ClickHouse could change an answer or
+ * an insert, each with the value that the statements are written for. They are ClickHouse's own defaults, except for
+ * the few that are marked. Settings that make a statement slower or fail are left to the server: limits, threads,
+ * memory, algorithms, `force_…`.
  *
- * The settings were found among the 1,721 settings of ClickHouse 26.7 by giving those that concern local tables, JSON
- * and inserts other values, and comparing answers and stored rows, and by reading what each of them does. The newest of
- * them exist since 25.7, so ClickHouse must be that new: a server refuses a setting that it does not know.
+ * The settings were found among the 1,721 settings of ClickHouse 26.7: by reading what each of them does, and by
+ * changing those that concern local tables, JSON and inserts, and comparing answers and stored rows. The newest of them
+ * exist since 25.7, so ClickHouse must be that new: a server refuses a setting that it does not know.
  */
 export const strictSettings = { ...semantics, ...limits, ...rowsRead, ...output } as const
 
-/** Settings of statements that read posted rows: a row is stored as it was sent, or fails the statement. */
+/** Settings of statements that read posted rows. A row is stored as it was sent, or the statement fails. */
 export const postedRowSettings = {
   input_format_allow_errors_num: '0',
   input_format_allow_errors_ratio: '0',
-  // Not the default: a row of a newer build is refused rather than read without the field that this build does not
-  // know.
+  // Not the default. A row of a newer build is refused, because this build would store it without the field that it
+  // does not know.
   input_format_skip_unknown_fields: '0',
   input_format_null_as_default: '1',
   input_format_defaults_for_omitted_fields: '1',
@@ -101,14 +102,17 @@ export const postedRowSettings = {
   input_format_json_throw_on_bad_escape_sequence: '1',
 } as const
 
-/** Settings of statements that drop data whatever its size: by default, ClickHouse refuses to drop more than 50 GB. */
+/** Settings of statements that drop data of any size. By default, ClickHouse refuses to drop more than 50 GB. */
 export const dropSettings = { max_table_size_to_drop: '0', max_partition_size_to_drop: '0' } as const
 
-/** Settings of statements over the shards of a cluster, which send their settings to the other servers with them. */
+/**
+ * Settings of statements over the shards of a cluster. The server that gets the statement sends them to the other
+ * servers.
+ */
 export const shardSettings = {
-  // Not the default: a nested SELECT reads the events of all shards once, and its result is sent to each of them.
+  // Not the default. A nested SELECT is evaluated once over all shards, and its result is sent to each of them.
   distributed_product_mode: 'global',
-  // An answer without the events of a server that is unavailable would be a wrong one.
+  // An answer without the events of an unavailable server would be wrong.
   skip_unavailable_shards: '0',
   distributed_group_by_no_merge: '0',
   optimize_skip_unused_shards: '0',

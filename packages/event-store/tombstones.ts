@@ -1,6 +1,9 @@
 import type { ErasureKind } from '@sluice/contracts/erasures'
 
-/** The kinds of tombstones; `before` is one of a site that concerns earlier timestamps only. */
+/**
+ * The kinds of tombstones. An erasure of the kind `before` has a tombstone of its site that concerns earlier timestamps
+ * only.
+ */
 export type TombstoneKind = Exclude<ErasureKind, 'before'>
 
 /** SQL of the key of a tombstone (migrations/008-erasures.sql). */
@@ -9,8 +12,8 @@ export function tombstoneKeySql(kind: TombstoneKind, siteId: string, value: stri
 }
 
 /**
- * The code with which a statement that does not compare rows with tombstones fails where one may apply. ClickHouse has
- * none like it.
+ * The code with which a statement that does not compare tombstones fails when a tombstone may apply. ClickHouse itself
+ * does not use it.
  */
 export const tombstoneAppliesCode = 31_000
 
@@ -23,7 +26,7 @@ export function noTombstoneApplies(receivedAt: string): string {
 
 /**
  * SQL of the tombstones that may concern the rows of `b`, as a tuple of arrays: the sites, the keys, and for each key
- * its `requested_at:before`, separated by spaces. Of the erasures that are completed, only those are selected that were
+ * its `requested_at:before`, separated by spaces. Tombstones of completed erasures are selected only if the erasure was
  * requested after a row of the batch was received.
  */
 export function tombstonesSql(receivedAt: string): string {

@@ -5,10 +5,10 @@ const description =
   'ClickHouse: http(s)://user:password@host:8123/database[?ca=<PEM file>]. With ?cluster=<name>, the events are on the shards ' +
   'of that cluster (scale-out.md).'
 
-/** SLUICE_CLICKHOUSE_URL of a service that runs alone. */
+/** SLUICE_CLICKHOUSE_URL of a service that runs in its own process. */
 export const clickHouseUrl = urlVariable({ schemes: ['http', 'https'], description, checkUrl: requireUsableUrl })
 
-/** SLUICE_CLICKHOUSE_URL where the embedded ClickHouse in the data folder will do. */
+/** SLUICE_CLICKHOUSE_URL when the embedded ClickHouse in the data folder is the default. */
 export const clickHouseUrlOrEmbedded = {
   ...urlVariable({
     schemes: ['http', 'https', 'file'],

@@ -15,16 +15,16 @@ import {
 export interface AlertSeries {
   /** Time between two points, in ms: a minute for numbers of events, else a twelfth of the window. */
   stepMs: number
-  /** In order of their times: ends of windows, Unix ms. */
+  /** In ascending order. `timestamp` is the end of the window, in Unix ms. */
   points: { timestamp: number; measured: Exclude<Measured, { outcome: 'failed' }> }[]
 }
 
 const pointsPerWindow = 12
 
 /**
- * Measures a spec at many times up to `end` (Unix ms, a whole minute), the first one after `start`, each as
- * `measureAlert` does. One statement for numbers of events, else up to three. Throws QueryTooLargeError and whatever
- * else the runner throws.
+ * Measures a spec at many times that are later than `start` and at the latest `end` (Unix ms, a whole minute). Each
+ * value is the one that `measureAlert` returns for that time. A number of events takes one statement, other metrics
+ * take up to three. Throws QueryTooLargeError and the other errors of the runner.
  */
 export async function measureAlertSeries(
   spec: AlertSpec,
@@ -98,7 +98,10 @@ function timesOf({ start, end, stepMs }: SeriesRange & { stepMs: number }): numb
   return Array.from({ length: count }, (_, index) => end - (count - 1 - index) * stepMs)
 }
 
-/** The numbers of events in windows, by the time of the window's end, which may be from `start` to `end`. */
+/**
+ * Reads the events once, and returns a function that counts those of the window with a given end, from `start` to
+ * `end`.
+ */
 async function countInWindows(
   spec: AlertSpec,
   { start, end }: SeriesRange,

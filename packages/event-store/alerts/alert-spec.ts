@@ -20,8 +20,8 @@ export interface AlertSpec {
 }
 
 /**
- * The spec that a rule with this condition evaluates. `conversionEvent`: that of the site's settings, null for the
- * default.
+ * The spec that a rule with this condition evaluates. `conversionEvent` is the one of the site's settings; null stands
+ * for the default.
  */
 export function alertSpecOf(
   { metric, window, event_type: eventType, filter }: AlertCondition,
@@ -35,7 +35,7 @@ export function alertSpecOf(
     windowMs: durationMs(window) ?? 0,
     ...(eventType === undefined ? {} : { eventType }),
     ...(filter === undefined ? {} : { filter }),
-    // Rules of other metrics are measured together, whatever the site's event is.
+    // Only this metric depends on the site's conversion event. Equal rules of other metrics get equal specs.
     ...(metric === 'conversion_rate' && conversionEvent !== null ? { targetEvent: conversionEvent } : {}),
   }
 }
@@ -46,8 +46,8 @@ export function countsEvents({ metric }: Pick<AlertSpec, 'metric'>): boolean {
 }
 
 /**
- * How long before the end of its window the answer depends on events, in ms: two windows, because the previous one may
- * be compared, and the time in which a session may have begun.
+ * The answer depends on events of this time before the end of the window, in ms: the window, the previous window that
+ * it may be compared with, and the time in which a session may have begun.
  */
 export function readsBeforeMs({ windowMs }: Pick<AlertSpec, 'windowMs'>): number {
   return 2 * windowMs + sessionWindowMs

@@ -8,7 +8,7 @@ import { type AlertSpec, countsEvents } from './alert-spec.ts'
 export interface MeasureOptions {
   /** Whether the value over the window before is needed too. */
   comparesPrevious: boolean
-  /** Whether a value of 0 and no event at all are to be told apart; without it a value of 0 counts as no data. */
+  /** Whether a value of 0 is distinguished from a window without events. Otherwise a value of 0 counts as no data. */
   distinguishesNoData: boolean
 }
 
@@ -18,8 +18,8 @@ export function measureOptionsOf({ operator, noData }: Pick<AlertTrigger, 'opera
 }
 
 /**
- * Measures a spec over the window that ends at `end` (Unix ms, a whole minute), as it is at that time: of a session
- * only what happened before. Throws as `evaluateStats` does.
+ * Measures a spec over the window that ends at `end` (Unix ms, a whole minute). Events after `end` do not count, also
+ * those of sessions that continue. Throws the errors of `evaluateStats`.
  */
 export async function measureAlert(
   spec: AlertSpec,
@@ -49,8 +49,8 @@ async function valueOf(spec: AlertSpec, metric: Metric, end: number, runner: Que
       conditions: filter,
       ...(targetEvent === undefined ? {} : { targetEvent }),
       sessionsUntil: end,
-      // The preview, and rules that are measured together, count the same way. Exact sessions of a large site may take
-      // too much.
+      // The preview and `measureBatch` count exactly too. Reading all sessions of a large site exactly may exceed the
+      // limits of a statement.
       exact: !isSessionMetric(metric),
     },
     runner,

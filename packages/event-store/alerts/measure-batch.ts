@@ -14,19 +14,22 @@ export interface BatchedSpec {
   options: MeasureOptions
 }
 
-/** Longer windows have too many events to be read without the projections, which a statement of their own uses. */
+/** Longer windows have so many events that a statement of their own, which can use the projections, is faster. */
 const windowMsMax = 3_600_000
 /** Filters travel in the URL of the statement. */
 const filterCharactersMax = 10_000
 
-/** Whether a spec may be measured with others of its site: it is of events, over a short window. */
+/**
+ * Whether a spec may be measured together with others of its site: its metric is one of events, and its window is
+ * short.
+ */
 export function canBeBatched({ metric, windowMs, filter = [] }: AlertSpec): boolean {
   return !isSessionMetric(metric) && windowMs <= windowMsMax && JSON.stringify(filter).length <= filterCharactersMax
 }
 
 /**
- * Measures several specs of one site and environment by one statement, which reads the longest of their windows once:
- * each as `measureAlert` does, in their order. Throws as the runner does.
+ * Measures several specs of one site and environment by one statement, which reads the longest of their windows once.
+ * Returns for each spec, in their order, what `measureAlert` returns. Throws the errors of the runner.
  */
 export async function measureBatch(
   specs: readonly BatchedSpec[],

@@ -29,7 +29,7 @@ export interface PointGrid {
   points: number
 }
 
-/** Selects the number of events in each minute of the range that has any. */
+/** Selects the number of events in each minute of the range. Minutes without events have no row. */
 export function minutesStatement(spec: AlertSpec, { start, end }: { start: number; end: number }): Statement {
   const events = eventsSql(spec, { start, end })
   return {
@@ -42,8 +42,8 @@ GROUP BY minute`,
 }
 
 /**
- * Selects a metric over the window that ends at each point of a grid. Points without users or sessions have no row. The
- * metric is another one than a number of events.
+ * Selects a metric over the window that ends at each point of a grid. Points without users or sessions have no row.
+ * Throws TypeError for numbers of events, which `minutesStatement` reads.
  */
 export function pointsStatement(spec: AlertSpec, grid: PointGrid): Statement {
   const { metric } = spec
@@ -62,7 +62,10 @@ export function pointsStatement(spec: AlertSpec, grid: PointGrid): Statement {
   }
 }
 
-/** A key of a minute counts in every window that the minute lies in, so windows need not begin at a point. */
+/**
+ * Distinct keys are read by minute. A key counts in every window that contains its minute, so windows need not begin at
+ * a point of the grid.
+ */
 function distinctStatement(spec: AlertSpec, grid: PointGrid, key: string): Statement {
   const { windowMs } = spec
   const last = grid.first + (grid.points - 1) * grid.stepMs
@@ -130,7 +133,7 @@ GROUP BY point`,
   }
 }
 
-/** SQL of the list of points whose windows hold a time (Unix ms): later than it, by the window at most. */
+/** SQL of the list of points whose windows contain a time (Unix ms). The window of a point ends at the point. */
 function pointsAfter(time: string, { points }: PointGrid): string {
   const pointAt = (ms: string): string => `toInt64(floor((${ms} - {first_point:Int64}) / {step_ms:Int64}))`
   return `range(greatest(0, ${pointAt(time)} + 1), least(${points}, ${pointAt(`${time} + {window_ms:Int64}`)} + 1))`

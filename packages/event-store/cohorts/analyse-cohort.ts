@@ -3,7 +3,7 @@ import { percent } from '../percent.ts'
 import type { QueryRunner } from '../query-runner.ts'
 import { type AgeRow, analysisStatement, type CohortAnalysisSpec } from './analysis-statement.ts'
 
-/** The members that had an event in one of their weeks, counted from their entry. */
+/** The members that had an event in a week of theirs. Each member's weeks begin at the member's entry. */
 export interface CohortWeekNumbers {
   /** 0 is the week of the entry. */
   week: number
@@ -33,8 +33,8 @@ export async function analyseCohort(spec: CohortAnalysisSpec, runner: QueryRunne
 }
 
 /**
- * Week 0 counts all members. A later week counts the members whose week is over or, while there are none, those whose
- * week has begun.
+ * Week 0 counts all members. A later week counts the members for whom that week is over. While there are none, it
+ * counts the members for whom that week has begun.
  */
 function weekNumbers(rows: readonly AgeRow[], week: number): CohortWeekNumbers {
   const over = rows.filter(({ weeks_over }) => weeks_over > week)

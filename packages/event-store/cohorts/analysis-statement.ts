@@ -21,7 +21,8 @@ export interface AgeRow {
 const weekMs = 7 * 86_400_000
 
 /**
- * Selects the members by age. The events are read twice: to find the members, and for their activity after the entry.
+ * Selects the members by the number of weeks since their entry. The events are read twice: once to find the members,
+ * and once for the members' activity after the entry.
  */
 export function analysisStatement(spec: CohortAnalysisSpec): Statement {
   const { criteria, weeks, now } = spec

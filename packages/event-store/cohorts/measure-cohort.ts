@@ -26,7 +26,7 @@ interface SizeRow {
 export async function measureCohort(spec: CohortSizeSpec, runner: QueryRunner): Promise<CohortSize> {
   const { rows } = await runner.query<SizeRow>(sizeStatement(spec))
   const { size = 0, users = 0 } = rows[0] ?? {}
-  // A user whose first event arrives between the two counts may be in the first one alone.
+  // A user whose first event arrives between the two counts may only be included in the first one.
   return { size, share: Math.min(100, percent(size, users)) }
 }
 

@@ -9,7 +9,10 @@ import { timeSql } from '../time-sql.ts'
 export interface CohortScope extends Pick<EventScope, 'siteId' | 'environment'> {
   /** Unix ms: later events do not count. */
   now: number
-  /** Unix ms: events that were received then or later do not count either; undefined: whenever they were received. */
+  /**
+   * Unix ms: events that were received at that time or later do not count. Undefined: the time of receipt does not
+   * matter.
+   */
   receivedUntil?: number
 }
 
@@ -19,14 +22,14 @@ export function eventsOf({ siteId, environment, now }: CohortScope): EventScope 
 }
 
 /**
- * Selects the members of a cohort and the times of their entry (docs/http-interface.md#cohort-members) as rows of
- * user_key and entered_ms (Unix ms). The placeholders are those of `scopeParams`, `received_until`, and those of the
- * criteria, which begin with `criteria`.
+ * Selects the members of a cohort and the times of their entry (docs/http-interface.md#cohort-members), as rows of
+ * user_key and entered_ms (Unix ms). The placeholders are those of `scopeParams`, `received_until`, and the
+ * placeholders of the criteria, whose names begin with `criteria`.
  */
 export function membersStatement(criteria: Criteria, scope: CohortScope): Statement {
   const events = eventsOf(scope)
-  // With the scope `user`, each condition of an `and` may be met by another event. An `or` is met by the first event
-  // that meets any condition, whatever its scope.
+  // With the scope `user`, different events may meet the conditions of an `and`. An `or` is met by the first event that
+  // meets any of its conditions, so its scope makes no difference.
   const isMetBySeveralEvents = criteria.scope === 'user' && criteria.type === 'and'
   const conditions = isMetBySeveralEvents
     ? criteria.conditions.map((condition, index) => conditionSql([condition], { prefix: `criteria_${index}` }))
@@ -44,7 +47,7 @@ export function membersStatement(criteria: Criteria, scope: CohortScope): Statem
     events,
     conditions.flatMap(({ userFields }) => userFields),
   )
-  // No event is from 1970: minIf returns 0 when no event meets the condition.
+  // minIf returns 0 when no event meets the condition. No event has the time 0.
   return {
     sql: `
 SELECT user_key, arrayMax([${firsts.join(', ')}]) AS entered_ms

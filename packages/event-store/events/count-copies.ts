@@ -12,8 +12,8 @@ export interface CopiesSpec {
 }
 
 /**
- * The number of rows of each event of a site, by `event_id`, in all environments; events without rows are absent. Rows
- * that ClickHouse has merged count once. Throws the errors of the runner.
+ * The number of rows of each event of a site, by `event_id`, in all environments. Events without rows are absent. Rows
+ * that ClickHouse has merged into one count once. Throws the errors of the runner.
  */
 export async function countCopies(spec: CopiesSpec, runner: QueryRunner): Promise<ReadonlyMap<string, number>> {
   const { siteId: site, start, end, idPrefix, limit } = spec

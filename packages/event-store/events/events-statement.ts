@@ -5,7 +5,7 @@ import { type EventScope, inKeyOrder, joinUsers, scopeCondition, scopeParams } f
 import type { Statement } from '../query-runner.ts'
 import { storedEventColumns } from '../stored-event.ts'
 
-/** A page of events: those of a scope that meet the conditions, before a position. */
+/** A page of events: the events of a scope that meet the conditions and come after a position in the list. */
 export interface EventsSpec extends EventScope {
   conditions: Filter
   /** Only events that come after this one in the order of the list. */
@@ -14,12 +14,13 @@ export interface EventsSpec extends EventScope {
 }
 
 /**
- * Selects the newest events of a scope. The order is that of the table's key from its end, so that ClickHouse reads a
- * few granules of each part and not the whole range; a page further back begins where its cursor is. Conditions on
- * fields of users read the whole range, because ClickHouse does not keep the order through a join.
+ * Selects the newest events of a scope. They are sorted in the reverse order of the primary key, so that ClickHouse
+ * reads a few granules of each part and not the whole range. A later page begins at its cursor. With conditions on
+ * fields of users, ClickHouse reads the whole range, because it does not keep the order through a join.
  */
 export function eventsStatement({ conditions, before, limit, ...scope }: EventsSpec): Statement {
-  // The primary key finds the range's end; the comparison with the cursor alone would not use it.
+  // The end of the range limits what the primary key selects. ClickHouse does not use the comparison with the cursor
+  // for that.
   const range = before === undefined ? scope : { ...scope, end: Math.min(scope.end, before.timestamp + 1) }
   const filter = conditionSql(conditions, { prefix: 'filter' })
   return {

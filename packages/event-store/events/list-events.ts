@@ -13,8 +13,8 @@ export interface EventsPage {
 }
 
 /**
- * Lists a page of the events of a scope (docs/http-interface.md#events). Throws QueryTooLargeError for rare events in a
- * range that takes too long to read, and whatever else the runner throws.
+ * Lists a page of the events of a scope (docs/http-interface.md#events). Throws QueryTooLargeError when finding rare
+ * events in the range takes too long, and the other errors of the runner.
  */
 export async function listEvents(spec: EventsSpec, runner: QueryRunner): Promise<EventsPage> {
   // One row more than requested shows whether there is another page.

@@ -6,7 +6,8 @@ import { columnList, type ExportColumn, type ExportRows } from './row-formats.ts
 import { type ExportScope, scopeSql } from './scope.ts'
 
 /**
- * The events of a scope after one key (undefined: from the first), up to another, included (undefined: to the last).
+ * The events of a scope after the key `after`, up to and including the key `until`. Without `after` they begin with the
+ * first event, and without `until` they end with the last one.
  */
 export interface EventSlice {
   scope: ExportScope
@@ -16,7 +17,7 @@ export interface EventSlice {
 
 const ms = (column: string): string => `toUnixTimestamp64Milli(${column})`
 
-/** The properties as one JSON object, in which they have the types that were sent. */
+/** SQL of the properties as one JSON object. Its values have the types that the client sent. */
 const propertiesSql = `concat('{', arrayStringConcat(arrayMap(
         (name, value) -> concat(toJSONString(toString(name)), ':', if(mapContains(property_types, name), value, toJSONString(value))),
         mapKeys(properties), mapValues(properties)), ','), '}')`
@@ -62,7 +63,7 @@ ORDER BY ${order}`,
 
 /** A row of `sliceEndStatement`. */
 export interface SliceEndRow {
-  /** Events of the slice; it is the last one when they are fewer than were asked for. */
+  /** Number of events of the slice. The slice is the last one when it has fewer events than were requested. */
   events: number
   timestamp: number
   event_id: string
@@ -115,7 +116,7 @@ function sliceSql({ scope, after, until }: EventSlice): { join: string; where: s
   return { join, where: conditions.join(' AND '), params: { ...params, ...keys } }
 }
 
-/** The time is compared alone as well, which the primary key is searched by. */
+/** The condition also compares the time alone, because ClickHouse searches the primary key by that comparison. */
 function keyCondition(name: 'after' | 'until', operator: '>' | '<='): string {
   const time = timeSql(`{${name}_time:Int64}`)
   const key = `(${time}, {${name}_id:String}, CAST({${name}_environment:String}, 'Enum8(\\'prod\\' = 1, \\'dev\\' = 2)'))`

@@ -13,22 +13,28 @@ import { type ExportRows, formatStatement, type RowsFormat } from './row-formats
 
 /** The event store for services that export. */
 export interface ExportReader {
-  /** Runs statements with small results, behind those of people who wait, and for as long as `read` may take. */
+  /**
+   * Runs statements with small results. They have a lower priority than interactive statements, and the same time limit
+   * as `read`.
+   */
   runner(signal: AbortSignal): QueryRunner
   /**
-   * Writes rows in a format. ClickHouse has them all when the call resolves, in memory or on its disk, and knows their
-   * number: what is read is never cut off by a statement that fails. Throws ClickHouseError.
+   * Writes rows in a format. When the call resolves, ClickHouse has completed the result, in memory or on its disk, and
+   * knows the number of rows. A failure of the statement therefore never cuts the result off. Throws ClickHouseError.
    */
   read(rows: ExportRows, format: RowsFormat, signal: AbortSignal): Promise<ByteResult>
   close(): Promise<void>
 }
 
 const executionSecondsMax = 3_600
-/** Nothing comes before ClickHouse has finished a result, or says that it took too long. */
+/** ClickHouse sends nothing before a result is complete, or before it reports that the statement took too long. */
 const requestTimeoutMs = (executionSecondsMax + 60) * 1_000
 const postTimeoutMs = 60_000
 
-/** A file takes as long as it takes, but in memory and threads that leave the others theirs. */
+/**
+ * The statement of a file may take long, but its memory and threads are limited, so that other statements are not
+ * slowed down.
+ */
 const settings: ClickHouseSettings = {
   readonly: '2',
   cancel_http_readonly_queries_on_client_close: 1,
@@ -37,7 +43,7 @@ const settings: ClickHouseSettings = {
   max_bytes_before_external_sort: '1000000000',
   max_threads: 2,
   optimize_read_in_order: 1,
-  // A lower number goes first: behind every interactive statement (query-runner.ts).
+  // ClickHouse prefers lower numbers, and interactive statements have lower ones (query-runner.ts).
   priority: '16',
 }
 
@@ -46,7 +52,7 @@ export function openExportReader(url: string): ExportReader {
   return openExportReaderAt(parseClickHouseUrl(url))
 }
 
-/** As `openExportReader`, for an address whose URL was split already. */
+/** Opens a reader for an address whose URL was already split. */
 export function openExportReaderAt(storeAddress: ClickHouseAddress): ExportReader {
   const address = readingAddress(storeAddress)
   const client = openClickHouseAt(address, { requestTimeoutMs })
@@ -54,13 +60,13 @@ export function openExportReaderAt(storeAddress: ClickHouseAddress): ExportReade
   const reader = queryReader(client, { isSharded: address.cluster !== undefined, executionSecondsMax, memoryMax })
   const externalTables = externalTableClient(address)
 
-  /** The rows of analyses, which are few. */
+  /** Writes the few rows of an analysis, which are posted with the statement. */
   async function post(
     { sql, params }: Statement,
     { structure, lines, count }: NonNullable<ExportRows['posted']>,
     statementSettings: ClickHouseSettings,
   ): Promise<ByteResult> {
-    // With several threads, the blocks of the table come in any order.
+    // With several threads, ClickHouse would read the blocks of the table in any order.
     const { body } = await externalTables.post({
       sql,
       params,

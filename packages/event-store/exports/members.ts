@@ -1,15 +1,21 @@
 import type { QueryRunner } from '../query-runner.ts'
 import { cohortMembers, type ExportScope, type MemberLists } from './scope.ts'
 
-/** Members that are sent with each statement: 200 KB. With five times as many, ClickHouse took a second for the list. */
+/**
+ * Maximum number of members that each statement carries: 200 KB. With five times as many, ClickHouse needed a second
+ * for the list.
+ */
 const listedMax = 10_000
-/** ClickHouse accepts 128 KiB in a parameter, in which a comma may be percent-encoded: 92 KB at most. */
+/**
+ * ClickHouse accepts 128 KiB in a parameter. A list of this size has at most 92 KB, even if each comma is
+ * percent-encoded.
+ */
 const membersPerList = 4_000
 
 /**
- * Selects the members of the scope's cohort; `many`: there are more than `max`, which are too many to be sent. They stay
- * the same until events are erased or expire, because the times of receipt are limited, unless the cohort has conditions
- * on fields of users, which an import of users may change. Undefined without a cohort.
+ * Selects the members of the scope's cohort. Returns `many` when there are more than `max`, which are too many to send,
+ * and undefined without a cohort. The times of receipt are limited, so a repeat selects the same members, until events
+ * are erased or expire. A cohort with conditions on fields of users may also change with an import of users.
  */
 export async function selectMembers(
   scope: ExportScope,

@@ -45,7 +45,7 @@ test('occurrences follow one another without gaps, and the next one is the first
       const [min, max] = boundsMs[recurrence.frequency]
       expect(at - previous).toBeGreaterThanOrEqual(min)
       expect(at - previous).toBeLessThanOrEqual(max)
-      // From any other time in between too, however it is reached.
+      // Every other time in between has the same next occurrence.
       expect(nextOccurrence(recurrence, previous)).toStrictEqual({ at, previous })
       expect(nextOccurrence(recurrence, at - 1)).toStrictEqual({ at, previous })
       expect(nextOccurrence(recurrence, at).previous).toBe(at)
@@ -63,7 +63,7 @@ test('the anchor is an occurrence, whose time of day the others keep where the c
       const { at } = nextOccurrence(recurrence, after)
       const { day, time } = wall(at, timeZone)
       const expected = wall(anchor, timeZone)
-      // A time that clocks skip or show twice is another one a day earlier or later.
+      // A time of day that the clocks skip or show twice differs from that of the day before or after.
       const isChanging = wall(at - dayMs, timeZone).time !== time || wall(at + dayMs, timeZone).time !== time
       if (!isChanging) expect(time).toBe(expected.time)
       if (frequency === 'monthly' && !isChanging) {

@@ -11,7 +11,7 @@ export interface Recurrence {
   timeZone: string
 }
 
-/** A time at which a schedule makes a run, and the one before it; both in Unix ms. */
+/** A time at which a schedule makes a run, and the time of the run before it; both in Unix ms. */
 export interface Occurrence {
   at: number
   previous: number
@@ -25,9 +25,10 @@ const periods = {
 } as const
 
 /**
- * The first occurrence after `after` (Unix ms), which may be the anchor or one before it. Hours are 3,600 s. A time of
- * day that the zone's clocks skip falls as much later as they are put forward; one that they show twice falls on the
- * first. A month without the anchor's day has the occurrence on its last day.
+ * The first occurrence after `after` (Unix ms). It may be the anchor or an occurrence before the anchor. Hours are
+ * 3,600 s. When the zone's clocks skip the time of day, the occurrence is later by as much as the clocks are put
+ * forward. When the clocks show it twice, the occurrence is at the first of the two. A month without the anchor's day
+ * has the occurrence on its last day.
  */
 export function nextOccurrence(recurrence: Recurrence, after: number): Occurrence {
   const { anchor, frequency } = recurrence
@@ -38,7 +39,7 @@ export function nextOccurrence(recurrence: Recurrence, after: number): Occurrenc
   return { at: occurrence(recurrence, n + 1), previous: occurrence(recurrence, n) }
 }
 
-/** The occurrence that is `n` periods after the anchor, before it for a negative `n`. */
+/** The occurrence that is `n` periods after the anchor, or before it for a negative `n`. */
 function occurrence({ frequency, anchor, timeZone }: Recurrence, n: number): number {
   if (frequency === 'hourly') return anchor + n * hourMs
   return zoned(anchor, timeZone).add({ [periods[frequency].unit]: n }).epochMilliseconds

@@ -37,7 +37,7 @@ export function columnList(expressions: readonly string[]): string {
 }
 
 /**
- * The statement that writes rows in a format, without what stands around them in a file: no header, and no brackets.
+ * The statement that writes rows in a format. It writes neither the header of a file nor the brackets around the rows.
  * Rows of `json` have a comma between them, but none after the last.
  */
 export function formatStatement(
@@ -109,7 +109,7 @@ function guarded(cell: string): string {
   return String.raw`if((${formula} AND NOT ${plainNumber}) OR ${quotedFormula}, concat('\'', ${cell}), ${cell})`
 }
 
-/** Names of columns may hold a client's text, the name of a property, and are values of the statement. */
+/** The name of a column may be the name of a property, which is a client's text. Therefore the names are parameters. */
 function memberNames(columns: readonly ExportColumn[]): QueryParams {
   return Object.fromEntries(
     columns.map(({ name }, index) => [`member_${index}`, `${index === 0 ? '{' : ','}${JSON.stringify(name)}:`]),

@@ -7,19 +7,22 @@ import { type EventScope, joinUsers } from '../event-scope.ts'
 import type { Statement } from '../query-runner.ts'
 import { timeSql } from '../time-sql.ts'
 
-/** The events that an export reads, or whose users and sessions it holds. All times are Unix ms. */
+/**
+ * The events that an export reads. An export of users or sessions holds those that the events belong to. All times are
+ * Unix ms.
+ */
 export interface ExportScope extends Pick<EventScope, 'siteId' | 'environment'> {
   /** Range of the timestamps: from `start`, until before `end`. Undefined: no limit. */
   start: number | undefined
   end: number | undefined
-  /** Range of the times of receipt, likewise. */
+  /** Range of the times of receipt: from `receivedFrom`, until before `receivedUntil`. Undefined: no limit. */
   receivedFrom: number | undefined
   receivedUntil: number
-  /** Conditions that events meet, or one event of the user or session. */
+  /** Conditions that an event must meet. For users and sessions, at least one of their events must meet them. */
   filter: Filter
   /**
-   * Only the users of a cohort; the events until `now` that were received before `receivedUntil` decide who is in it.
-   * Statements evaluate that, unless they are given the `members`.
+   * Only the users of a cohort. The events until `now` that were received before `receivedUntil` decide who is in it.
+   * Statements evaluate the criteria, unless `members` lists the members.
    */
   cohort: { criteria: Criteria; now: number; members?: MemberLists } | undefined
 }
@@ -41,8 +44,8 @@ export interface ScopeSql {
 }
 
 /**
- * The comparison of `site_id` itself, and not of the column that analyses compare, lets ClickHouse read a site's events
- * in the order of their key: a slice then costs what it holds, and not what comes after it.
+ * The condition compares `site_id`, and not the column `site` as analyses do. ClickHouse can then read a site's events
+ * in the order of their key, so that a slice takes time for its own events only and not for those after it.
  */
 export function scopeSql(scope: ExportScope, { widenedByMs = 0 } = {}): ScopeSql {
   const { siteId, environment, start = 0, end = latestMs, receivedFrom = 0, receivedUntil } = scope

@@ -13,8 +13,8 @@ const columns = [
 ] as const
 
 /**
- * The sessions that start in the scope's range, as stats have them (../session-sql.ts), by their start. Country and
- * device are those of the first event; the user is the first one that is named.
+ * The sessions that start in the scope's range, as stats define them (../session-sql.ts), sorted by their start.
+ * Country and device are those of the first event. The user is the first one that an event names.
  */
 export function sessionExportRows(scope: ExportScope): ExportRows {
   const { join, events: scoped, filter, cohort, params } = scopeSql(scope, { widenedByMs: sessionWindowMs })

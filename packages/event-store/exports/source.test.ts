@@ -20,7 +20,7 @@ afterAll(async () => {
 
 test.each([
   { membersMax: 2, allowsReadAhead: true },
-  // The slices of a cohort with more members than are sent are larger.
+  // If a cohort has too many members to be sent, its slices are larger.
   { membersMax: 1, allowsReadAhead: false },
 ])('slices may be read ahead unless they evaluate the cohort (%j)', async ({ membersMax, allowsReadAhead }) => {
   const siteId = await database.siteWith([

@@ -23,8 +23,8 @@ export interface ExportSlice {
   /** Percent of the work that is done with this slice, an estimate. */
   progress: number
   /**
-   * Whether the next slice may be read while this one is written. A large one takes so long that ClickHouse would close
-   * the connection of a result that nobody reads meanwhile.
+   * Whether the next slice may be read while this one is written. Slices that evaluate the cohort take long to write,
+   * and ClickHouse would close the connection of a result that nobody reads in the meantime.
    */
   allowsReadAhead: boolean
 }
@@ -33,8 +33,8 @@ export interface ExportSlice {
 export interface ExportSource {
   columns: readonly ExportColumn[]
   /**
-   * The slices after a key, or all of them. `members` may keep what its argument selects, for further slices of the
-   * same file.
+   * The slices after a key, or all of them. `members` may store what its argument selects, and return it for further
+   * slices of the same file.
    */
   slices(
     after: EventKey | undefined,
@@ -42,17 +42,21 @@ export interface ExportSource {
   ): AsyncIterable<ExportSlice>
 }
 
-/** Events of a slice: enough that its statement is not what takes the time, and few enough to be repeated. */
+/**
+ * Maximum number of events in a slice. Reading so many takes longer than the statement's overhead, and a repeat is
+ * cheap.
+ */
 const sliceEventsMax = 200_000
 /**
- * The same where each slice evaluates a cohort with many members twice, which reads all events of the site that meet
- * its conditions: then that is what takes the time. ClickHouse keeps the result of a slice in memory or on its disk.
+ * The same limit for a cohort with many members. Each slice then evaluates the cohort twice, which reads all events of
+ * the site that meet the cohort's conditions and takes most of the time. ClickHouse keeps the result of a slice in
+ * memory or on its disk.
  */
 const cohortSliceEventsMax = 500_000
 
 /**
- * The events of a scope, in slices of the order of their keys. A cohort's members are selected once if they are few. What
- * is read is the same whoever reads it, as long as no more events of the scope are stored.
+ * The events of a scope, sorted by their keys and divided into slices. If a cohort has few members, they are selected
+ * once. Every read returns the same slices, as long as no further events of the scope are stored.
  */
 export function eventSource(
   scope: ExportScope,
@@ -91,7 +95,7 @@ function progressAt(timestamp: number, { first, last }: EdgesRow = { first: 0, l
   return Math.min(99, Math.max(0, (100 * (timestamp - first)) / (last - first)))
 }
 
-/** Rows that are read by one statement. */
+/** The rows of an export that one statement reads. */
 export function wholeSource(rows: ExportRows): ExportSource {
   return {
     columns: rows.columns,

@@ -19,8 +19,8 @@ export interface StatsExport {
 
 /**
  * The breakdown of a metric over the scope's range (docs/http-interface.md#stats-breakdown), or one row without a
- * grouping. Without a range: from the site's first event to its last. Groups by value beyond 100,000 are one, as in
- * answers. Throws QueryTooLargeError as `evaluateStats` does.
+ * grouping. Without a range, it extends from the site's first event to its last. As in answers, groups by value beyond
+ * 100,000 are combined into one. Throws QueryTooLargeError as `evaluateStats` does.
  */
 export async function statsExportRows(
   scope: ExportScope,
@@ -55,13 +55,16 @@ export async function statsExportRows(
   }
 }
 
-/** The range, in whose place everything is read that was received: an event may be dated later than its receipt. */
+/**
+ * The range of the scope. Without one, the range contains all received events; an event's timestamp may be later than
+ * its receipt.
+ */
 async function rangeOf(scope: ExportScope, runner: QueryRunner): Promise<{ start: number; end: number }> {
   if (scope.start !== undefined && scope.end !== undefined) return { start: scope.start, end: scope.end }
   const { rows } = await runner.query<EdgesRow>(edgesStatement(scope))
   const { first = 0, last = 0 } = rows[0] ?? {}
   const end = scope.end ?? Math.max(scope.receivedUntil, last + 1)
-  // No event is from 1970.
+  // No event has the time 0, so 0 means that there is no event.
   return { start: scope.start ?? (first === 0 ? end - dayMs : first), end }
 }
 

@@ -15,14 +15,15 @@ const columns = [
 const imported = ['email', 'name', 'company', 'plan'] as const
 
 /**
- * The users of the scope's events, by id, with the first and last time and the number of these events. Users of imports
- * that have none are rows too, without times, unless a range, a filter or a cohort selects events.
+ * The users of the scope's events, sorted by id, with the first and last time and the number of these events. Imported
+ * users without such events are rows too, without times, unless a range, a filter or a cohort selects events.
  */
 export function userExportRows(scope: ExportScope): ExportRows {
   const { join, events, filter, cohort, params } = scopeSql(scope)
   const { environment, start, end } = scope
   const isAll = start === undefined && end === undefined && filter === undefined && cohort === undefined
-  // With both environments, a user's record is that of prod, else that of dev: fields of both would be nobody's.
+  // With both environments, a user's fields are those of the record of prod, or of dev if prod has none. Fields from
+  // both records would describe no real record.
   const fields = imported.map((field) => `argMax(imported_${field}, import_rank)`)
   const seen = (aggregate: string): string => `if(sum(events_of_user) = 0, NULL, ${aggregate})`
   return {

@@ -12,27 +12,31 @@ export interface FunnelSpec extends EventScope {
   of: Actor
 }
 
-/** The users that came exactly to one level: the number of steps that they met. */
+/** The users whose level is exactly `level`, the number of steps that they met. */
 export interface LevelRow {
   level: number
   users: number
 }
 
-/** Units of a millisecond, in which windowFunnel gets its times: each of a user's events has one for each step. */
+/**
+ * windowFunnel gets its times in this fraction of a millisecond, so that each of a user's events has a different time
+ * for each step.
+ */
 const unitsPerMs = 2 ** 22
-/** At least the most steps of a funnel. */
+/** Not lower than the maximum number of steps of a funnel. */
 const unitsPerEvent = 8
 
 /**
- * Selects how many users (or visitors) came to each level: the most steps that a sequence of one user's events meets,
- * with one event for each step, in the order of times and ids, within the window of the first event
+ * Selects how many users (or visitors) reached each level: the greatest number of steps that a sequence of one user's
+ * events meets, with one event for each step, in the order of times and ids, within the window of the first event
  * (docs/http-interface.md#funnel).
  *
- * ClickHouse's windowFunnel computes the level, but takes events of the same time in any order, and one event for
- * several steps. So it gets a time of its own for each step that an event meets, in a finer unit: first by the place
- * among the user's events, then from the last step to the first, which an event can thus not follow itself in. Half of
- * the units stay unused, so that they never move an event into the window or out of it. (`strict_once` keeps every
- * sequence that began: memory and time grow with the power of a user's events.)
+ * ClickHouse's windowFunnel computes the level, but it takes events of equal time in any order, and counts one event
+ * for several steps. Therefore each step that an event meets gets a different time, in a unit finer than a millisecond.
+ * Within a millisecond, the times are sorted by the event's place among the user's events, then from the last step to
+ * the first, so that an event never precedes itself. Half of the units are unused, so that the fine units never move an
+ * event into the window or out of it. (The mode `strict_once` keeps every sequence that began: its memory and time grow
+ * with a power of the number of a user's events.)
  */
 export function funnelStatement(spec: FunnelSpec): Statement {
   const { steps, windowMs, of } = spec
@@ -46,8 +50,8 @@ export function funnelStatement(spec: FunnelSpec): Statement {
   const isOfStep = units.map((unit) => `arrayMap(time -> time % ${unitsPerEvent} = ${unit}, times)`).join(', ')
   const window = `${BigInt(windowMs) * BigInt(unitsPerMs) + BigInt(unitsPerMs / 2)}`
   return {
-    // The statement holds the conditions once: one with many parameters travels in form fields, which ClickHouse
-    // limits.
+    // The statement contains the conditions once: a statement with many parameters is sent in form fields, and
+    // ClickHouse limits their size.
     sql: `
 WITH arrayFilter((unit, is_met) -> is_met, [${units.join(', ')}], [${met}]) AS met
 SELECT level, count() AS users

@@ -10,21 +10,24 @@ import { readFreeBytes } from './free-bytes.ts'
 import { insertNewEventsStatement } from './insert-new-events-statement.ts'
 import { insertUsersStatement } from './insert-users.ts'
 
-/** Rows to store, as the log carries them: JSON lines of `EventRow` (packages/contracts/event-columns.ts). */
+/**
+ * Rows to store, in the form in which the log carries them: JSON lines of `EventRow`
+ * (packages/contracts/event-columns.ts).
+ */
 export interface EventBatch {
   payloads: readonly Buffer[]
-  /** Whether some of the rows are undated ones with a client's `event_id`. They cost a look-back of their own. */
+  /** Whether some of the rows are undated and have a client's `event_id`. Such rows need a second look-back. */
   hasUndated: boolean
 }
 
 export interface InsertOptions {
-  /** The lock of the insert: ClickHouse refuses a second insert with the same id while the first runs (code 216). */
+  /** The lock of the insert: while an insert runs, ClickHouse refuses another one with the same query id (code 216). */
   queryId: string
-  /** Whether a running insert of the same id is cancelled first; the insert then waits for the end of that one. */
+  /** Whether ClickHouse first cancels a running insert with the same id, and waits until that insert has ended. */
   shouldReplaceRunning: boolean
   /**
-   * The partition of the log that the rows come from: they are stored on shard `partition % shards`. Only a store on a
-   * single server does without.
+   * The partition of the log that contains the rows. The rows are stored on shard `partition % shards`. Only a store on
+   * a single server needs no partition.
    */
   partition?: number
   timeoutMs: number
@@ -33,43 +36,45 @@ export interface InsertOptions {
 /** The event store for services that insert. Repeated inserts of the same events store them once. */
 export interface EventInserter {
   /**
-   * Stores the rows that are not stored yet. Resolves to their number, and to the number of rows that ClickHouse read:
-   * the batch several times, and the stored rows that it is compared with. Throws ClickHouseError; when its `retryable`
-   * is true, the same call may be repeated, whether or not this one stored rows. Every insert of a shard goes to the
-   * server that the first one went to: another one behind the same address refuses it, and says what to do.
+   * Stores the rows that are not stored yet. Resolves to their number and to the number of rows that ClickHouse read,
+   * which counts the batch several times, and the stored rows that it is compared with. Throws ClickHouseError. When
+   * its `retryable` is true, the caller may repeat the call, whether or not this call stored rows. All inserts of a
+   * shard must reach the server that the first one reached. Another server behind the same address refuses them, with
+   * what to do.
    */
   insert(batch: EventBatch, options: InsertOptions): Promise<{ inserted: number; readRows: number }>
   /**
-   * Stores records of users, JSON lines of `UserRow` (insert-users.ts), in place of those of lower versions, on every
-   * shard; repeats change nothing. Throws ClickHouseError; when its `retryable` is true, the same call may be repeated.
+   * Stores records of users, JSON lines of `UserRow` (insert-users.ts), on every shard. They replace records of lower
+   * versions; repeats change nothing. Throws ClickHouseError. When its `retryable` is true, the same call may be
+   * repeated.
    */
   insertUsers(payloads: readonly Buffer[], options: { timeoutMs: number }): Promise<void>
   /**
-   * The UUID of the store behind the URL. Throws AppError, with what to do, when inserts would not be exactly once
-   * there: on another server than the one that `migrate` prepared, or in a table of a cluster. ClickHouseError while
-   * unknown. Of the servers of a cluster, one that answers is enough.
+   * The UUID of the store behind the URL. Throws AppError, with what to do, when inserts there would not be exactly
+   * once: on another server than the one that `migrate` prepared, or in a table over a cluster. Throws ClickHouseError
+   * while this is unknown. With a cluster, it is sufficient that one server answers.
    */
   storeId(): Promise<string>
   /** The number of shards of the store, which never changes. Throws as `storeId` does. */
   shards(): Promise<number>
   /**
-   * Finds the lines that ClickHouse can't read as events, with the reasons. Reads the lines alone, so that a wrong
-   * table or schema makes no line bad. Stores nothing. Throws ClickHouseError when the statements could not run.
+   * Finds the lines that ClickHouse can't read as events, with the reasons. The statements read no stored rows, so a
+   * wrong table or schema makes no line bad. Stores nothing. Throws ClickHouseError when the statements could not run.
    */
   findBadRows(
     lines: readonly Buffer[],
     options: Pick<InsertOptions, 'partition' | 'timeoutMs'>,
   ): Promise<readonly BadRow[]>
   /**
-   * The bytes that are free on the disks of the table of events, of the shard that has the fewest. Throws
+   * Free bytes on the disks of the table `events`; with several shards, the lowest number of a shard. Throws
    * ClickHouseError.
    */
   freeBytes(): Promise<number>
   /** Resolves when ClickHouse answers a query as this user, on every shard; throws ClickHouseError otherwise. */
   check(): Promise<void>
   /**
-   * Throws AppError when this build can't work with the schema or as `storeId` does, ClickHouseError while it is
-   * unknown.
+   * Throws AppError when this build can't work with the schema, and for the reasons of `storeId`. Throws
+   * ClickHouseError while this is unknown.
    */
   checkSchema(): Promise<void>
   /** Closes all connections. A second call has no effect. */
@@ -77,8 +82,8 @@ export interface EventInserter {
 }
 
 /**
- * For how long after a tombstone was seen each insert compares tombstones at once, which costs 9 ms: an insert that does
- * not, and fails because a tombstone may apply, is posted a second time.
+ * An insert that does not compare its rows with tombstones fails when a tombstone may apply, and is then posted a
+ * second time. For this time after such a failure, inserts compare their rows at the first attempt, which takes 9 ms.
  */
 const compareTombstonesMs = 5_000
 
@@ -89,10 +94,10 @@ export function openEventInserter(url: string): EventInserter {
   return openEventInserterAt(parseClickHouseUrl(url))
 }
 
-/** As `openEventInserter`, for an address whose URL was split already. */
+/** Opens an inserter for an address whose URL was already split. */
 export function openEventInserterAt(address: ClickHouseAddress): EventInserter {
   let opened: ServerInserter[] = []
-  /** Requested once: later answers could name other servers. */
+  /** Read once, because a later answer could name other servers. */
   const servers = untilSuccessful(async () => {
     const addresses = await storeServers(address)
     opened = addresses.map((server, shard) =>
@@ -141,7 +146,7 @@ export function openEventInserterAt(address: ClickHouseAddress): EventInserter {
   }
 }
 
-/** Inserts into one server: the only one of a store, or a shard of it. */
+/** Inserts into one server: the only server of a store, or the server of a shard. */
 type ServerInserter = ReturnType<typeof openServerInserter>
 
 interface ServerInsertOptions extends Omit<InsertOptions, 'partition'> {
@@ -153,12 +158,9 @@ interface ServerInsertOptions extends Omit<InsertOptions, 'partition'> {
 function openServerInserter(address: ClickHouseAddress, position?: StoreTarget['position']) {
   const client = externalTableClient(address)
   const clickHouse = openClickHouseAt(address)
-  /** One request for all first inserts: two requests could be answered by two servers. */
+  /** All first inserts share one request, because two requests could reach two servers. */
   const storeId = untilSuccessful(() => readStoreId(clickHouse, position))
-  /**
-   * `performance.now()` until which inserts compare their rows with the tombstones at once, as one applied a moment
-   * ago.
-   */
+  /** Inserts compare their rows with the tombstones at the first attempt until this time, by `performance.now()`. */
   let compareTombstonesUntil = 0
 
   async function requireStore(id: string): Promise<StoreTarget> {

@@ -14,13 +14,13 @@ export interface BadRow {
   text: string
 }
 
-/** Rows whose reasons are determined one by one, in 3 ms each; further rows get the reason of the last one. */
+/** Rows whose reasons are determined individually, in 3 ms each. Further rows get the reason of the last one. */
 const reasonsMax = 50
 
 const list = (values: readonly string[]) => values.map((value) => `'${value}'`).join(', ')
 const enumOf = (values: readonly string[]) => `Enum8(${list(values)})`
 
-/** Selects the numbers of the rows that can be read and converted as in the insert; the parser skips the others. */
+/** Selects the numbers of the rows that the insert could read and convert. The parser skips the other rows. */
 const goodRowsSql = `
 SELECT n FROM b
 WHERE environment IN (${list(environments)})
@@ -28,7 +28,7 @@ WHERE environment IN (${list(environments)})
 ORDER BY n
 FORMAT TabSeparated`
 
-/** Fails for a bad row, with the reason. */
+/** Fails for a bad row, and the error names the reason. */
 const explainSql = `
 SELECT count() FROM b
 WHERE NOT ignore(
@@ -36,11 +36,11 @@ WHERE NOT ignore(
     CAST(property_types, 'Map(String, ${enumOf(propertyTypes).replaceAll("'", "\\'")})'))`
 
 /**
- * Finds bad rows by one query that skips them, however many there are. Halving the batch until each row is found would
- * take a query or more for every bad row.
+ * Finds any number of bad rows by one query that skips them. Halving the batch until each row is found would take one
+ * query or more for every bad row.
  *
- * After an error the parser skips to the next line. It may miss the start of that line when it notices the error late,
- * in a string that a broken line left open; so lines that are no JSON objects are removed before.
+ * After an error the parser continues at the next line. It may miss the start of that line when a broken line leaves a
+ * string open, because it then notices the error late. Therefore lines that are not JSON objects are removed before.
  */
 export async function findBadRows(
   client: ExternalTableClient,
@@ -53,7 +53,7 @@ export async function findBadRows(
 
   const bad: BadRow[] = []
   const refused = numbered.filter(([index]) => !good.has(index))
-  // Rows whose reasons are not determined one by one are checked a second time, without the others.
+  // Rows whose reasons are not determined individually are checked a second time, without the readable rows.
   const unexplained = refused.slice(reasonsMax)
   if (unexplained.length > 0 && (await findReadable(client, unexplained, timeoutMs)).size > 0) throw contradiction()
 
@@ -71,8 +71,8 @@ export async function findBadRows(
 }
 
 /**
- * Returns the indexes of the lines that ClickHouse can read. A readable event is added at either end, and the result is
- * sorted: throws ClickHouseError for a result without the two, which is incomplete.
+ * Returns the indexes of the lines that ClickHouse can read. The query gets an additional readable event before and
+ * after the lines, and sorts its result. A result without these two is incomplete: then throws ClickHouseError.
  */
 async function findReadable(
   client: ExternalTableClient,
@@ -85,7 +85,7 @@ async function findReadable(
   const { text } = await client.post({
     sql: goodRowsSql,
     structure: `n UInt32, ${eventTableStructure}`,
-    // One buffer: a write for each row would cost more than the query.
+    // One buffer, because writing each row separately would take longer than the query.
     payloads: [
       Buffer.concat(
         [...numbered, [last - 1, probe] as const].map(([index, rest]) =>
@@ -103,7 +103,7 @@ async function findReadable(
   return new Set(numbers.slice(1, -1).map((number) => number - 1))
 }
 
-/** A row that was readable once is never given up: this error is retryable. */
+/** This error is retryable, so a row that was readable once is never discarded. */
 function contradiction(): ClickHouseError {
   return new ClickHouseError(undefined, 'a row was left out of the good ones, and can be read alone')
 }
@@ -111,7 +111,8 @@ function contradiction(): ClickHouseError {
 const newLine = Buffer.from('\n')
 
 function isJsonObject(line: Buffer | undefined): boolean {
-  // The row's number is added before the first field, so that a brace and a field are needed.
+  // The row's number is inserted after the opening brace, before the first field. Therefore the object must have a
+  // field.
   if (line?.[0] !== 0x7b) return false
   try {
     return Object.keys(JSON.parse(line.toString()) as object).length > 0

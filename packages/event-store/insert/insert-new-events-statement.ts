@@ -19,13 +19,14 @@ const select = eventColumns
 const erasable = ['site', 'user_id', 'session_id', 'event_id'] as const
 
 /**
- * True for rows of `b` that no erasure concerns. The condition is in the statement, because a writer that checked
- * before it, and was suspended in between, would bring rows back.
+ * True for rows of `b` that no erasure selects. The condition is part of the statement: a writer that checked
+ * beforehand, and was suspended between the check and the insert, would store erased rows.
  */
 const isKept = isNotErased(erasable, { receivedAt: 'received_at', timestamp: 'timestamp' })
 
 /**
- * True for stored rows that no erasure concerns. Those that are still to be deleted must not hide a copy sent since.
+ * True for stored rows that no erasure selects. A stored row that is still to be deleted must not hide a copy that was
+ * sent after the erasure.
  */
 const isStoredKept = isNotErased(erasable, {
   receivedAt: 'toUnixTimestamp64Milli(received_at)',
@@ -33,9 +34,10 @@ const isStoredKept = isNotErased(erasable, {
 })
 
 /**
- * True for rows of which none is stored with their (site_id, environment, event_id, timestamp): events of a dev key
- * must not hide those of a production key. The look-back reads only the seconds of the batch's own timestamps, and of
- * them only rows with one of the batch's ids: 0.02–0.11 s of CPU for 20,000 rows of one hot site.
+ * True for rows of `b` when no stored row has the same (site_id, environment, event_id, timestamp). The key contains
+ * the environment, because events of a dev key must not hide those of a production key. The look-back only reads the
+ * seconds of the batch's timestamps, and from these only rows with an id of the batch: 0.02–0.11 s of CPU for 20,000
+ * rows of one hot site.
  */
 const isNew = ({ and }: Tombstones): string => `(site_id, environment, event_id, ${time}) NOT IN
     (
@@ -48,10 +50,10 @@ const isNew = ({ and }: Tombstones): string => `(site_id, environment, event_id,
 const { copyWindowMs } = eventLimits
 
 /**
- * True for the undated rows, whose timestamp is the time of receipt, that are no copies of others: for each (site_id,
- * environment, event_id) those that are more than 15 minutes from every stored row and from the last row of the batch
- * that is stored. So every row is stored or within 15 minutes of a stored one, and storing it again, in any batch, has
- * no effect. A UNION costs ClickHouse half of the planning that a JOIN costs.
+ * True for undated rows that are not copies. The timestamp of an undated row is its time of receipt. For each (site_id,
+ * environment, event_id), a row is stored if it is more than 15 minutes from every stored row and from the last row of
+ * the batch that is stored. After the insert, each row is stored or lies within 15 minutes of a stored row. A repeated
+ * insert therefore stores nothing, in any batch. A UNION takes half of the planning time of a JOIN.
  */
 const isNoCopy = ({ and }: Tombstones): string => `(site_id, environment, event_id, timestamp) IN
     (
@@ -82,11 +84,14 @@ interface Tombstones {
   with: string
   /** The first condition on rows. */
   condition: string
-  /** A condition on other rows, after which SQL may follow; nothing where no tombstone applies. */
+  /** SQL of a further condition with AND, for other rows. Empty when the statement does not compare tombstones. */
   and: (condition: string) => string
 }
 
-/** Fails where a tombstone may apply. Nearly every batch is received after all requests, and need not be compared. */
+/**
+ * The statement fails when a tombstone may apply. Nearly all batches are received after all requested erasures, so
+ * their rows need not be compared with tombstones.
+ */
 const withoutTombstones: Tombstones = {
   with: '',
   condition: noTombstoneApplies('received_at'),
@@ -100,7 +105,7 @@ const withTombstones: Tombstones = {
   and: (condition) => ` AND ${condition}`,
 }
 
-/** Stores the rows of `b` for which the condition is true, one of each key. */
+/** Stores the rows of `b` for which the condition is true, and only one row of each key. */
 function insertSql(isOwn: string, tombstones: Tombstones, condition: string): string {
   return `
 INSERT INTO events (${columnNames})
@@ -130,8 +135,8 @@ const onShard = {
 }
 
 /**
- * The insert of a batch into a store; exported for bench/writer-backlog.ts, which posts it itself. Unless it
- * `comparesTombstones`, it fails with `tombstoneAppliesCode` where one may apply.
+ * The insert of a batch. bench/writer-backlog.ts posts it itself. Unless the statement `comparesTombstones`, it fails
+ * with `tombstoneAppliesCode` when a tombstone may apply.
  */
 export function insertNewEventsStatement(
   hasUndated: boolean,
@@ -146,8 +151,8 @@ export function insertNewEventsStatement(
     params: storeParameters(store),
     settings: {
       async_insert: '0',
-      // A profile's token would make ClickHouse take every batch for the first one. Copies are left out by the
-      // statement.
+      // With a deduplication token from a settings profile, ClickHouse would take every batch for a repeat of the first
+      // one. The statement itself leaves out copies.
       insert_deduplicate: '0',
       insert_deduplication_token: '',
       insert_null_as_default: '1',
@@ -155,10 +160,11 @@ export function insertNewEventsStatement(
       // A batch may hold events of more than 100 months, each of which is a partition.
       throw_on_max_partitions_per_insert_block: '0',
       replace_running_query_max_wait_ms: '10000',
-      // The optimization merges copies within a batch, which the statement leaves out already: 6.2 s of CPU for a
-      // million rows with it, 4.2 s without (batches of 20,000).
+      // This optimization merges copies within a batch, which the statement has left out already. A million rows took
+      // 6.2 s of CPU with it and 4.2 s without, in batches of 20,000.
       optimize_on_insert: '0',
-      // The writer inserts several partitions at a time: 4.2 s in threads that wait for each other, 3.7 s in one.
+      // The writer inserts several partitions concurrently. Parallel parsing took 4.2 s in threads that wait for each
+      // other, instead of 3.7 s in one thread.
       input_format_parallel_parsing: '0',
     },
   }

@@ -3,7 +3,10 @@ import type { ExternalTableQuery } from '../external-table.ts'
 import { ownServerCondition, ownShardCondition, storeParameters, type StoreTarget } from '../store-identity.ts'
 import { isNotErased, tombstonesSql } from '../tombstones.ts'
 
-/** A user's record to store, in place of the ones of lower versions. Empty texts are stored too: they clear a field. */
+/**
+ * A user's record to store. It replaces the records of lower versions. An empty text is stored too: it clears the
+ * field.
+ */
 export interface UserRow {
   site_id: string
   environment: Environment
@@ -18,18 +21,19 @@ export interface UserRow {
   version: string
 }
 
-/** Records of a file; the file has fewer. */
+/** Greater than the number of records in a file. */
 const recordsPerImport = 2n ** 34n
 
 /**
- * The version of the row that record `number` of the import `seq` (the order of creation) makes. Of two imports the
- * later one counts, in a file the last record, in whatever order they are stored and however often.
+ * The version of the row for record `number` of the import `seq`, which is a sequence number in the order of creation.
+ * The record of the later import wins, and within a file the last record, independent of the order and number of
+ * inserts.
  */
 export function userVersion(seq: number, number: number): string {
   return String(BigInt(seq) * recordsPerImport + BigInt(number))
 }
 
-/** Records of users have no time of their own: a tombstone `before` a moment does not concern them. */
+/** A record of a user has no timestamp, so a tombstone of the kind `before` does not select it. */
 const isKept = isNotErased(['site', 'user_id'], { receivedAt: 'b.imported_at', timestamp: '9223372036854775806' })
 
 const texts = ['site_id', 'environment', 'user_id', 'email', 'name', 'company', 'plan'] as const
@@ -49,7 +53,8 @@ WHERE ${store.position === undefined ? ownServerCondition : ownShardCondition} A
     params: storeParameters(store),
     settings: {
       async_insert: '0',
-      // A profile's token would make ClickHouse take every insert for the first one. Copies have the same version.
+      // With a deduplication token from a settings profile, ClickHouse would take every insert for a repeat of the
+      // first one. Copies have the same version.
       insert_deduplicate: '0',
       insert_deduplication_token: '',
     },

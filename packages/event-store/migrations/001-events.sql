@@ -36,5 +36,5 @@ ENGINE = ReplacingMergeTree
 PARTITION BY if(timestamp < toDateTime64('2020-01-01 00:00:00', 3, 'UTC'), toYear(timestamp), toYYYYMM(timestamp))
 PRIMARY KEY (site_id, timestamp)
 ORDER BY (site_id, timestamp, event_id, environment)
--- Without the two fsyncs a log position could be committed before its rows are on disk.
+-- Without the two fsyncs, the writer could commit an offset of the log before its rows are on disk.
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1;

@@ -1,5 +1,5 @@
 -- Oldest build: 1
--- What is known of users besides their events, from imports. Of a user's rows the one that was imported last counts.
+-- What imports say about users, besides their events. If a user has several rows, the one that was imported last counts.
 CREATE TABLE IF NOT EXISTS users
 (
     site_id     String,
@@ -13,9 +13,10 @@ CREATE TABLE IF NOT EXISTS users
 )
 ENGINE = ReplacingMergeTree(imported_at)
 ORDER BY (site_id, environment, user_id);
--- Of each user the first event, and in which of 64 weeks (from Monday, UTC; week n is bit n % 64) there was one: between
--- Monday 0:00 and Sunday 10:00, and between Monday 12:00 and the week's end. In no zone does Monday begin between Monday
--- 12:00 and Sunday 10:00 UTC. toUInt8, because a shift by a signed number makes signed ones. Reasons and figures: docs/decisions/012-retention.md.
+-- For each user the first event, and the weeks with events, as bits: of 64 weeks (from Monday, UTC), week n is bit n % 64.
+-- There are two such numbers: one for events between Monday 0:00 and Sunday 10:00, one for events between Monday 12:00 and
+-- the week's end. In no time zone does Monday begin between Monday 12:00 and Sunday 10:00 UTC. toUInt8, because a shift by a
+-- signed number returns a signed one. Reasons and figures: docs/decisions/012-retention.md.
 ALTER TABLE events ADD PROJECTION IF NOT EXISTS user_weeks
 (
     SELECT
@@ -29,5 +30,5 @@ ALTER TABLE events ADD PROJECTION IF NOT EXISTS user_weeks
             bitShiftLeft(toUInt64(1), toUInt8(intDiv(toUnixTimestamp64Milli(timestamp) + 259200000, 604800000) % 64)), 0))
     GROUP BY site_id, environment, user_key
 );
--- In the background; until a part is done it is read as before.
+-- Runs in the background. Until a part is done, statements read its rows without the projection.
 ALTER TABLE events MATERIALIZE PROJECTION user_weeks;

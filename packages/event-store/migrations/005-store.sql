@@ -1,6 +1,6 @@
 -- Oldest build: 1
--- Which store this is: the name of its consumer group holds `id`, and writers insert on `server` alone, because the lock and
--- the look-back of an insert are a server's own. "npm run migrate" notes another server after a move. Reasons:
+-- The identity of this store. The name of its consumer group contains `id`. Writers insert on `server` only, because the
+-- lock and the look-back of an insert exist on one server. After a move, "npm run migrate" records the new server. Reasons:
 -- docs/decisions/019-one-store-one-server.md.
 CREATE TABLE IF NOT EXISTS store
 (

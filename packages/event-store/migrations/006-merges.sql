@@ -1,3 +1,4 @@
 -- Oldest build: 1
--- Merges of the many small parts of a second's inserts cost more than the inserts (docs/benchmarks.md): fewer, wider ones.
+-- Merging the many small parts of each second's inserts costs more than the inserts (docs/benchmarks.md). This setting makes
+-- merges fewer and wider.
 ALTER TABLE events MODIFY SETTING merge_selector_base = 10;

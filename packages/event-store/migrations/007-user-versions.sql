@@ -1,7 +1,8 @@
 -- Oldest build: 1
--- Of a user's rows the one of the highest version counts: the import that was created last, and in it the last record, in
--- whatever order they are stored (insert/insert-users.ts). The engine of a table can't be changed, so the table is replaced
--- in one step, which may be repeated. Rows from before versions are older than every import; of each user one is left.
+-- If a user has several rows, the one with the highest version counts: that of the import that was created last, and within
+-- it the last record, independent of the order of inserts (insert/insert-users.ts). The engine of a table can't be changed,
+-- so one repeatable statement replaces the table. Existing rows get a version below that of every import, and one row of
+-- each user is kept.
 CREATE OR REPLACE TABLE users
 (
     site_id     String,

@@ -1,6 +1,7 @@
 -- Oldest build: 1
--- Runs of scheduled exports read what was received since the run before: most of a site's events were received about when
--- they happened, so that a range of 8,192 of them has a short range of times of receipt, and most need not be read.
+-- Runs of scheduled exports read the events that were received since the previous run. Most of a site's events are received
+-- about when they happen, so a granule of 8,192 rows covers a short range of receipt times, and most granules need not be
+-- read.
 ALTER TABLE events ADD INDEX IF NOT EXISTS received_at received_at TYPE minmax GRANULARITY 1;
--- In the background; parts that have no index yet are read whole.
+-- Runs in the background. ClickHouse reads parts without the index completely.
 ALTER TABLE events MATERIALIZE INDEX received_at;

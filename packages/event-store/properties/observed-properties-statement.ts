@@ -6,7 +6,10 @@ import { eventFieldSql } from '../conditions.ts'
 import { inKeyOrder, scopeCondition, scopeParams } from '../event-scope.ts'
 import type { Statement } from '../query-runner.ts'
 
-/** Fields of an event that are offered for conditions; ids are too many to choose from a list. */
+/**
+ * Fields of an event that are offered for conditions. Ids are not offered, because there are too many to choose from a
+ * list.
+ */
 const fields = ['event_type', 'url', 'path', 'referrer', 'referrer_host', 'country', 'device_type'] as const
 
 /** The properties of a site's events of the days before `now`. */
@@ -17,7 +20,7 @@ export interface ObservedPropertiesSpec {
   now: number
 }
 
-/** Stands for all values that a condition can't name, because they are too long. No event can hold it. */
+/** Stands for all values that are too long for a condition. No event can contain this text. */
 export const longValues = '\0'
 
 /** A value of a property. */
@@ -32,9 +35,10 @@ export interface PropertyValueRow {
 }
 
 /**
- * Selects the values of the most frequent properties of the latest events, the rows of one property together.
- * Properties and their values are sorted by frequency, then by name or value. The events are read from the end of the
- * primary key's order; without buffers, which would read ahead in each part, hardly more than are wanted.
+ * Selects the values of the most frequent properties of the latest events, with the rows of one property together.
+ * Properties and their values are sorted by frequency, then by name or value. ClickHouse reads the events from the end
+ * of the primary key's order. It uses no buffers, which would read ahead in each part, so it reads hardly more events
+ * than are needed.
  */
 export function observedPropertiesStatement({ siteId, environment, now }: ObservedPropertiesSpec): Statement {
   const { days, eventsMax, namesMax, valuesMax } = observedPropertiesLimits

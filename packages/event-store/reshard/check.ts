@@ -6,7 +6,7 @@ import { checkClickHouseSchema } from '../migrate.ts'
 import { checkRecordedShards, readRecordedShard, type RecordedShard, type RecordedShards } from '../store-identity.ts'
 import type { ReshardServer, ReshardServers } from './servers.ts'
 
-/** What a server will receive, by estimate: half of what the server holds that it receives from. */
+/** An estimate of what a server will receive: half of the rows of the server that sends them. */
 export interface PlannedShard {
   server: string
   from: string
@@ -18,7 +18,10 @@ export interface PlannedShard {
 /** What the check has found. */
 export interface CheckedStore {
   id: string
-  /** The store's database on each old server: the one of SLUICE_CLICKHOUSE_URL, or its name after `retire`. */
+  /**
+   * Name of the store's database on each old server: the name in SLUICE_CLICKHOUSE_URL, or the one that `retire` gave
+   * it.
+   */
   sources: readonly string[]
   /** The shards that the servers of the cluster have recorded in the new database. */
   recorded: RecordedShards
@@ -40,7 +43,7 @@ export async function checkReshard(servers: ReshardServers, spaceFactor: number)
   await requireNoOtherStore(servers)
   const recorded = await requireOwnTarget(servers, id)
   const planned = await planShards(servers, sources)
-  // Once services can't use any database, an estimate must not prevent the last steps.
+  // After `retire` no service can use either database, so an estimate must not prevent the last steps.
   if (sources.every((source) => source === servers.database)) requireSpace(planned, spaceFactor)
   return { id, sources, recorded, planned }
 }
@@ -56,9 +59,9 @@ export interface StartedReshard {
 }
 
 /**
- * Finds what a reshard of this store has left; changes nothing. The old servers must answer; others may be unavailable.
- * Throws AppError, with what to do, when the old servers are not those of the store, or the new database is not its
- * copy.
+ * Finds what an unfinished reshard of this store has left; changes nothing. The old servers must answer; the joining
+ * servers may be unavailable. Throws AppError, with what to do, when the old servers are not those of the store, or
+ * when the new database is not a copy of it.
  */
 export async function findStarted(servers: ReshardServers): Promise<StartedReshard> {
   const sources = await findSources(servers)
@@ -95,7 +98,10 @@ async function requireOneList({ old, joining, target }: ReshardServers): Promise
   )
 }
 
-/** The addresses of a cluster's servers as a server knows them, in the order of their shards. */
+/**
+ * The addresses of the servers of a cluster as the configuration of one server names them, in the order of their
+ * shards.
+ */
 async function membersOf(clickHouse: Pick<ClickHouse, 'query'>, cluster: string): Promise<readonly string[]> {
   const { rows } = await clickHouse.query<{ member: string }>(
     `SELECT concat(host_name, ':', toString(port)) AS member FROM system.clusters WHERE cluster = {cluster:String}
@@ -105,7 +111,7 @@ async function membersOf(clickHouse: Pick<ClickHouse, 'query'>, cluster: string)
   return rows.map(({ member }) => member)
 }
 
-/** The old database on each old server, which the cluster must name first and in their order. */
+/** The old database on each old server. The cluster must list the old servers first, in the order of their shards. */
 async function findSources({ database, before, old, target }: ReshardServers): Promise<string[]> {
   const expected = await Promise.all(before.map((server) => findSource(server, database)))
   const found = await Promise.all(old.map(({ address }) => findSource(address, database)))
@@ -119,8 +125,8 @@ async function findSources({ database, before, old, target }: ReshardServers): P
 }
 
 /**
- * The database of a store on a server, under its name before or after `retire`, with what tells its server and its
- * shard from others; undefined where there is no store.
+ * The database of a store on a server, under its name before or after `retire`, and a text that identifies the server
+ * and its shard. `identity` is undefined when the server has no store.
  */
 async function findSource(
   server: ClickHouseAddress,
@@ -176,7 +182,7 @@ async function requireNoOtherStore({ database, joining, target }: ReshardServers
   }
 }
 
-/** The new database has no tables, or a reshard of this store has made it and has not ended. */
+/** Throws unless the new database has no tables, or was created by an unfinished reshard of this store. */
 async function requireOwnTarget({ old, joining }: ReshardServers, id: string): Promise<RecordedShards> {
   const all = [...old, ...joining]
   const recorded = await checkRecordedShards(all.map(({ address }) => address)).catch((error: unknown) => {
@@ -191,7 +197,7 @@ async function requireOwnShard(server: ReshardServer, recorded: RecordedShard | 
   if (!isOwn) throw notOwn(server)
 }
 
-/** Whether a database without the identity of a store has no tables of somebody else. */
+/** Whether a database that has no identity of a store also has no tables of another application. */
 async function isFree({ anywhere, address: { database } }: ReshardServer): Promise<boolean> {
   // A command that was killed may have left that table.
   const { rows } = await anywhere.query(
@@ -250,7 +256,7 @@ function requireSpace(planned: readonly PlannedShard[], spaceFactor: number): vo
   )
 }
 
-/** The bytes that are free on the disks that tables get unless they name others. */
+/** Free bytes on the disks of the default storage policy. */
 async function freeBytes(clickHouse: Pick<ClickHouse, 'query'>): Promise<number> {
   const { rows } = await clickHouse.query<{ free: number }>(
     `SELECT sum(free_space) AS free FROM system.disks WHERE name IN (

@@ -4,7 +4,10 @@ import { requireClosedStore } from '../store-identity.ts'
 import { keyHashSql } from './key-hash-sql.ts'
 import type { ReshardServer, ReshardTarget } from './servers.ts'
 
-/** What an old server sends: half of its events to each of two servers, and all of its users and tombstones to both. */
+/**
+ * An old server as the source of a copy. It sends half of its events to each of two servers, and all of its users and
+ * tombstones to both.
+ */
 export interface Source {
   server: ReshardServer
   /** The database that holds its shard. */
@@ -22,28 +25,31 @@ export interface Receiver {
 
 type Say = (line: string) => void
 
-/** Number of rows and sum of their hashes, for each part of a table: two that are equal stand for the same rows. */
+/**
+ * Number of rows and sum of their hashes, for each partition of a table. Partitions with equal fingerprints have the
+ * same rows.
+ */
 type Fingerprints = ReadonlyMap<string, string>
 
 /**
- * The fields identify an event, and which of those that were sent with its id: after an erasure it may be stored again.
+ * The fields identify an event and its copy: after an erasure, another copy of an event with the same id may be stored.
  */
 const eventHash = 'cityHash64(site_id, environment, event_id, timestamp, received_at)'
 const eventColumnNames = eventColumns.map(({ name }) => name).join(', ')
 
-/** The tables that every shard has whole, with their columns and the rows that count. */
+/** The tables that every shard holds completely, with their columns and the condition for the rows that count. */
 const wholeTables = {
   users: { columns: 'site_id, environment, user_id, email, name, company, plan, imported_at, version', rows: 'FINAL' },
   erasures: {
     columns: 'erasure_id, site_id, key, requested_at, before, applies_until',
-    // The TTL of the table (migrations/008-erasures.sql): each server removes a row some time after that.
+    // The TTL of the table (migrations/008-erasures.sql). Servers remove an expired row at different times.
     rows: "FINAL WHERE toDateTime(intDiv(requested_at, 1000), 'UTC') + INTERVAL 400 DAY > now()",
   },
 } as const
 
 /**
- * Copies the months of events that differ from those of the source, and the other tables if they differ. Returns how
- * many it copied. The rows go from server to server.
+ * Copies the partitions of events that differ from those of the source, and the other tables if they differ. Returns
+ * the number of copied partitions and tables. The rows go directly from server to server.
  */
 export async function copyFrom(source: Source, receivers: readonly [Receiver, Receiver], say: Say): Promise<number> {
   const halves = await eventsByHalf(source)
@@ -57,8 +63,8 @@ export async function copyFrom(source: Source, receivers: readonly [Receiver, Re
 }
 
 /**
- * SQL of the half of its shard that an event belongs to: the bit by which `hash % (2 * shards)` differs from
- * `hash % shards`. An event that is not on the shard of its hash is in one of the halves as well, and not lost.
+ * SQL of the half of its shard that an event belongs to: the bit in which `hash % (2 * shards)` differs from
+ * `hash % shards`. An event that is not on the shard of its hash belongs to one of the halves too, so it is not lost.
  */
 function halfSql({ shards }: Source): string {
   return `intDiv(${keyHashSql('site_id', 'event_id')}, ${shards}) % 2`
@@ -133,7 +139,7 @@ async function copyWholeTable(
   return 1
 }
 
-/** A text: 64-bit numbers would be rounded. */
+/** A text, because JavaScript would round 64-bit numbers. */
 function fingerprintSql(hash: string): string {
   return `concat(toString(count()), ' ', toString(sum(${hash})))`
 }
@@ -153,7 +159,7 @@ async function send(
         distributed_foreground_insert: 1,
         async_insert: 0,
         insert_deduplicate: 0,
-        // Merging copies within a block costs more than the insert, and there are none.
+        // This setting would merge copies within a block, which costs more than the insert. There are no copies.
         optimize_on_insert: 0,
       },
     },

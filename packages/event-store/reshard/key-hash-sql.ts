@@ -1,6 +1,7 @@
 /**
- * SQL of `keyHash` (packages/events/key-hash.ts) of two text columns, a UInt32: an event's shard is this hash modulo
- * the number of shards. The result must be the same for every text, or the copies of an event would be on two shards.
+ * SQL of `keyHash` (packages/events/key-hash.ts) of two text columns, a UInt32. An event's shard is this hash modulo
+ * the number of shards. SQL and TypeScript must agree for every text, otherwise the copies of an event would be on two
+ * shards.
  */
 export function keyHashSql(siteId: string, eventId: string): string {
   const units = `arrayConcat(${unitsSql(siteId)}, [toUInt32(0xffff)], ${unitsSql(eventId)})`
@@ -9,14 +10,17 @@ export function keyHashSql(siteId: string, eventId: string): string {
     arrayMap(h -> toUInt32(bitXor(h, bitShiftRight(h, 16)) * 0x85ebca6b), [${fnv}]))[1]`
 }
 
-/** SQL of the UTF-16 units of a text, an Array(UInt32). Those of ASCII, the most frequent, are its bytes. */
+/**
+ * SQL of the UTF-16 units of a text, an Array(UInt32). The units of an ASCII text, which is the most frequent kind, are
+ * its bytes.
+ */
 function unitsSql(text: string): string {
   const bytes = `arrayMap(byte -> toUInt32(reinterpretAsUInt8(byte)), splitByString('', ${text}))`
   return `if(length(${text}) = lengthUTF8(${text}), ${bytes}, ${decodedSql(bytes)})`
 }
 
 /**
- * SQL of the UTF-16 units of the characters whose UTF-8 bytes are given: each byte but the following ones begins a
+ * SQL of the UTF-16 units of a text, from its UTF-8 bytes. Every byte that is not a continuation byte begins a
  * character.
  */
 function decodedSql(bytes: string): string {

@@ -17,43 +17,48 @@ import { copyFrom } from './copy.ts'
 import { openReshardServers, type ReshardTarget } from './servers.ts'
 
 /**
- * The doubling of a store's shards, whose order of steps is that of services/admin/reshard. Each step can be repeated.
- * Every method throws AppError, with what to do, when the servers or their databases don't fit, and ClickHouseError.
+ * Doubles the number of a store's shards. services/admin/reshard decides the order of the steps, and each step can be
+ * repeated. Every method throws ClickHouseError, and throws AppError, with what to do, when the servers or their
+ * databases don't match.
  */
 export interface Resharding {
-  /** The number of shards before. */
+  /** The number of shards before the doubling. */
   shards: number
   /** SLUICE_CLICKHOUSE_URL after the doubling. */
   url: string
-  /** Whether the new database has the shards of the store whose old database was renamed. */
+  /** Whether the doubling is done: the old database was renamed, and the new one holds the shards of the same store. */
   isDone(): Promise<boolean>
-  /** Checks the servers and their databases; changes nothing. The other steps need it. */
+  /** Checks the servers and their databases; changes nothing. Must be called before the other steps. */
   check(): Promise<readonly PlannedShard[]>
   /** Creates the new database on each server of the cluster. No service can use it before `migrateClickHouse`. */
   prepare(): Promise<void>
-  /** Throws when `prepare` has not made the new database on every server before the check. */
+  /** Throws when, at the time of the check, `prepare` had not created the new database on every server. */
   requirePrepared(): void
   /**
-   * Copies each month of events, the users and the tombstones that differ in the new database, and returns how many of
-   * these parts it copied. Services may run meanwhile, and change what was copied. `say` gets a line after each.
+   * Copies each month of events, the users and the tombstones where the new database differs, and returns the number of
+   * copied parts. Services may run during the copy and change what was copied, so it is repeated. `say` gets a line
+   * after each part.
    */
   copy(say: (line: string) => void): Promise<number>
   /**
-   * Renames the database on the old servers, so that no statement of a service finds it, and waits until those have
-   * ended that had begun.
+   * Renames the database on the old servers, so that no further statement of a service finds it. Then waits until the
+   * statements that run have ended.
    */
   retire(): Promise<void>
-  /** As `check`, for `cancel` alone: joining servers may be unavailable. Returns whether there is anything to undo. */
+  /**
+   * Checks as `check` does, but for `cancel`: joining servers may be unavailable. Returns whether there is anything to
+   * undo.
+   */
   checkStarted(): Promise<boolean>
   /**
-   * Gives the old database its name back, and drops the new one. Returns the servers where that may be left, because
-   * they did not answer.
+   * Gives the old database its name back, and drops the new one. Returns the servers that did not answer and may still
+   * have the new database.
    */
   cancel(): Promise<readonly string[]>
   close(): Promise<void>
 }
 
-/** Opens the doubling of the store at `url`. Throws as its methods do. */
+/** Prepares the doubling of the store at `url`. Throws the errors of its methods. */
 export async function openResharding(
   url: string,
   target: ReshardTarget,
@@ -102,7 +107,8 @@ export async function openResharding(
     },
     copy: async (say) => {
       const { sources } = store()
-      // What a command that was killed, or has lost its lock, has left would change what is compared now.
+      // A command that was killed, or that has lost its lock, may have left statements that run. They would change what
+      // is compared now.
       await onEach(all, ({ anywhere }) =>
         waitForStatements(anywhere, target.database, { kinds: ['Insert', 'Alter', 'Drop'] }),
       )
@@ -125,7 +131,7 @@ export async function openResharding(
       await onEach(old, async ({ anywhere }, shard) => {
         if (sources[shard] === database) await anywhere.command(`RENAME DATABASE ${database} TO ${retired}`)
         await waitForStatements(anywhere, database, { kinds: ['Insert', 'Delete', 'Alter', 'Update'] })
-        // What deletions had still to delete would be copied.
+        // Otherwise the copy would contain rows that running deletions have yet to delete.
         await waitForMutationsOf([anywhere], retired, { advice: 'Remove the reason.', ...defaultTimes })
       })
       checked = { ...store(), sources: old.map(() => retired) }

@@ -3,7 +3,7 @@ import { type ClickHouse, type ClickHouseAddress, openClickHouseAt, parseClickHo
 import { retiredDatabase, shardsDatabase, storeServers } from '../cluster.ts'
 import { dropSettings } from '../strict-settings.ts'
 
-/** Where the events of a store go: a cluster of twice as many shards, and a database of a new name on all of them. */
+/** The target of a reshard: a cluster of twice as many shards, and a database with a new name on all its servers. */
 export interface ReshardTarget {
   cluster: string
   database: string
@@ -11,11 +11,11 @@ export interface ReshardTarget {
 
 /** A server of the cluster that will hold a shard. */
 export interface ReshardServer {
-  /** The new database on it, which may not exist yet. */
+  /** The new database on the server. It may not exist yet. */
   address: ClickHouseAddress
-  /** A client for statements that name their database. */
+  /** A client whose statements name their database themselves. */
   anywhere: ClickHouse
-  /** A client whose statements are known as those of the new database. */
+  /** A client whose current database is the new one, so that its statements can be found by that name. */
   clickHouse: ClickHouse
 }
 
@@ -23,19 +23,19 @@ export interface ReshardServer {
 export interface ReshardServers {
   /** SLUICE_CLICKHOUSE_URL after the doubling. */
   url: string
-  /** The name of the store's database before; `retire` renames it. */
+  /** The name of the store's database before `retire` renames it. */
   database: string
   target: ReshardTarget
-  /** The old servers, as SLUICE_CLICKHOUSE_URL names them. */
+  /** The old servers with the addresses of SLUICE_CLICKHOUSE_URL. */
   before: readonly ClickHouseAddress[]
-  /** The same as the cluster names them, in the order of their shards. */
+  /** The old servers with the addresses of the target cluster, in the order of their shards. */
   old: readonly ReshardServer[]
-  /** Those that join them. Each gets half of the events of the server at the same index of `old`. */
+  /** The joining servers. Each gets half of the events of the server at the same index of `old`. */
   joining: readonly ReshardServer[]
   close(): Promise<void>
 }
 
-/** A comparison or a copy may take hours, and drops what is copied again, whatever its size. */
+/** A comparison or a copy may take hours. A repeated copy drops partitions of any size. */
 const noLimits = { requestTimeoutMs: 24 * 3_600_000, settings: { ...dropSettings, max_execution_time: 0 } }
 
 /** Throws AppError, with what to do, when the names or the number of servers don't fit; ClickHouseError. */
@@ -74,7 +74,7 @@ export async function openReshardServers(url: string, target: ReshardTarget): Pr
   }
 }
 
-/** Throws when services would refuse the URL after the doubling. */
+/** The URL of services after the doubling. Throws when services would refuse it. */
 function urlOf(url: string, { cluster, database }: ReshardTarget): string {
   const changed = new URL(url)
   changed.pathname = `/${database}`

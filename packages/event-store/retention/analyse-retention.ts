@@ -11,11 +11,11 @@ import { retentionStatement, type WeekRow } from './retention-statement.ts'
 
 /** A retention analysis: the new users of each week, and those that return. */
 export interface RetentionSpec extends CohortScope {
-  /** Calendar weeks, of which the last is that of `now`; at most 53, as they are the bits of a number. */
+  /** Number of calendar weeks; the last one contains `now`. At most 53, because weeks are the bits of a number. */
   weeks: number
-  /** IANA name: where the weeks begin. */
+  /** IANA name of the time zone that determines when weeks begin. */
   timeZone: string
-  /** The present time, Unix ms: stored events are at most 24 hours later. */
+  /** The present time, Unix ms. The timestamp of a stored event is at most 24 hours later. */
   receivedAt: number
   mode: RetentionMode
   /** The persons that are counted. */
@@ -52,11 +52,11 @@ export interface NewUsersNumbers {
 export interface RetentionMatrixNumbers {
   /** One for each calendar week, ascending. */
   newUsers: NewUsersNumbers[]
-  /** Over all users whose week is over: weeks with more new users weigh more. */
+  /** Over the users for whom the week is over. Calendar weeks with more new users therefore have more weight. */
   average: RetentionNumbers[]
 }
 
-/** Counts each week's new users and those of them that return (docs/http-interface.md#retention). */
+/** Counts the new users of each week, and how many of them return (docs/http-interface.md#retention). */
 export async function analyseRetention(spec: RetentionSpec, runner: QueryRunner): Promise<RetentionMatrixNumbers> {
   const { weeks, timeZone, receivedAt, ...scope } = spec
   const starts = lastWeeks(spec.now, weeks, timeZone)
@@ -64,7 +64,7 @@ export async function analyseRetention(spec: RetentionSpec, runner: QueryRunner)
     retentionStatement({
       ...scope,
       starts,
-      // A day is added for clocks that differ.
+      // A further day allows for differences between clocks.
       latest: receivedAt + 2 * eventLimits.futureMsMax,
     }),
   )
@@ -72,7 +72,7 @@ export async function analyseRetention(spec: RetentionSpec, runner: QueryRunner)
   return { newUsers, average: averageOf(newUsers) }
 }
 
-/** Each calendar week has numbers for itself and all later ones, of which the last is not over. */
+/** Each calendar week has numbers for itself and for all later weeks. The last of these weeks is not over. */
 function newUsersOf(rows: readonly WeekRow[], starts: readonly number[]): NewUsersNumbers[] {
   return starts.map((weekStart, index) => {
     const { users: size = 0, returned = [] } = rows.find(({ begun }) => begun === index) ?? {}

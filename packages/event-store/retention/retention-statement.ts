@@ -17,11 +17,11 @@ import {
 
 export interface RetentionStatementSpec extends CohortScope {
   /**
-   * Starts of the calendar weeks, Unix ms, ascending; the last week is that of `now`. At most 53, as weeks are the bits
-   * of a number that JavaScript holds.
+   * Starts of the calendar weeks, Unix ms, ascending; the last week contains `now`. At most 53, because weeks are the
+   * bits of a number that JavaScript must represent exactly.
    */
   starts: readonly number[]
-  /** No stored event is later (Unix ms), whatever `now` is. */
+  /** Unix ms: no stored event has a later timestamp, even if `now` is in the past. */
   latest: number
   mode: RetentionMode
   of: Actor
@@ -43,7 +43,10 @@ export interface WeekRow {
 const time = 'toUnixTimestamp64Milli(timestamp)'
 const sinceMonday = `(${time} + ${epochDayOfWeekMs}) % ${weekMs}`
 const weekBit = `bitShiftLeft(toUInt64(1), toUInt8(intDiv(${time} + ${epochDayOfWeekMs}, ${weekMs}) % 64))`
-/** ClickHouse uses the projection only for its own expressions (packages/event-store/migrations/003-cohorts.sql). */
+/**
+ * ClickHouse uses the projection only for expressions that are equal to the projection's
+ * (packages/event-store/migrations/003-cohorts.sql).
+ */
 const head = `groupBitOr(if(${sinceMonday} < ${headEndsMs}, ${weekBit}, 0))`
 const tail = `groupBitOr(if(${sinceMonday} >= ${tailBeginsMs}, ${weekBit}, 0))`
 const projectionSql: Readonly<Record<ProjectedWeeks['projection'], string>> = {
@@ -53,12 +56,12 @@ const projectionSql: Readonly<Record<ProjectedWeeks['projection'], string>> = {
 }
 
 /**
- * Selects users by the week of their first event, with the weeks that they returned in
+ * Selects users by the week of their first event, with the weeks in which they returned
  * (docs/http-interface.md#retention).
  *
  * The projection `user_weeks` of the table holds each user's first event and the weeks with events. Three kinds of
- * ranges are read from the events themselves: the week of `now`, in which later events do not count; the hours around
- * the starts of weeks that are not UTC's; and all of the weeks when only one event type counts as a return. Visitors
+ * ranges are read from the events themselves: the week of `now`, in which events after `now` do not count; the hours
+ * around the starts of weeks that are not UTC's; and all weeks when only one event type counts as a return. Visitors
  * have no projection: their first events are read from all events of the site.
  */
 export function retentionStatement(spec: RetentionStatementSpec): Statement {
@@ -113,8 +116,8 @@ GROUP BY begun`,
 }
 
 /**
- * SQL of the index of a moment's week, until `now`. A zone's weeks begin at most some days off from weeks of equal
- * length, and the last one may be longer than others.
+ * SQL of the index of the week that contains a time, until `now`. With weeks of unequal lengths, it rounds the distance
+ * of the week's start to whole weeks, because a start is at most some days off.
  */
 function weekSql(starts: readonly number[], now: number): (at: string) => string {
   const [from = 0] = starts

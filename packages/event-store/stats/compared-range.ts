@@ -2,13 +2,13 @@ import type { Comparison } from '@sluice/contracts/stats'
 import { type Range, zoned } from '../calendar.ts'
 
 /**
- * The range that a range is compared with: the range of the same length that ends where it begins, or the range of the
- * same local dates and times a year before, where 29 February becomes 28 February.
+ * The range that a range is compared with. It is the range of the same length directly before, or the range with the
+ * same local dates and times a year earlier, where 29 February becomes 28 February.
  */
 export function comparedRange({ start, end }: Range, comparison: Comparison, timeZone: string): Range {
   if (comparison === 'previous_period') return { start: start - (end - start), end: start }
   const earlier = { start: yearBefore(start, timeZone), end: endYearBefore(end, timeZone) }
-  // A range from 28 February to the same time of 29 February would be empty a year before.
+  // Both 28 and 29 February become 28 February, so a range from one to the same time of the other would be empty.
   return earlier.start < earlier.end ? earlier : { start: earlier.start, end: earlier.start + (end - start) }
 }
 
@@ -16,7 +16,7 @@ function yearBefore(at: number, timeZone: string): number {
   return zoned(at, timeZone).subtract({ years: 1 }).epochMilliseconds
 }
 
-/** An end at the start of a day is the end of the day before, whose date is the one to move by a year. */
+/** An end at the start of a day belongs to the previous date. That date is moved by a year. */
 function endYearBefore(end: number, timeZone: string): number {
   const local = zoned(end, timeZone)
   if (local.startOfDay().epochMilliseconds !== end) return yearBefore(end, timeZone)

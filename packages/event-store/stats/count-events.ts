@@ -3,8 +3,8 @@ import type { StatsPlan } from './spec.ts'
 import { type RangeRow, rangeStatement } from './statements.ts'
 
 /**
- * An upper bound of a plan's events: those of its range without its filters and groups, which the projection of counts
- * answers.
+ * An upper bound of the number of events that a plan reads: the events of its range without filters and groups.
+ * ClickHouse answers this from the projection `counts`.
  */
 export async function countEvents(plan: StatsPlan, runner: QueryRunner): Promise<number> {
   const { rows } = await runner.query<RangeRow>(

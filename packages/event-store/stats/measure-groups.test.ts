@@ -10,7 +10,7 @@ const events = 400_000
 const users = 30_000
 const paths = 3_000
 const hour = 3_600_000
-/** Low enough for these events: of the frequent paths some thousand keys are in the sample. */
+/** Low enough for these events: the sample contains some thousand keys of the frequent paths. */
 const thresholds: LeadingThresholds = {
   eventsMin: 1,
   sampleFactor: 4,
@@ -82,7 +82,7 @@ describe('a distinct count in groups of a dimension with many values', () => {
       )
       if (runner.statements.some(({ sql }) => sql.includes('transform('))) foundFirst++
     })
-    // By chance few of the groups are found first: then further ones are measured.
+    // By chance, only a few of the groups may be found first. Then further rounds are measured.
     for (let round = 0; round < 4 && foundFirst <= 15; round++) await fc.assert(property, { numRuns: 30 })
     expect(foundFirst).toBeGreaterThan(15)
   })

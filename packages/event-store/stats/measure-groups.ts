@@ -16,15 +16,18 @@ import {
 
 /** The sizes at which the leading groups of a distinct count are found first (docs/decisions/041-leading-groups.md). */
 export interface LeadingThresholds {
-  /** Events in the range; of fewer events every group is measured. */
+  /** Minimum number of events in the range. With fewer events, every group is measured. */
   eventsMin: number
   /** One in this many keys is read to find the leading groups. */
   sampleFactor: number
-  /** Keys of the sample in the last group that is listed; if it has fewer, every group is measured. */
+  /** Minimum number of sampled keys in the last listed group. With fewer keys, every group is measured. */
   sampleMin: number
-  /** Groups in the sample, besides twice those that are listed; if it has fewer, every group is measured. */
+  /**
+   * Minimum number of groups in the sample, in addition to twice the listed ones. With fewer groups, every group is
+   * measured.
+   */
   groupsMin: number
-  /** Characters in the names of the groups that may be listed; if they have more, every group is measured. */
+  /** Maximum number of characters in the names of the groups that may be listed. With more, every group is measured. */
   charactersMax: number
 }
 
@@ -33,14 +36,12 @@ const defaultThresholds: LeadingThresholds = {
   sampleFactor: 16,
   sampleMin: 400,
   groupsMin: 1_000,
-  // The names are one parameter. It may have 128 KiB (ClickHouse's http_max_field_value_size); an escaped character
-  // takes 4.
+  // The names are one parameter, which may have 128 KiB (ClickHouse's http_max_field_value_size). An escaped character
+  // takes 4 bytes.
   charactersMax: 24_576,
 }
 
-/**
- * Dimensions that have thousands of values on most large sites. Where there are few, reading the sample saves nothing.
- */
+/** Dimensions that have thousands of values on most large sites. With few values, reading the sample saves nothing. */
 const highCardinality: readonly (Grouping | undefined)[] = ['path', 'url']
 
 /** A metric over a range and in each of its groups. */
@@ -68,13 +69,13 @@ export function totalOf({ totals }: QueryResult<ValueRow>): Pick<GroupedNumbers,
 }
 
 /**
- * Finds the groups that may be among the listed ones by a sample of the keys: a set of keys for each of thousands of
- * groups costs most of the time of a distinct count, and all but a few of these groups are measured together in the
- * end. Undefined when every group must be measured, or when that costs no more.
+ * Finds by a sample of the keys which groups may be among the listed ones. A distinct count in groups spends most of
+ * its time on building a set of keys for each of thousands of groups, and all but a few of these groups are combined in
+ * the end. Returns undefined when every group must be measured, or when a sample saves nothing.
  *
- * The number of a group's keys in the sample has a standard deviation of at most its root. A group that is missed has
- * at least as many keys as one that is 10 roots ahead of it in the sample, which are 7 standard deviations of the
- * difference.
+ * A sampled count n varies with a standard deviation of at most √n, and the difference of two such counts with at most
+ * √(2n). Groups within 10·√n of the last listed group are measured too, so a group is missed only if the sample is off
+ * by 7 standard deviations.
  */
 async function leadingGroups(
   plan: StatsPlan,
@@ -84,7 +85,7 @@ async function leadingGroups(
   const key = distinctKeyOf(plan)
   if (key === undefined || plan.exact || !highCardinality.includes(plan.groupBy)) return undefined
   const listed = plan.offset + plan.limit
-  // More groups than characters: their names can't fit into the parameter.
+  // The list is longer than the allowed characters, so the names can't fit into the parameter.
   if (listed > charactersMax) return undefined
   if ((await countEvents(plan, runner)) < eventsMin) return undefined
   const groupsMax = groupsMin + 2 * listed
@@ -95,7 +96,7 @@ async function leadingGroups(
   return leading.length < rows.length && leading.join('').length <= charactersMax ? leading : undefined
 }
 
-/** No rows when their names are larger than one result may be. */
+/** Returns no rows when their names exceed the size limit of a result. */
 async function sampledGroups(statement: Statement, runner: QueryRunner): Promise<SampledGroupRow[]> {
   try {
     return (await runner.query<SampledGroupRow>(statement)).rows

@@ -10,11 +10,14 @@ import { type ConvertedSessionsRow, convertedSessionsStatement, type RangeRow, r
 
 /** The sizes at which a metric of sessions is estimated from a sample (docs/http-interface.md#precision). */
 export interface SamplingThresholds {
-  /** Events in and around the range; all sessions of fewer events are read, in half a second. */
+  /**
+   * Minimum number of events in and around the range. With fewer events, all sessions are read, which takes half a
+   * second.
+   */
   eventsMin: number
   /** One in this many sessions is read. */
   sampleFactor: number
-  /** Sessions in the sample; after a smaller sample all sessions are read. */
+  /** Minimum number of sessions in the sample. After a smaller sample, all sessions are read. */
   sampleMin: number
 }
 
@@ -28,10 +31,10 @@ export interface SessionsNumber {
 }
 
 /**
- * Measures a metric of sessions over a range without grouping, in large ranges from a sample by the hash of the session
- * ids, unless the sample leaves the value too uncertain. Then a share of converted sessions is measured from their
- * number and the number of all sessions, which the sample leaves certain enough. Buckets and groups are never sampled,
- * as few of them hold a million sessions.
+ * Measures a metric of sessions over a range without grouping. In a large range it reads a sample, by the hash of the
+ * session ids, and uses the sample's value unless that is too uncertain. For an uncertain conversion rate, it counts
+ * the converted sessions exactly and estimates only the number of all sessions from the sample. Buckets and groups are
+ * never sampled, because few of them hold a million sessions.
  */
 export async function measureSessions(
   plan: StatsPlan,
@@ -60,31 +63,31 @@ export async function measureSessions(
 /** Greatest error of an estimate with 99 % confidence, as a share of the value. */
 const relativeErrorMax = 0.01
 
-/** With 99 % confidence a mean is within this many standard errors of that of the sample. */
+/** With 99 % confidence, the mean of all sessions is within this many standard errors of the sample's mean. */
 const standardErrors = 2.576
 
 /**
- * A sample may have missed sessions of a kind: with 99 % confidence there are fewer than this for every sample's number
- * of sessions.
+ * A sample may contain no session of a certain kind. With 99 % confidence, such sessions are then fewer than this
+ * number times the sample factor.
  */
 const unseenMax = Math.log(100)
 
 /**
- * The error of a sample's mean with 99 % confidence (docs/decisions/021-estimates.md): from its own standard deviation,
- * and from what no sample shows of itself, the few longest sessions that it has missed.
+ * The error of a sample's mean with 99 % confidence (docs/decisions/021-estimates.md). It has two terms: one from the
+ * standard deviation in the sample, and one for the few longest sessions, which the sample may have missed.
  */
 function errorOf({ measured, ...row }: RangeRow, metric: Metric): number {
   const deviation = row[`${metric}_deviation`] ?? Infinity
-  // The greatest duration is that of a session, in seconds; the greatest share is 100 percent.
+  // The greatest possible duration is that of a session, in seconds. The greatest possible share is 100 percent.
   const termMax = metric === 'avg_session_duration' ? sessionWindowMs / 1000 : 100
   return (standardErrors * deviation) / Math.sqrt(measured) + (unseenMax * termMax) / measured
 }
 
 /**
- * The conversion rate from the number of converted sessions, which are found by their events of the target type, and
- * the number of sessions that the sample stands for. Undefined for other metrics, for plans that count sessions by
- * further conditions, and where the error may exceed 1 %: that of the number of sessions, and that of converted
- * sessions of more than 24 h, of which the sample has missed a few at most.
+ * The conversion rate, from the number of converted sessions and the estimated number of all sessions. Converted
+ * sessions are found by their events of the target type. Undefined for other metrics, for plans with further conditions
+ * on sessions, and when the error may exceed 1 %. The error has two terms: that of the number of sessions, and that of
+ * converted sessions of more than 24 h, a few of which the sample may have missed.
  */
 async function conversionRate(
   plan: StatsPlan,
@@ -104,7 +107,8 @@ async function conversionRate(
 }
 
 /**
- * Reads sessions by the cheap statement; when that fails with `unusualSessionCode`, by the statement for all sessions.
+ * Reads sessions by the cheap statement. If that fails with `unusualSessionCode`, reads them by the statement for all
+ * sessions.
  */
 export async function retryAllowingUnusual<T>(
   sampleFactor: number,

@@ -10,7 +10,10 @@ export interface MetricSql {
   aggregate: string
   /** Whether `aggregate` is an estimate; absent when it never is. */
   estimated?: string
-  /** The state of a group, for values over several groups: distinct counts and shares can't be added up. */
+  /**
+   * SQL of the aggregate function's state for one group. The states of several groups can be combined into one value.
+   * The values of distinct counts and shares can't be added up.
+   */
   state: string
   /** The value of one state, the column `part`. */
   fromState: string
@@ -18,7 +21,7 @@ export interface MetricSql {
   fromStates: string
   /** Whether `fromStates` is an estimate; absent when it never is. */
   estimatedFromStates?: string
-  /** Standard deviation of what a mean or share is taken of, in the unit of the value. */
+  /** Standard deviation of the term whose mean or share is the value, in the unit of the value. */
   deviation?: string
 }
 
@@ -53,10 +56,11 @@ function distinctCount(key: string): MetricSql {
 const exactCountMax = 65_536
 
 /**
- * Counts as `distinctCount`, but above 65,536 keys with a standard error of 0.3 % and without a set of them all, which
- * is what takes time, above all where sets are merged (docs/decisions/031-grouped-answers.md). The set of the first
- * 65,537 keys makes smaller counts exact: `uniq` and `uniqCombined64` are not (`uniq` hashes to 32 bits and misses 1 or
- * 2 keys in one of two sets of 65,536), and the error of `uniq` exceeds 1 % above.
+ * Counts like `distinctCount` up to 65,536 keys. Above that, it estimates with a standard error of 0.3 % and needs no
+ * set of all keys: building and merging such sets takes most of the time (docs/decisions/031-grouped-answers.md). The
+ * set of the first 65,537 keys makes smaller counts exact. `uniq` and `uniqCombined64` alone are not exact there:
+ * `uniq` hashes to 32 bits and misses 1 or 2 keys in every second set of 65,536. For larger counts, the error of `uniq`
+ * exceeds 1 %.
  */
 function estimatedCount(key: string): MetricSql {
   const args = `(${key}, ${key} != 0)`
@@ -76,9 +80,9 @@ function estimatedCount(key: string): MetricSql {
 }
 
 /**
- * SQL of a value that is computed from a sum and a number of rows that is not 0. It is rounded in SQL, so that groups
- * are sorted by the value that is shown; sum and count are integers, so that the order of reading can not change a
- * value.
+ * SQL of a value that is computed from a sum and a number of rows that is not 0. The value is rounded in SQL, so that
+ * groups are sorted by the value that is shown. Sum and count are integers, so that the value does not depend on the
+ * order in which ClickHouse reads the rows.
  */
 function average({ term, valueSql, unit }: SessionMetric): MetricSql {
   const sql = combinable('sumCount', term, (pair) => {
@@ -88,7 +92,10 @@ function average({ term, valueSql, unit }: SessionMetric): MetricSql {
   return { ...sql, deviation: `stddevPopStable(${term}) * ${unit}` }
 }
 
-/** SQL by an aggregate function whose states can be combined; `valueSql` makes the value of the function's result. */
+/**
+ * SQL with an aggregate function whose states can be combined. `valueSql` computes the value from the function's
+ * result.
+ */
 function combinable(name: string, args: string, valueSql: (result: string) => string): MetricSql {
   return {
     aggregate: valueSql(`${name}(${args})`),

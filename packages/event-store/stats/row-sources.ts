@@ -18,22 +18,22 @@ import { eventOrder, joinOverlongSessions, sessionWindowMs } from '../session-sq
 import type { StatsPlan } from './spec.ts'
 
 /**
- * The rows that a plan is evaluated over. The expressions are over these rows, whose columns have names of their own,
- * so that several sources can be used for the same plan.
+ * The rows that a plan is evaluated over. `time`, `group` and `count` are SQL over the columns of `from`. Each source
+ * names its columns differently, so statements use these expressions and never column names.
  */
 export interface RowSource {
   /** `FROM … WHERE …` of a statement. */
   from: string
   /** SQL of a row's time, Unix ms. */
   time: string
-  /** SQL of the value that the plan groups rows by; `''` for a grouping by time and without one. */
+  /** SQL of the value by which the plan groups rows; `''` for a grouping by time or no grouping. */
   group: string
   /** SQL of the number of events or sessions. */
   count: string
   params: QueryParams
 }
 
-/** Rows of the range's events that match the filters and meet the further conditions, which are SQL. */
+/** The events of the range that match the filters and the further conditions, which are SQL. */
 export function eventRows(plan: StatsPlan, extraConditions: readonly string[] = []): RowSource {
   const filter = filterSql(plan)
   const params = { ...paramsFor(plan), ...filter.params }
@@ -65,7 +65,7 @@ export function eventRows(plan: StatsPlan, extraConditions: readonly string[] = 
 /** SQL of a row's time, Unix ms, from its quarter of an hour. */
 const quarterTime = 'toInt64(toUnixTimestamp(quarter)) * 1000'
 
-/** True when the quarter of an event determines its bucket, and without buckets. */
+/** True when every bucket begins at a whole quarter of an hour, and for a plan without buckets. */
 function areBucketsWholeQuarters({ buckets }: StatsPlan): boolean {
   return buckets.every((start) => start % quarterMs === 0)
 }
@@ -77,9 +77,9 @@ function measuredColumns(metric: Metric): readonly string[] {
 }
 
 /**
- * Rows of events counted by quarter of an hour from the projection `counts` (packages/event-store/migrations);
- * incomplete quarters at the edges of the range are counted from the events. Undefined for plans that need more than
- * counts by type, country and device, or that have buckets which begin within a quarter.
+ * Counts of events by quarter of an hour, from the projection `counts` (packages/event-store/migrations). Incomplete
+ * quarters at the ends of the range are counted from the events. Undefined for plans that need more than counts by
+ * type, country and device, or whose buckets begin within a quarter.
  */
 export function countRows(plan: StatsPlan): RowSource | undefined {
   const { metric, start, end, groupBy, conditions, environment } = plan
@@ -107,7 +107,7 @@ export function countRows(plan: StatsPlan): RowSource | undefined {
   const quarters = counted(
     'site_id = {site_id:String}',
     ...(environment === 'all' ? [] : ['environment = {environment:String}']),
-    // ClickHouse uses the projection only for its own expression.
+    // ClickHouse uses the projection only for the expression that defines it.
     wholeQuarterCondition('toStartOfFifteenMinutes(timestamp)'),
   )
   const edges = counted(scopeCondition(plan), outsideWholeQuarters)
@@ -123,25 +123,26 @@ export function countRows(plan: StatsPlan): RowSource | undefined {
 
 const countedDimensions = ['event_type', 'country', 'device_type'] as const
 
-/** ClickHouse's error code of throwIf: the cheap statement does not serve a session of the range. */
+/** The error code of throwIf. The cheap statement fails with it when it can't evaluate a session of the range. */
 export const unusualSessionCode = clickHouseCode.throwIf
 
 /**
  * One row for each session that starts in the range (docs/http-interface.md#stats-sessions), with the columns
- * started_ms, duration_ms, event_count and is_converted. A session starts with its first event in the range or the 24 h
- * before it, and has the events of the 24 h from there, also beyond the range.
+ * started_ms, duration_ms, event_count and is_converted. A session starts with its first event in the range or in the
+ * 24 h before the range. It contains the events of the following 24 h, also those after the range.
  *
- * With `allowsUnusual`, the sessions that continue after their 24 h are selected first, so that later events are left
- * out. Most sites have no such session and need one reading only. Joining every event with the start of its session, or
- * a window function, takes 2–3 times as long. Groups by value then also compare the ids of events, which takes longest
- * of all: without it the statement fails when the first events of a session have one time and several values.
+ * With `allowsUnusual`, the statement first selects the sessions that continue after their 24 h, so that later events
+ * are left out. Most sites have no such session, so the cheap statement, which reads the events once, is tried first.
+ * Joining every event with the start of its session, or a window function, takes 2–3 times as long. With
+ * `allowsUnusual`, groups by value also compare the ids of events, which takes longest. Without it, the statement fails
+ * when the first events of a session have the same time and different values.
  */
 export function sessionRows(plan: StatsPlan): RowSource {
   const { groupBy, metrics, targetEvent, sessionsUntil } = plan
   const { sampleFactor, allowsUnusual } = plan.sessions
   const isConversion = metrics.includes('conversion_rate')
   const isByValue = groupBy !== undefined && !isTimeUnit(groupBy)
-  // Sessions often begin with two events of one time and different types.
+  // Sessions often begin with two events that have the same time and different types.
   const comparesIds = allowsUnusual || groupBy === 'event_type'
   const filter = filterSql(plan)
   const until =
@@ -185,8 +186,9 @@ FROM
 }
 
 /**
- * SQL of the condition that the earliest events of a session have more than one value: the least pair of time and hash
- * has another hash than the least pair of time and inverted hash.
+ * SQL of the condition that the earliest events of a session have more than one value. Among the events with the least
+ * time, it finds the least hash of the value and the least inverted hash. If there are several values, the two belong
+ * to different values.
  */
 function severalFirstValues(value: string): string {
   const least = (hash: string) =>
@@ -205,7 +207,7 @@ function paramsFor(plan: StatsPlan): QueryParams {
 
 const propertyPrefix = 'properties.'
 
-/** SQL of the value that the plan groups events by; `''` for a grouping by time and without one. */
+/** SQL of the value by which the plan groups events; `''` for a grouping by time or no grouping. */
 function groupSql({ groupBy }: StatsPlan): string {
   if (groupBy === undefined || isTimeUnit(groupBy)) return `''`
   return isProperty(groupBy) ? 'properties[{property:String}]' : eventFieldSql[groupBy]

@@ -5,9 +5,9 @@ import { isSessionMetric } from '../session-metrics.ts'
 import type { StatsSpec } from './spec.ts'
 
 /**
- * For specs that are evaluated at the same time: the returned function adds to each spec the session metrics that other
- * specs ask of the same sessions (`sharedMetrics`), so that their statements are equal. `deduplicatingRunner` then runs
- * each statement once.
+ * For specs that are evaluated at the same time. The returned function adds to a spec the metrics that other specs need
+ * of the same sessions (`sharedMetrics`). The statements of these specs are then equal, and `deduplicatingRunner` runs
+ * them once.
  */
 export function shareStatements(specs: readonly StatsSpec[]): <Spec extends StatsSpec>(spec: Spec) => Spec {
   const sharing = Map.groupBy(specs.filter(isShareable), sessionsKey)
@@ -18,17 +18,17 @@ export function shareStatements(specs: readonly StatsSpec[]): <Spec extends Stat
   }
 }
 
-/** Groups by value are ranked by their metric, so each metric needs a statement of its own. */
+/** Groups by value are ranked by their metric, so each metric needs its own statement. */
 function isShareable({ metric, groupBy }: StatsSpec): boolean {
   return isSessionMetric(metric) && (groupBy === undefined || isTimeUnit(groupBy))
 }
 
-/** Two specs with equal keys differ in their metric alone. */
+/** Two specs with equal keys differ only in their metric. */
 function sessionsKey({ metric: _, ...spec }: StatsSpec): string {
   return JSON.stringify(Object.entries(spec).sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
-/** A runner that runs equal statements once and gives all their callers the one result. */
+/** A runner that runs equal statements once and gives the result to all callers. */
 export function deduplicatingRunner(runner: QueryRunner): QueryRunner {
   const results = new Map<string, Promise<QueryResult<never>>>()
   return {

@@ -18,20 +18,20 @@ export interface StatsSpec extends EventScope {
   conditions?: Filter
   /** The event type that `conversion_rate` counts; `purchase` by default. */
   targetEvent?: string
-  /** A range that is evaluated besides, with the same spec. */
+  /** A second range that is evaluated with the same spec. */
   compare?: Comparison
-  /** Groups by value that are listed by name. */
+  /** Maximum number of groups by value that are listed by name. */
   limit?: number
-  /** Groups by value that are skipped: those with the greatest values. */
+  /** Number of groups by value that are skipped, beginning with the greatest values. */
   offset?: number
   /** Whether estimates are excluded. */
   exact?: boolean
   /**
-   * Unix ms: sessions end there, as they were then; later events don't count. By default sessions of the range go on
-   * after its end.
+   * Unix ms: sessions are evaluated as they were at that time, and later events don't count. By default, sessions of
+   * the range continue after its end.
    */
   sessionsUntil?: number
-  /** Metrics of sessions that are asked of the same sessions at the same time: one statement measures them all. */
+  /** Metrics of sessions that are needed at the same time for the same sessions. One statement measures them all. */
   sharedMetrics?: readonly Metric[]
 }
 
@@ -40,25 +40,28 @@ export interface SessionPlan {
   /** One in this many sessions is read, chosen by the hash of the id; 1: all of them. */
   sampleFactor: number
   /**
-   * False: the statement fails with `unusualSessionCode` when a session continues after its 24 h, or in groups by value
-   * begins with several events of one time and different values.
+   * False: the statement fails with `unusualSessionCode` when a session continues after its 24 h. In groups by value,
+   * it also fails when a session begins with several events that have the same time and different values.
    */
   allowsUnusual: boolean
 }
 
-/** A spec with all defaults and the starts of its buckets: its statements depend on nothing else. */
+/** A spec with all defaults and the starts of its buckets. The statements depend on nothing else. */
 export interface StatsPlan extends Required<
   Omit<StatsSpec, 'groupBy' | 'compare' | 'sessionsUntil' | 'sharedMetrics'>
 > {
   groupBy: Grouping | undefined
-  /** The metrics that the statements without groups by value select, the plan's own among them. */
+  /** The metrics that statements without groups by value select, including the plan's own. */
   metrics: readonly Metric[]
   sessionsUntil?: number | undefined
   /** Starts of the buckets of a grouping by time, Unix ms, ascending. */
   buckets: readonly number[]
   /** For metrics of sessions. */
   sessions: SessionPlan
-  /** The groups by value that may be listed by name: all others are measured together. By default any may be. */
+  /**
+   * The groups by value that may be listed by name; all others are measured together. Undefined: any group may be
+   * listed.
+   */
   leading?: readonly string[] | undefined
 }
 

@@ -50,7 +50,7 @@ test.each(metrics)(
       expect(reads.length).toBeGreaterThan(0)
       for (const read of reads) {
         const [, chosen = '', all = ''] = /PrimaryKey[\s\S]*?Granules: (\d+)\/(\d+)/.exec(read) ?? []
-        // Counts are read from their projection, which is a granule or two for all of these events.
+        // Counts are read from their projection, which has one or two granules for all of these events.
         if (metric.startsWith('event_count')) expect(read).toMatch(/^ \(counts\)/)
         else expect(Number(all)).toBeGreaterThan(30)
         // The hour has 600 events; with the 24 hours on both sides, which may hold parts of sessions, it has 29,400.

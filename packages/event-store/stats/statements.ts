@@ -45,12 +45,12 @@ export interface ValueRow {
   estimated?: number
 }
 
-/** The range that the rank of a group or a type is in: skipped by the offset, listed by name, or beyond the limit. */
+/** The range that the rank of a group or type is in: skipped by the offset, listed by name, or beyond the limit. */
 export type RankRange = 'skipped' | 'named' | 'other'
 
 /** A row of `groupsStatement`. */
 export interface GroupRow extends ValueRow {
-  /** The groups that have no name share one row for each range and have an empty `key`. */
+  /** Groups without a name have one row for each range, with an empty `key`. */
   place: RankRange
   key: string
 }
@@ -66,21 +66,23 @@ export interface SampledGroupRow {
 export interface TypeRow extends ValueRow {
   /** Start of the bucket (Unix ms), value of the group, or `''` without grouping. */
   part: number | string
-  /** The types that have no name share one row for each range and have an empty `type`. */
+  /** Types without a name have one row for each range, with an empty `type`. */
   place: RankRange
   type: string
 }
 
-/** Selects the metrics over the range, in one row; of a sample of sessions with their standard deviations. */
+/**
+ * Selects the metrics over the range, in one row. For a sample of sessions, the row also has their standard deviations.
+ */
 export function rangeStatement(plan: StatsPlan): Statement {
   const rows = rowSourceOf(plan)
   return { sql: `SELECT ${metricColumns(plan, rows)}, ${rows.count} AS measured ${rows.from}`, params: rows.params }
 }
 
 /**
- * Selects how many sessions of the range have the target event, if none lasts for 24 h: such a session starts in the
- * range when it has no event in the 24 h before the range, and one before its end. Only the events of the target type
- * are grouped.
+ * Selects how many sessions of the range have the target event, provided that no session lasts for 24 h. Such a session
+ * starts in the range when it has no event in the 24 h before the range, and one before the range's end. Only events of
+ * the target type are grouped.
  */
 export function convertedSessionsStatement(plan: StatsPlan): Statement {
   const time = (edge: 'start' | 'end', shift = '') => `fromUnixTimestamp64Milli({${edge}:Int64}${shift}, 'UTC')`
@@ -114,9 +116,10 @@ GROUP BY ${bucket.sql} AS bucket WITH TOTALS`,
 }
 
 /**
- * Selects a distinct count in every bucket that has rows, exactly, and over the range, in one row. The union of the
- * buckets' sets is made only if it is small: made by one thread, a large one takes as long as all else. Its size is
- * then estimated from the keys that are a multiple of 16, of which there must be enough for a standard error of 0.4 %.
+ * Selects an exact distinct count in every bucket that has rows, and the count over the range, in one row. The count
+ * over the range is the size of the union of all buckets' sets. ClickHouse merges sets in one thread, which for large
+ * sets would double the time of the statement, so only small unions are computed. The size of a large union is
+ * estimated from the keys that are a multiple of 16, if there are enough of them for a standard error of 0.4 %.
  */
 export function distinctBucketsStatement(plan: StatsPlan, key: string): Statement {
   const rows = rowSourceOf(plan)
@@ -167,9 +170,9 @@ function metricColumns(plan: StatsPlan, rows: RowSource): string {
 }
 
 /**
- * Selects the metric in the `limit` greatest groups by value after the first `offset`, sorted by value and key, then in
- * one row over the groups after these, and in one over the groups before them; the totals hold the metric over the
- * range. One statement reads the rows once, so that its numbers agree.
+ * Selects the metric in the `limit` greatest groups by value after the first `offset`, sorted by value and key. Two
+ * further rows hold the metric over the groups after these and over the groups before them; the totals hold the metric
+ * over the range. One statement reads the rows once, so that all numbers are consistent.
  */
 export function groupsStatement(plan: StatsPlan): Statement {
   const rows = rowSourceOf(plan)
@@ -207,8 +210,8 @@ ORDER BY ${namedFirst}, value DESC, key`,
 }
 
 /**
- * Selects the groups by value with the most distinct keys among those that are a multiple of `sampleFactor`, the
- * `groupsMax` greatest first.
+ * Selects the `groupsMax` groups by value with the most distinct keys in the sample, in descending order. The sample
+ * contains the keys that are a multiple of `sampleFactor`.
  */
 export function sampledGroupsStatement(
   plan: StatsPlan,
@@ -227,7 +230,7 @@ LIMIT {groups_max:UInt32}`,
   }
 }
 
-/** SQL of the `RankRange` of a group or a type by the SQL of its rank, from 1. */
+/** SQL of the `RankRange` of a group or type, from the SQL of its rank, which begins at 1. */
 function rankRangeOf(rank: string): string {
   return `multiIf(${rank} <= {offset:UInt32}, 'skipped', ${rank} <= {offset:UInt32} + {limit:UInt32}, 'named', 'other')`
 }
@@ -236,9 +239,9 @@ function rankRangeOf(rank: string): string {
 const namedFirst = `place != 'named'`
 
 /**
- * Selects the number of events by type in every group of the plan: the `limit` most frequent types after the first
- * `offset` by name, those after these in one row, and those before them in another. Rows are sorted by bucket, then by
- * value with the types without a name last. The totals hold the number of all events.
+ * Selects the number of events by type in every group of the plan. The `limit` most frequent types after the first
+ * `offset` are listed by name; the types after these have one row, and the types before them another. Rows are sorted
+ * by bucket, then by value, with the types without a name last. The totals hold the number of all events.
  */
 export function typesStatement(plan: StatsPlan): Statement {
   const { groupBy, limit, offset } = plan
@@ -272,14 +275,14 @@ ORDER BY ${isTimeUnit(groupBy) ? 'part, ' : ''}${namedFirst}, value DESC, type, 
 
 /** How rows are assigned to buckets. */
 interface Bucket extends Statement {
-  /** SQL of the start of a bucket, Unix ms, by its `sql`. */
+  /** SQL of the start of a bucket, Unix ms, from the bucket's `sql`. */
   startOf: (bucket: string) => string
 }
 
 /**
- * SQL of a row's bucket: the last one whose start is not later than the row. So the calendar of this process alone
- * decides about buckets. Of evenly spaced starts, a division finds their number faster; numbers of 16 bits are grouped
- * without hashing.
+ * SQL of a row's bucket: the last one whose start is not later than the row. Only the calendar of this process
+ * determines where buckets begin. For evenly spaced starts, a division finds the bucket's number faster, and ClickHouse
+ * groups numbers of 16 bits without hashing.
  */
 function bucketOf({ buckets, end }: StatsPlan, { time }: RowSource): Bucket {
   const [first = 0, second = 0] = buckets
