@@ -1,15 +1,16 @@
 /**
- * Longest time between the receipt of an event and its 202, in ms, from which `complete_until` is computed
+ * Longest time between the receipt of an event and its 202, in ms. `complete_until` is computed from it
  * (docs/decisions/017-freshness.md).
  */
 export const acceptance = {
   /**
-   * From the receipt of a request to the log's acknowledgement; later ones are answered 503, as an overload is by then.
+   * From the receipt of a request to the log's acknowledgement. A request that takes longer is answered 503, because
+   * the service is then overloaded.
    */
   msMax: 2_500,
   /**
-   * Errors that the bounds of `SynchronizedClock` do not cover: clocks of Postgres servers that differ when one takes
-   * over from another, and a machine's clock that is adjusted quickly between two comparisons.
+   * Allows for errors that the bounds of `SynchronizedClock` do not cover: after a failover of Postgres the new
+   * server's clock may differ, and a machine's clock may be adjusted quickly between two comparisons.
    */
   clockMarginMs: 300,
 } as const

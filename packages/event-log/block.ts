@@ -25,7 +25,7 @@ export interface BlockHeaders {
   rows: number
   /** Length of the payload in bytes, before compression. */
   bytes: number
-  /** Encoding of the payload in the log, absent for none; readers of the log get it decompressed. */
+  /** Encoding of the payload in the log, absent for none. Consumers get the payload decompressed. */
   encoding?: 'zstd'
   /** True when every row is undated with a client's `event_id`; blocks never mix the two kinds. */
   undated?: true

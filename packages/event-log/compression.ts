@@ -1,17 +1,17 @@
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import type { Block, BlockHeaders } from './block.ts'
 
-/** Smaller payloads cost more to compress than to write (docs/benchmarks.md). */
+/** Compressing a smaller payload takes longer than writing it (docs/benchmarks.md). */
 const compressedBytesMin = 8 * 1024
-/** The fastest of zstd's usual levels; rows repeat their field names, so that higher ones gain little. */
+/** The fastest of zstd's usual levels. Rows repeat their field names, so a higher level gains little. */
 const level = { params: { [constants.ZSTD_c_compressionLevel]: 1 } }
-/** Larger payloads stay as they are, so that no foreign record can unpack to more. */
+/** Larger payloads are not compressed, so a reader can refuse every record that decompresses to more. */
 export const compressedBytesMax = 64 * 1024 * 1024
 
 /**
- * Blocks as a log stores them: payloads that shrink are compressed with zstd, and `headers.encoding` says so. That
- * takes less time than kafkajs's checksum of the bytes that it saves. It runs on the event loop, because handing the
- * work to another thread and back would take as long again.
+ * Returns the blocks as a log stores them: payloads that shrink are compressed with zstd, and `headers.encoding` says
+ * so. This takes less time than kafkajs's checksum of the saved bytes. It runs on the event loop, because transferring
+ * the work to another thread and back would take as long again.
  */
 export function compressBlocks(blocks: readonly Block[]): readonly Block[] {
   return blocks.map((block) => {
@@ -23,8 +23,8 @@ export function compressBlocks(blocks: readonly Block[]): readonly Block[] {
 }
 
 /**
- * Decompresses a block that was read. A payload that does not unpack to the length in its headers is no block of ours:
- * it stays as it is and gets version 0, which the reader refuses.
+ * Decompresses a block that was read. A payload that does not decompress to the length in its headers was not written
+ * by Sluice. It is not changed, and gets version 0, which the reader refuses.
  */
 export function decompressBlock(block: Block): Block {
   const { encoding, ...headers } = block.headers

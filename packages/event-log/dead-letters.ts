@@ -14,18 +14,18 @@ export function blocksWithOffsets({ blocks, offsets }: LogBatch): BlockAtOffset[
   return blocks.map((block, index) => ({ ...block, offset: offsets[index] ?? -1n }))
 }
 
-/** The group whose position separates the dead letters that were replayed from those that wait. */
+/** The group whose committed offsets separate replayed dead letters from those that still wait. */
 export const replayGroup = 'sluice-replay-dead-letters'
 
-/** Where the positions of replays are kept, if not by the log (packages/postgres/replay-positions.ts). */
+/** A second place for the positions of replays, besides the log (packages/postgres/replay-positions.ts). */
 export interface ReplayPositions {
   read(logId: string): Promise<ReadonlyMap<number, bigint>>
   advance(logId: string, partition: number, next: bigint): Promise<void>
 }
 
 /**
- * How far the dead letters of each partition were replayed. With `positions`, letters below these count as replayed
- * although the log may have forgotten that: Kafka does so a week after the last replay.
+ * How far the dead letters of each partition were replayed. Kafka deletes the offsets of a group a week after its last
+ * commit. With `positions`, dead letters below the positions stored there count as replayed too.
  */
 export async function replayedUntil(
   deadLetters: Pick<EventLog, 'id' | 'committedOffsets'>,
@@ -34,7 +34,7 @@ export async function replayedUntil(
   const replayed = (await positions?.read(await deadLetters.id())) ?? new Map<number, bigint>()
   return (await deadLetters.committedOffsets(replayGroup)).map(({ partition, offset, endOffset }) => {
     const kept = replayed.get(partition) ?? 0n
-    // An offset beyond the end is that of an earlier topic of this name.
+    // An offset beyond the end belongs to an earlier topic with this name.
     return { partition, offset: kept > offset && kept <= endOffset ? kept : offset, endOffset }
   })
 }
@@ -42,7 +42,7 @@ export async function replayedUntil(
 /** The reason why rows can't be stored. */
 export type DeadLetterCause = Pick<DeadLetter, 'reason' | 'code' | 'text'>
 
-/** The block for the log of dead letters: its bytes unchanged, its headers with the reason. */
+/** The block for the log of dead letters: its bytes are unchanged, and its headers contain the reason. */
 export function toDeadLetter(
   { partition, offset, headers, payload }: BlockAtOffset,
   { text, ...cause }: DeadLetterCause,
@@ -51,7 +51,7 @@ export function toDeadLetter(
   return { partition, headers: { ...headers, letter }, payload }
 }
 
-/** A block of some lines of another, with the same partition and offset. */
+/** A block of some lines of another block, with the same partition and offset. */
 export function blockOfLines(lines: readonly Buffer[], { headers, ...origin }: BlockAtOffset): BlockAtOffset {
   const payload = Buffer.concat(lines)
   return { ...origin, headers: { ...headers, rows: lines.length, bytes: payload.length }, payload }
@@ -68,7 +68,7 @@ export function splitLines({ payload }: Block): Buffer[] {
   return lines
 }
 
-/** The number of whole lines of a payload, those that end: 5 ms for a full batch. */
+/** The number of complete lines of a payload. Counting takes 5 ms for a full batch. */
 export function countLines(payload: Buffer): number {
   let count = 0
   for (let at = payload.indexOf(lineEnd); at !== -1; at = payload.indexOf(lineEnd, at + 1)) count++

@@ -5,7 +5,10 @@ import { type Block, blockVersion } from './block.ts'
 export interface LogRow {
   /** The row as a JSON line, with `\n` at the end. */
   line: string
-  /** Hash of (site_id, event_id), as copies of an event must be in one partition; undefined: any partition will do. */
+  /**
+   * Hash of (site_id, event_id), because copies of an event must be in one partition. Undefined: the event may be in
+   * any.
+   */
   keyHash: number | undefined
   undated: boolean
 }
@@ -13,11 +16,11 @@ export interface LogRow {
 /** Encodes the events of many requests as few blocks: each block has one partition and one kind, dated or undated. */
 export interface BlockEncoder {
   /**
-   * Appends a request's events. They are encoded at once, because strings that wait for the log would survive many
-   * garbage collections.
+   * Adds a request's events. They are encoded at once: strings that waited for the log would survive many garbage
+   * collections.
    */
   add(events: readonly LogRow[]): AddedEvents
-  /** Blocks of all appended events, which keep their order within partition and kind. */
+  /** Blocks of all added events. The order within a partition and kind is kept. */
   finish(): Block[]
 }
 
@@ -34,9 +37,9 @@ const blockBytesMax = 512 * 1024
 const bytesPerUnitMax = 3
 
 /**
- * The bytes of a piece while it grows; the event loop runs nothing else meanwhile. Lines are written one by one: in one
- * string of all lines, a single character beyond Latin-1 would double the memory, and encoding would take twice as
- * long.
+ * The bytes of a piece while it grows. No other code runs on the event loop at that time. Lines are written one by one:
+ * in a single string of all lines, one character beyond Latin-1 would double the memory, and encoding would take twice
+ * as long.
  */
 const scratch = Buffer.allocUnsafeSlow(256 * 1024)
 
@@ -53,7 +56,7 @@ export function blockEncoder({
   partitions: number
   defaultPartition: number
 }): BlockEncoder {
-  /** Pieces by partition and kind; the key is twice the partition, plus one for undated rows. */
+  /** Pieces by partition and kind. The key is twice the partition, plus one for undated rows. */
   const pieces = new Map<number, Piece[]>()
 
   function keyOf({ keyHash, undated }: LogRow): number {

@@ -1,8 +1,8 @@
 import type { CommittedOffset } from './log.ts'
 
 /**
- * Whether a group has read everything that is below `endOffsets` (by partition). A group that has read all of a
- * partition has read that too, also in a log that was created anew and whose offsets are lower.
+ * Whether a group has committed everything below `endOffsets` (by partition). In a log that was created again, the
+ * offsets may be lower: there a group has reached them when it has committed everything in the partition.
  */
 export function hasReached(committed: readonly CommittedOffset[], endOffsets: ReadonlyMap<number, bigint>): boolean {
   return committed.every(

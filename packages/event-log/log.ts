@@ -9,39 +9,39 @@ export interface EventLog {
   /** Number of partitions, constant while the log is open. Rejects while the log can't be reached. */
   partitions(): Promise<number>
   /**
-   * Names this log among all that write into one ClickHouse: Kafka's cluster id and the topic, or the id that a file
-   * log got when it was made. Part of the `query_id` by which ClickHouse runs one insert per lock at a time.
-   * `[A-Za-z0-9._-]+`.
+   * Identifies this log among all logs that are written into one ClickHouse: Kafka's cluster id and the topic, or the
+   * id that a file log got when it was created. Part of the `query_id` by which ClickHouse runs one insert per lock at
+   * a time. `[A-Za-z0-9._-]+`.
    */
   id(): Promise<string>
   /**
-   * Appends blocks; resolves when every one is durable (fsynced, or acknowledged by all in-sync replicas).
-   * After a rejection some may be durable all the same: callers retry, readers deduplicate. Blocks of one call and one
-   * partition keep their order; concurrent calls have none.
-   * Throws AppError `unavailable` (retryable) when the log is unavailable or `timeoutMs` have passed.
+   * Appends blocks. Resolves when all of them are durable (fsynced, or acknowledged by all in-sync replicas). After a
+   * rejection, some blocks may be durable nevertheless: callers retry, readers deduplicate. Blocks of one call and one
+   * partition keep their order; between concurrent calls there is no order. Throws AppError `unavailable` (retryable)
+   * when the log is unavailable or `timeoutMs` have passed.
    */
   publish(blocks: readonly Block[], options: PublishOptions): Promise<void>
   /** A member of a consumer group. Nothing is read before `run`. */
   consumer(options: ConsumerOptions): LogConsumer
   /**
-   * The group's committed offset in every partition, whether it has members or not. The call creates the group, as
-   * joining does. Throws AppError `unavailable` while the log is unavailable.
+   * The group's committed offset in every partition; the group need not have members. Like joining, the call creates
+   * the group. Throws AppError `unavailable` while the log is unavailable.
    */
   committedOffsets(group: string): Promise<readonly CommittedOffset[]>
   /**
-   * Replaces the group `from` by `to`: where `to` has committed no offset in any partition, it gets those of `from`.
-   * `to` may have no members. Changes nothing when `from` is unknown or `to` is known, so that it can be repeated.
-   * Throws AppError `unavailable` while the log is unavailable.
+   * Replaces the group `from` by `to`: `to` gets the committed offsets of `from`, unless `to` has committed an offset
+   * in any partition. `to` must not have members. Changes nothing when `from` is unknown or `to` is known, so that it
+   * can be repeated. Throws AppError `unavailable` while the log is unavailable.
    */
   replaceGroup(from: string, to: string): Promise<void>
   /**
-   * The offsets after the newest blocks, by partition: every block that was acknowledged before the call lies below.
-   * Covers the partitions that exist now. Throws AppError `unavailable` while the log is unavailable.
+   * The offsets after the newest blocks, by partition, for the partitions that exist now. Every block that was
+   * acknowledged before the call is below them. Throws AppError `unavailable` while the log is unavailable.
    */
   endOffsets(): Promise<readonly bigint[]>
   /**
-   * The offset of the oldest block that was appended at `time` (Unix ms) or later, by partition; where there is none,
-   * the offset after the newest block. Throws AppError `unavailable` while the log is unavailable.
+   * Returns for each partition the offset of the oldest block that was appended at `time` (Unix ms) or later, or the
+   * offset after the newest block if there is none. Throws AppError `unavailable` while the log is unavailable.
    */
   offsetsForTime(time: number): Promise<readonly bigint[]>
   /** Resolves when the log answers; rejects with the reason otherwise. For readiness, so it must be cheap. */
@@ -53,9 +53,9 @@ export interface EventLog {
 export interface PublishOptions {
   timeoutMs: number
   /**
-   * Called with partitions whose blocks are all durable while blocks of others are not yet, and may never be: those of
-   * a partition that lacks in-sync replicas, for example. Each partition is named once. Not called for blocks that
-   * become durable together, nor after the publish has settled.
+   * Called with partitions whose blocks are all durable while blocks of other partitions are not. The others may never
+   * be, for example if a partition lacks in-sync replicas. Each partition is reported once. Not called when the last
+   * blocks have become durable, or after the publish has settled.
    */
   onDurable?: (partitions: readonly number[]) => void
 }
@@ -63,18 +63,20 @@ export interface PublishOptions {
 export interface ConsumerOptions {
   /** Members of one group share the partitions; groups of the same name in two logs are independent. */
   group: string
-  /** Bytes of payload of a batch, unless its only block is larger; a full batch is handed to the handler at once. */
+  /**
+   * Maximum payload bytes of a batch, unless a single block is larger. A full batch is given to the handler at once.
+   */
   batchBytesMax: number
-  /** Rows of a batch, likewise. */
+  /** Maximum number of rows of a batch. */
   batchRowsMax: number
   /** Longest time that the first block of a batch waits for further blocks. */
   lingerMs: number
-  /** Memory that this consumer shares with others of the process; unlimited by default. */
+  /** Memory that this consumer shares with other consumers of the process; unlimited by default. */
   budget?: ReadBudget
   /**
-   * Called once per claimed partition, after the handler of this member's earlier claim on it has settled; settles
-   * when the claim's batches end. A rejection ends `run`, unless the claim was lost: then it only ends the claim, so a
-   * handler need not catch a refused commit.
+   * Called once per claimed partition, after the handler of this member's previous claim on it has settled. It settles
+   * when the claim's batches end. A rejection ends `run`, unless the claim was lost: then it ends only the claim, so a
+   * handler need not catch the error of a refused commit.
    */
   onClaim: (claim: Claim) => Promise<void>
 }
@@ -84,16 +86,16 @@ export interface LogConsumer {
   /** Joins the group and consumes until `stop`; rejects when the consumer failed (the caller may create another). */
   run(): Promise<void>
   /**
-   * Hands out no new batches, waits until the claims have settled (their last commit included), leaves the group.
+   * Hands out no new batches, waits until the claims have settled (including their last commits), and leaves the group.
    * Idempotent.
    */
   stop(): Promise<void>
   /**
-   * Whether it has joined its group, now or at an earlier time: it then has its share of the partitions, which may be
-   * none. A member that the group has lost joins again by itself.
+   * Whether it has joined its group, now or at an earlier time. It then has its share of the partitions, possibly none.
+   * A member that the group has removed joins again by itself.
    */
   hasJoined(): boolean
-  /** Consumer lag of each claimed partition, as of the last fetch. */
+  /** Consumer lag of each claimed partition at the time of the last fetch. */
   lag(): readonly PartitionLag[]
 }
 
@@ -121,19 +123,19 @@ export interface PartitionLag {
 export interface Claim {
   readonly partition: number
   /**
-   * Aborted when another member owns the partition, or may own it, and when the handler of another claim has failed and
-   * this one has not ended within 5 s: further commits are refused.
+   * Aborted when another member owns the partition or may own it, and when the handler of another claim has failed and
+   * this claim has not ended within 5 s. Further commits are refused then.
    */
   readonly lost: AbortSignal
   /**
-   * Batches in order of offset, from the group's committed offset. Ends when the claim is lost or the consumer stops.
-   * `ready` is called when a batch is due, because it is full or its first block has lingered: the batch then holds
-   * what has arrived until the promise resolves. It must not reject.
+   * Batches in order of offset, beginning at the group's committed offset. Ends when the claim is lost or the consumer
+   * stops. `ready` is called when a batch is due, because it is full or its first block has lingered. The batch then
+   * also holds the blocks that arrive until the promise resolves. The promise must not reject.
    */
   batches(options?: { ready?: () => Promise<void> }): AsyncIterable<LogBatch>
   /**
-   * Commits the offset after `batch`. Batches are committed once each and in order, after they have been processed.
-   * Rejects when the claim is lost: its next owner reads them again, which is harmless.
+   * Commits the offset after `batch`. Each batch is committed once and in order, after it has been processed. Rejects
+   * when the claim is lost: the next owner reads the blocks again, which is harmless.
    */
   commit(batch: LogBatch): Promise<void>
 }
@@ -142,7 +144,7 @@ export interface Claim {
 export interface LogBatch {
   readonly partition: number
   readonly firstOffset: bigint
-  /** The offset after the last block: what a commit stores. */
+  /** The offset after the last block, which a commit stores. */
   readonly nextOffset: bigint
   readonly blocks: readonly Block[]
   /** The offsets of the blocks, in the same order. */

@@ -17,7 +17,7 @@ export interface OpenEventLogOptions {
 
 /**
  * Opens the log that `SLUICE_LOG_URL` names: `kafka://…/<topic>` (see kafka/url.ts) or `file:<folder>`, relative to the
- * working directory or absolute. Kafka may be unavailable at that time; rejects when the folder can't be used or
+ * working directory or absolute. Kafka may be unavailable at that time. Rejects when the folder can't be used or
  * another process has locked it. Throws an Error that names every mistake in the URL.
  */
 export async function openEventLog(url: string, options: OpenEventLogOptions): Promise<EventLog> {
@@ -35,26 +35,27 @@ export function openDeadLetters(url: string, options: OpenEventLogOptions): Prom
   })
 }
 
-/** URL of the backfill log: `<topic>.backfill`, or the folder `backfill` in the log's own. */
+/** URL of the backfill log: `<topic>.backfill`, or the folder `backfill` in the log's folder. */
 export function backfillUrl(url: string): string {
   return siblingLogUrl(url, 'backfill')
 }
 
 /**
- * Opens the backfill log beside `log`, which `url` names. Both have as many partitions, so that the copies of an event
- * meet in partitions of one number: a new folder gets as many as `log`, topics are kept alike by `npm run migrate`.
+ * Opens the backfill log of `log`, whose URL is `url`. Both have the same number of partitions, so that copies of an
+ * event are in partitions with the same number. A new folder gets the number of `log`; for topics, `npm run migrate`
+ * keeps the numbers equal.
  */
 export async function openBackfillLog(
   url: string,
   log: Pick<EventLog, 'partitions'>,
   options: OpenEventLogOptions,
 ): Promise<EventLog> {
-  // Kafka may be unavailable now, and has its number of partitions by itself.
+  // Kafka may be unavailable now, and a topic already has its number of partitions.
   const file = url.startsWith('file:') && { file: { ...options.file, partitions: await log.partitions() } }
   return openEventLog(backfillUrl(url), { ...options, ...file })
 }
 
-/** URL of the log of dead letters: `<topic>.dead`, or the folder `dead` in the log's own. */
+/** URL of the log of dead letters: `<topic>.dead`, or the folder `dead` in the log's folder. */
 export function deadLetterUrl(url: string): string {
   return siblingLogUrl(url, 'dead')
 }

@@ -1,13 +1,13 @@
 import { internalError } from '@sluice/runtime/errors'
 
-/** What a process does about the failure when the number has changed since it started. */
+/** What a process tells the operator to do when the number may have changed since it started. */
 export const partitionsReadAtStart =
   'A process reads the number of partitions when it starts: if it has been changed since, restart this one.'
 
 /**
- * Throws AppError with the remedy unless the number of the log's partitions is a multiple of the number of ClickHouse's
- * shards. An event is in the partition `hash % partitions` and on the shard `partition % shards`: only for a multiple
- * is that `hash % shards`, whatever the number of partitions was or will be.
+ * Throws AppError, with what to do, unless the number of the log's partitions is a multiple of the number of
+ * ClickHouse's shards. An event is in the partition `hash % partitions` and on the shard `partition % shards`. If the
+ * number is a multiple, the shard is `hash % shards`, independent of the number of partitions.
  */
 export function requirePartitionsMultipleOf(shards: number, partitions: number): void {
   if (partitions % shards === 0) return

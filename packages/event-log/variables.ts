@@ -3,10 +3,10 @@ import { parseKafkaUrl } from './kafka/url.ts'
 
 const description = 'The event log: kafka://[user:password@]host:9092[,host:9092]/topic[?tls=true&sasl=scram-sha-512].'
 
-/** SLUICE_LOG_URL of a service that runs alone. */
+/** SLUICE_LOG_URL of a service that runs in its own process. */
 export const logUrl = urlVariable({ schemes: ['kafka'], description, check: parseKafkaUrl })
 
-/** SLUICE_LOG_URL where the embedded log in the data folder will do. */
+/** SLUICE_LOG_URL when the embedded log in the data folder is the default. */
 export const logUrlOrEmbedded = {
   ...urlVariable({
     schemes: ['kafka', 'file'],

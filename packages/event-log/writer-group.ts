@@ -1,12 +1,12 @@
 /**
- * The consumer group of a store's writers: each partition has one writer, and every store behind a log gets all events.
- * `storeId` is the UUID that the store got from `migrate`.
+ * The consumer group of a store's writers. Its members share the partitions, and every store behind a log reads all
+ * events. `storeId` is the UUID that `migrate` gave the store.
  */
 export function writerGroup(storeId: string): string {
   return `sluice-writer-${storeId}`
 }
 
-/** The group before stores had ids, which all stores behind one log shared. `migrate` takes its positions over. */
+/** The group from the time before stores had ids. All stores behind one log shared it. `migrate` copies its offsets. */
 export function formerWriterGroup(logId: string): string {
   return `sluice-writer-${logId}`
 }

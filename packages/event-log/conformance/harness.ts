@@ -7,7 +7,9 @@ import { openBackfillLog, openEventLog, type OpenEventLogOptions } from '../open
 import { block, type Collector, silent } from './collect.ts'
 
 export interface ConformanceSubject {
-  /** Makes a new, empty log with four partitions, and its backfill log where that is no folder; returns its URL. */
+  /**
+   * Creates a new, empty log with four partitions, and its backfill log unless that is a folder. Returns the log's URL.
+   */
   createUrl: () => Promise<string>
   /** Options with which the suite opens the log, in this process and in others. */
   options: Omit<OpenEventLogOptions, 'logger'>
@@ -25,7 +27,10 @@ export function createHarness({ createUrl, options }: ConformanceSubject) {
   const processes: ChildProcess[] = []
   const gates: PromiseWithResolvers<undefined>[] = []
 
-  /** A promise for handlers to wait for; it is resolved at the latest after the test, or closing the log would hang. */
+  /**
+   * A promise that handlers can wait for. It is resolved after the test at the latest, because otherwise closing the
+   * log would hang.
+   */
   const createGate = () => {
     const gate = Promise.withResolvers<undefined>()
     gates.push(gate)
@@ -38,7 +43,7 @@ export function createHarness({ createUrl, options }: ConformanceSubject) {
     return log
   }
 
-  /** The options hold no number of partitions: the backfill log has that of its log. */
+  /** The options contain no number of partitions, because the backfill log gets the number of its log. */
   const openBackfill = async (url: string, log: EventLog): Promise<EventLog> => {
     const { file: _, ...others } = options
     const backfill = await openBackfillLog(url, log, { ...others, logger: silent })

@@ -17,7 +17,7 @@ export async function createKafkaLog(): Promise<string> {
   return url
 }
 
-/** Creates a topic with settings of its own; resolves when all its partitions have leaders. */
+/** Creates a topic with the given settings. Resolves when all its partitions have leaders. */
 export async function createTopic(admin: Admin, config: ITopicConfig): Promise<void> {
   // kafkajs's own wait fails on a topic that the broker of the metadata does not know yet.
   await admin.createTopics({ topics: [config], waitForLeaders: false })

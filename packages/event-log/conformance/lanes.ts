@@ -3,7 +3,7 @@ import { waitUntil } from '@sluice/runtime/wait-until'
 import { block, collect } from './collect.ts'
 import { areAllHeld, type Harness, partitions, timeoutMs } from './harness.ts'
 
-/** The backfill log beside a log: equal in partitions, independent in everything else. */
+/** The backfill log of a log: it has the same number of partitions, and is independent in everything else. */
 export function describeLanes({ createUrl, open, openBackfill, publishEverywhere }: Harness): void {
   describe('the backfill log', () => {
     test('has the partitions of its log and keeps its blocks', async () => {

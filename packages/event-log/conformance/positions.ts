@@ -4,7 +4,7 @@ import type { LogBatch } from '../log.ts'
 import { collect, nameOf } from './collect.ts'
 import { areAllHeld, type Harness, partitions } from './harness.ts'
 
-/** Where a group continues: at its committed position, in order, whatever happened to its members. */
+/** A group continues at its committed offsets, in order, no matter what happened to its members. */
 export function describePositions({
   createGate,
   open,
@@ -84,7 +84,7 @@ export function describePositions({
       await after.running
       expect(after.names.sort()).toEqual(second)
 
-      // A group with committed offsets keeps them, whatever the other one has read.
+      // A group with committed offsets keeps them, no matter what the other group has read.
       await log.replaceGroup('before', 'after')
       expect((await log.committedOffsets('after')).every(({ offset, endOffset }) => offset === endOffset)).toBe(true)
     })

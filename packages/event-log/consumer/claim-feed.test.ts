@@ -78,7 +78,7 @@ test('batches that are read and not committed are not kept in memory', async () 
     feed.push([entry(offset, Buffer.alloc(blockBytes))])
     expect(await batches.next()).toMatchObject({ value: { firstOffset: BigInt(offset) } })
   }
-  // V8 frees the memory of buffers beside the program.
+  // V8 frees the memory of buffers concurrently.
   const isFree = () => {
     collectGarbage()
     return process.memoryUsage().arrayBuffers - before < 16 * blockBytes

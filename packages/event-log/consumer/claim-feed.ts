@@ -19,21 +19,23 @@ export interface ClaimFeedOptions {
   limits: Pick<ConsumerOptions, 'batchBytesMax' | 'batchRowsMax' | 'lingerMs' | 'budget'>
   /** Number of partitions that may share the budget; 1 by default. */
   partitions?: number
-  /** Stores the group's committed offset; rejects when it could not. Calls of one claim never overlap. */
+  /** Stores the group's committed offset; rejects when it could not be stored. Calls of one claim never overlap. */
   store: (nextOffset: bigint) => Promise<void>
   /** Called when the buffer was full and has space again. */
   onSpaceAvailable: () => void
 }
 
-/** The adapter's side of a claim: the adapter pushes blocks, the handler reads batches from `claim`. */
+/** The adapter's side of a claim. The adapter pushes blocks, and the handler reads batches from `claim`. */
 export interface ClaimFeed {
   readonly claim: Claim
   /**
-   * Buffers blocks in order of offset; ignored once the claim ended. Has no limit: check `isFull` before reading more.
+   * Buffers blocks, in ascending order of offset. Has no effect after the claim has ended, and no limit: the adapter
+   * checks `isFull` before it reads more.
    */
   push(entries: readonly LogEntry[]): void
   /**
-   * True while two full batches are buffered or the budget is used up: stop reading until `onSpaceAvailable` is called.
+   * True while two full batches are buffered or the budget is used up. Then the adapter stops reading until
+   * `onSpaceAvailable` is called.
    */
   isFull(): boolean
   /** True once the handler gets no further batch. */
@@ -42,9 +44,9 @@ export interface ClaimFeed {
   position(): bigint
   /** The offset last committed, at first `startOffset`. */
   committed(): bigint
-  /** Unix ms at which the oldest uncommitted block known here was appended. */
+  /** Unix ms at which the oldest uncommitted block of this feed was appended. */
   oldestAppendedAt(): number | undefined
-  /** Hands out no further batch; the present one may still be committed. */
+  /** Hands out no further batch. The handler may still commit the batch that it has. */
   end(): void
   /** Ends the claim because another member may own the partition: aborts `lost` and refuses commits. */
   lose(reason: string): void
@@ -52,7 +54,7 @@ export interface ClaimFeed {
   skipTo(offset: bigint): void
 }
 
-/** Longest wait of a batch for the budget. */
+/** Longest time that a batch waits for space in the budget. */
 const budgetWaitMsMax = 2_000
 
 interface BufferedEntry extends LogEntry {
@@ -60,8 +62,8 @@ interface BufferedEntry extends LogEntry {
 }
 
 /**
- * Collects a partition's blocks into batches by bytes, rows and time, and guards the order of commits.
- * Both adapters use it, so that batching and back-pressure are the same on each.
+ * Collects a partition's blocks into batches by bytes, rows and time, and enforces the order of commits. Both adapters
+ * use it, so that batching and back-pressure are the same.
  */
 export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
   const { partition, limits } = options
@@ -74,8 +76,8 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
   let position = options.startOffset
   let committed = options.startOffset
   /**
-   * Batches that the handler has and has not committed yet, oldest first. Without their blocks: a handler may read the
-   * whole log and commit nothing.
+   * Batches that the handler has got and not committed yet, oldest first. Their blocks are not kept, because a handler
+   * may read the whole log and commit nothing.
    */
   const uncommitted: Pick<LogBatch, 'nextOffset' | 'oldestAppendedAt'>[] = []
   let storing: Promise<unknown> = Promise.resolve()
@@ -129,7 +131,7 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
       partition,
       firstOffset: entries[0]?.offset ?? position,
       nextOffset: (entries.at(-1)?.offset ?? position) + 1n,
-      // Decompressed only now: a block may be a thousand times larger than it is in the log.
+      // Decompressed only here, because a decompressed block may be a thousand times larger than in the log.
       blocks: entries.map(({ block }) => decompressBlock(block)),
       offsets: entries.map(({ offset }) => offset),
       rows: sum(entries.map(({ block }) => block.headers.rows)),
@@ -166,7 +168,8 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
         await settledOrAfter(changed.promise, lingerLeftMs)
         continue
       }
-      // The decompressed batch must fit the budget: it waits for other batches to end, then it is made smaller.
+      // The decompressed batch must fit into the budget. It first waits for other batches to be committed, and is then
+      // made smaller.
       const bytesMax = Math.max(pieceBytes, account.free())
       if (isReady) return takeBatch(bytes <= bytesMax ? count : measureNextBatch(bytesMax).count)
       if (bytes > bytesMax) {
@@ -201,7 +204,7 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
 
   async function store(batch: LogBatch): Promise<void> {
     throwIfLost()
-    // Offsets ascend without a gap: a commit out of order would skip blocks that are not stored yet.
+    // Batches must be committed in order: a commit of a later batch would skip blocks that are not stored yet.
     if (uncommitted[0]?.nextOffset !== batch.nextOffset)
       throw new Error(`Partition ${partition}: batches are committed once each and in order`)
     await options.store(batch.nextOffset)

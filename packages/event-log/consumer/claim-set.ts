@@ -5,8 +5,8 @@ import type { ClaimFeed } from './claim-feed.ts'
 /** The claims of one member and the handlers that run on them. */
 export interface ClaimSet {
   /**
-   * Runs the handler on a new claim once the handler of the partition's previous claim has settled: a member never
-   * runs two handlers on one partition at a time.
+   * Runs the handler on a new claim after the handler of the partition's previous claim has settled, so that a member
+   * never runs two handlers on one partition at the same time.
    */
   start(feed: ClaimFeed): void
   /** The claim of a partition that may still receive blocks. */
@@ -16,13 +16,14 @@ export interface ClaimSet {
   lose(partition: number, reason: string): void
   loseAll(reason: string): void
   /**
-   * Ends every claim gracefully; resolves when all handlers settled, those of lost claims included. After a failure, a
-   * claim whose handler takes longer than 5 s is lost: it may wait for a store of its own. Never rejects.
+   * Ends every claim gracefully. Resolves when all handlers have settled, including those of lost claims; never
+   * rejects. After a failure, a claim whose handler takes longer than 5 s is lost, because the handler may wait for an
+   * unavailable store.
    */
   drain(options?: { hasFailed: boolean }): Promise<void>
 }
 
-/** Time that the other handlers of a member have to settle after one has failed, in ms. */
+/** Time that the other handlers of a member get to settle after one has failed, in ms. */
 const graceMs = 5_000
 
 /** `onFailure` gets the error of a handler that rejected, or that returned before its claim ended. */
@@ -43,7 +44,8 @@ export function createClaimSet(
       if (!feed.hasEnded())
         onFailure(new Error(`The handler of partition ${partition} returned before its claim ended`))
     } catch (error) {
-      // A handler usually rethrows the refused commit of a lost claim; that ends the claim, not the member.
+      // A handler usually rethrows the error of a refused commit. If the claim is lost, such an error ends the claim
+      // but not the member.
       if (lost.aborted) logger.debug({ err: error, partition }, 'claim handler failed after its partition was lost')
       else onFailure(error)
     } finally {

@@ -26,8 +26,8 @@ test('a process that reads many partitions holds no more than its budget allows'
   const reader = collect(log, 'group', options, () => gate.promise)
   const readPartitions = () => new Set(reader.batches.map(({ partition }) => partition)).size
   await waitUntil(() => readPartitions() === partitions, 'every partition has its batch', 120_000)
-  // Each look collects all garbage, which takes a second in a large process. What changes by less than a block is the
-  // process's own.
+  // Each measurement collects all garbage, which takes a second in a large process. Changes by less than a block do not
+  // come from the log.
   let last = bufferBytes()
   let equalLooks = 0
   const isSettled = (): boolean => {
@@ -37,7 +37,7 @@ test('a process that reads many partitions holds no more than its budget allows'
     return equalLooks >= 5
   }
   await waitUntil(isSettled, 'no more is read', 120_000)
-  // One and a half times the budget, and the sizes of single blocks; without the budget it is all of the 48 MiB.
+  // At most one and a half times the budget, and the sizes of single blocks. Without the budget it would be all 48 MiB.
   expect((last - before) / mebibyte).toBeLessThan(24)
 
   gate.resolve(undefined)

@@ -1,14 +1,14 @@
 /**
- * Memory that the consumers of a process may hold in blocks: those that wait for their batch, as they are in the log,
- * and those of batches that are not committed, decompressed. A claim may read on while it holds less than what is left
- * of the budget, so that N busy claims get 1/(N+1) each, and a lone one half. A claim that holds nothing may always
- * read one piece (`pieceBytes`): no claim waits for others that are stalled. All claims together so hold at most 1.5
+ * Memory that the consumers of a process may hold in blocks: blocks that wait for their batch, in the form in which the
+ * log stores them, and decompressed blocks of uncommitted batches. A claim may read more while it holds less than the
+ * rest of the budget, so N busy claims get 1/(N+1) each, and a single one gets half. A claim that holds nothing may
+ * always read one piece (`pieceBytes`), so that no claim waits for stalled ones. Together, all claims hold at most 1.5
  * times the budget.
  */
 export interface ReadBudget {
   /**
-   * Bytes of one read of one of a log's `partitions`: half of the budget is enough for a piece of each, of all
-   * consumers.
+   * Bytes of one read from one of a log's `partitions`. One piece for each partition of each consumer takes at most
+   * half of the budget.
    */
   pieceBytes(partitions: number): number
   /** Opens a claim's account; `onReleased` is called whenever any claim has released bytes. */
@@ -20,23 +20,23 @@ export interface BudgetAccount {
   /** Adds the bytes that the claim holds from now on, or releases them when they are negative. */
   add(bytes: number): void
   mayRead(): boolean
-  /** Bytes of the budget that no claim holds; negative after reads that brought more than expected. */
+  /** Bytes of the budget that no claim holds. Negative after reads that returned more bytes than expected. */
   free(): number
   /** Releases everything. */
   close(): void
 }
 
-/** Memory of a block beside its payload, for objects and buffers: payloads may be small. */
+/** Memory of a block in addition to its payload, for objects and buffers. It matters because payloads may be small. */
 export const blockOverheadBytes = 1024
 
-/** Upper bound of a read: larger ones would not make batches larger. */
+/** Upper bound of a read. Larger reads would not make batches larger. */
 const pieceBytesMax = 16 * 1024 * 1024
-/** Lower bound of a read: smaller ones are not worth their cost. A read returns at least one block. */
+/** Lower bound of a read. Smaller reads cost more than they bring. A read returns at least one block. */
 const pieceBytesMin = 64 * 1024
 
 /**
- * `bytesMax` is Infinity for claims that are bounded by their own limits only. `consumers` with as many partitions each
- * may share the budget, 1 by default.
+ * `bytesMax` is Infinity for claims that only their own limits bound. `consumers` is the number of consumers that share
+ * the budget, each with all partitions; 1 by default.
  */
 export function readBudget(bytesMax: number, { consumers = 1 }: { consumers?: number } = {}): ReadBudget {
   const accounts = new Set<() => void>()

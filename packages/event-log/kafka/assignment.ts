@@ -36,9 +36,11 @@ export interface Assignment {
   readonly partitions: readonly number[]
   /** Pauses the partitions, then begins a claim on each at its committed offset and resumes them. */
   begin(): void
-  /** Must return at once: until then kafkajs fetches nothing from any partition of the broker. */
+  /** Must return without waiting: until it returns, kafkajs fetches nothing from any partition of the broker. */
   receive(payload: EachBatchPayload): void
-  /** Ends the claims, because other members may own the partitions: pending work of this assignment is void. */
+  /**
+   * Ends the claims, because other members may own the partitions. Pending work of this assignment has no effect then.
+   */
   lose(reason: string): void
   lag(): readonly PartitionLag[]
 }
@@ -79,7 +81,10 @@ export function createAssignment(partitions: readonly number[], context: Assignm
     },
   }
 
-  /** Requests the group's committed offsets until Kafka answers; undefined when the assignment has ended meanwhile. */
+  /**
+   * Requests the group's committed offsets until Kafka answers. Returns undefined when the assignment has ended in the
+   * meantime.
+   */
   async function fetchGroupOffsets(): Promise<Map<number, PartitionOffsets> | undefined> {
     const request = async () => {
       if (!isCurrent()) return undefined
@@ -145,7 +150,10 @@ export function createAssignment(partitions: readonly number[], context: Assignm
     claims.start(feed)
   }
 
-  /** Seeks back to the claim's offset after a batch that began elsewhere, or past the blocks that Kafka has deleted. */
+  /**
+   * After a batch that began at another offset, seeks back to the claim's offset, or past blocks that Kafka has
+   * deleted.
+   */
   async function seekToExpected(partition: number, claim: HeldClaim): Promise<void> {
     claim.isSeeking = true
     fetching.pause([partition])
@@ -190,7 +198,7 @@ export function createAssignment(partitions: readonly number[], context: Assignm
         if (claim?.feed.hasEnded() !== false) fetching.pause([partition])
         return
       }
-      // This may be a batch that was fetched for an earlier claim. With it, this claim could commit a position past
+      // The batch may have been fetched for an earlier claim. If this claim took it, it could commit an offset past
       // blocks that no handler has received.
       const { fetchedOffset } = batch as unknown as { fetchedOffset: string }
       if (BigInt(fetchedOffset) !== claim.expectedOffset) {

@@ -15,38 +15,39 @@ export interface KafkaClientOptions {
   clientId: string
   /** Called with each log line of kafkajs. */
   forward: (entry: LogEntry) => void
-  /** A request without a response for this long fails, and its connection is destroyed. */
+  /** If a request gets no response for this time, it fails and its connection is destroyed. */
   requestTimeoutMs: number
   retry: RetryOptions
 }
 
 /**
- * One kafkajs client and its connections. Each producer, consumer and admin gets a client of its own: consumers of one
- * client and group would share kafkajs's cache of committed offsets, and connections are destroyed by client.
+ * One kafkajs client and its connections. Each producer, consumer and admin has its own client, for two reasons:
+ * consumers with the same client and group would share kafkajs's cache of committed offsets, and connections are
+ * destroyed by client.
  */
 export interface KafkaClient {
   readonly kafka: Kafka
   /**
-   * Destroys the connections to a broker (`host:port`) that did not respond to a request. kafkajs would keep using them
-   * until TCP times out: a quarter of an hour for a machine that lost its power.
+   * Destroys the connections to a broker (`host:port`) that did not respond to a request. kafkajs would continue to use
+   * them until TCP times out, which takes a quarter of an hour if the machine has lost its power.
    */
   destroyConnections(broker: string): void
   /**
-   * Runs `disconnect` for at most `ms`, then destroys the remaining connections: kafkajs waits for pending requests, to
-   * which a frozen broker never responds, and forgets connections that it made twice. Never rejects.
+   * Runs `disconnect` for at most `ms`, then destroys the remaining connections. kafkajs waits for pending requests, to
+   * which a frozen broker never responds, and may leave a connection open if it connected twice. Never rejects.
    */
   close(disconnect: () => Promise<void>, ms: number): Promise<void>
 }
 
 const decompressZstd = promisify(zstdDecompress)
-// Sluice compresses the payloads itself. Brokers may be told to compress records anew, and other programs may compress
-// theirs.
+// Sluice compresses the payloads itself. However, brokers may be configured to compress records again, and other
+// programs may compress theirs.
 kafkajs.CompressionCodecs[kafkajs.CompressionTypes.ZSTD] = () => ({ decompress: decompressZstd })
 
 const connectTimeoutMs = 3000
 const keepAliveDelayMs = 60_000
 
-/** A client without connections; kafkajs makes them when a producer, consumer or admin of it connects. */
+/** A client without connections. kafkajs connects when a producer, consumer or admin of the client does. */
 export function createKafkaClient(options: KafkaClientOptions): KafkaClient {
   const { address, logger, requestTimeoutMs } = options
   const sockets = new Map<Socket, string>()
@@ -65,7 +66,7 @@ export function createKafkaClient(options: KafkaClientOptions): KafkaClient {
     emitWholeFrames(socket)
     socket.setKeepAlive(true, keepAliveDelayMs)
     socket.setNoDelay(true)
-    // Each write before the connection is open adds a listener.
+    // kafkajs adds a listener for each write before the connection is open.
     socket.setMaxListeners(0)
     sockets.set(socket, `${host}:${port}`)
     socket.once('close', () => sockets.delete(socket))
@@ -108,7 +109,7 @@ export function createKafkaClient(options: KafkaClientOptions): KafkaClient {
 }
 
 function saslOptions({ mechanism, username, password }: NonNullable<KafkaAddress['sasl']>) {
-  // One literal each: kafkajs's type is a union by mechanism.
+  // One literal for each mechanism, because kafkajs's type is a union by mechanism.
   switch (mechanism) {
     case 'plain':
       return { mechanism, username, password }
@@ -170,7 +171,10 @@ export function createKafkaAdmin(create: () => KafkaClient): KafkaAdmin {
   }
 }
 
-/** Kafka's name of an error, e.g. `UNKNOWN_MEMBER_ID`, also of a wrapped one; otherwise its JavaScript name. */
+/**
+ * Kafka's name of an error, for example `UNKNOWN_MEMBER_ID`, also if the error is wrapped. Otherwise the error's
+ * JavaScript name.
+ */
 export function kafkaErrorType(error: unknown): string | undefined {
   const { type, name, cause } = fieldsOf(error)
   if (typeof type === 'string') return type
@@ -179,8 +183,8 @@ export function kafkaErrorType(error: unknown): string | undefined {
 }
 
 /**
- * True when a broker answered with an error, which may concern only one of the partitions of the request. A partition
- * without a leader is none: kafkajs then takes the metadata of no partition.
+ * True when a broker answered with an error, which may concern only one partition of the request. A partition without a
+ * leader does not count, because kafkajs then has no metadata of any partition.
  */
 export function isRefusal(error: unknown): boolean {
   const { type, cause } = fieldsOf(error)

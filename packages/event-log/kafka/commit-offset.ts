@@ -21,7 +21,7 @@ export interface OffsetCommitter {
   commit(partition: number, nextOffset: bigint, right: CommitRight): Promise<void>
 }
 
-/** A committer for a consumer that has not run yet: it must see every confirmation of Kafka. */
+/** A committer for a consumer that is not running yet, so that it sees every confirmation from Kafka. */
 export function createOffsetCommitter(
   consumer: Consumer,
   {
@@ -54,7 +54,7 @@ export function createOffsetCommitter(
         try {
           confirmedOffsets.delete(partition)
           await consumer.commitOffsets([{ topic, partition, offset: String(nextOffset) }])
-          // kafkajs does nothing, and reports nothing, while it stops.
+          // While kafkajs stops, it commits nothing and reports no error.
           if (confirmedOffsets.get(partition) !== nextOffset) {
             throw new Error('kafkajs is stopping, nothing was committed')
           }

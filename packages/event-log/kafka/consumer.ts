@@ -34,14 +34,15 @@ export interface KafkaConsumerContext {
 }
 
 /**
- * A member of a Kafka consumer group, which Kafka knows as `<topic>.<group>`. A rebalance ends all its claims, also
- * those of partitions that it keeps: each begins again at its committed position. While Kafka is unavailable the member
- * keeps reconnecting; `run` rejects only when a handler failed or Kafka rejects this client permanently.
+ * A member of a Kafka consumer group. Kafka knows the group as `<topic>.<group>`. A rebalance ends all claims of the
+ * member, also on partitions that it keeps; each claim begins again at the committed offset. While Kafka is
+ * unavailable, the member reconnects repeatedly. `run` rejects only when a handler failed or Kafka rejects this client
+ * permanently.
  */
 export function createKafkaConsumer(context: KafkaConsumerContext, options: ConsumerOptions): LogConsumer {
   const { logger } = context
   const { group } = options
-  /** Aborted by `stop` and by failures: no new claim begins and the present ones end. */
+  /** Aborted by `stop` and by failures. Then no new claim begins, and the current ones end. */
   const draining = new AbortController()
   const drained = Promise.withResolvers<undefined>()
   draining.signal.addEventListener('abort', () => {
@@ -58,10 +59,10 @@ export function createKafkaConsumer(context: KafkaConsumerContext, options: Cons
   }
   const claims = createClaimSet(options.onClaim, fail, logger)
 
-  /** Runs one membership; resolves with true when it had joined the group. */
+  /** Runs one membership. Resolves to whether it had joined the group. */
   async function runSession(): Promise<boolean> {
     const { topic, admin, times } = context
-    // A session that can't know them waits for Kafka anyway.
+    // A session that can't get the number has to wait for Kafka in any case.
     const partitions = await context.partitions().catch(() => 1)
     const current = openKafkaSession({
       topic,

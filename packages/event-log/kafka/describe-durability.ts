@@ -6,16 +6,16 @@ import { dayMs, describeTopic, inSyncWanted, replicasWanted, topicSettings } fro
 import { parseKafkaUrl } from './url.ts'
 import { silentLogger, withKafkaAdmin } from './with-admin.ts'
 
-/** Kafka's own default; a writer that is down for longer does not go unnoticed. */
+/** Kafka's own default. A writer is never down for longer without anybody noticing. */
 const retentionDaysWanted = 7
-/** What brokers may do with the compression of a record so that kafkajs reads it. */
+/** The values of `compression.type` with which kafkajs can read the records. */
 const readableCodecs = ['producer', 'uncompressed', 'gzip', 'zstd']
 
 /**
- * Reasons why an acknowledged event could still be lost in this cluster, as an event or as a dead letter, one sentence
- * each; empty for three replicas, two of them in sync, no unclean election, at least a week of retention (a year for
- * dead letters) and records that writers can decompress, and for `file:`. A topic whose settings may not be read is one
- * of them. Rejects while Kafka can't be reached.
+ * Reasons why an acknowledged event or dead letter could still be lost in this cluster, one sentence each. Empty for
+ * three replicas, two of them in sync, no unclean election, at least a week of retention (a year for dead letters) and
+ * records that writers can decompress; also empty for `file:`. If the user may not read a topic's settings, this is one
+ * of the reasons. Rejects while Kafka can't be reached.
  */
 export async function describeDurability(
   url: string,
@@ -53,7 +53,7 @@ export async function describeDurability(
   })
 }
 
-/** The risks of one topic, as they follow "Topic … has". */
+/** The risks of one topic, worded as continuations of "Topic … has". */
 function findRisks(replicas: number, settings: ReadonlyMap<string, string>, retentionDaysMin: number): string[] {
   const found: string[] = []
   if (replicas < replicasWanted) {

@@ -14,31 +14,33 @@ import {
 import { parseKafkaUrl } from './url.ts'
 import { silentLogger, withKafkaAdmin } from './with-admin.ts'
 
-/** Kafka's 1 MiB is less than one block of a large batch. */
+/** A block of a large batch may exceed Kafka's default limit of 1 MiB. */
 const blockBytesMax = 16 * 1024 * 1024
-/** What a dead letter adds to its record: the reason, and where the record was. */
+/** Bytes that a dead letter adds to its record: the reason, and the original place of the record. */
 const deadLetterOverheadBytes = 64 * 1024
 const usableTimeoutMs = 10_000
 const leaderDelays = { firstMs: 50, longestMs: 50 }
 /**
- * Kafka deletes older events, stored or not: a writer may be down for this long. Unlimited retention would fill the
- * disks.
+ * Kafka deletes older events, even if they are not stored yet, so a writer may be down for this long. Unlimited
+ * retention would fill the disks.
  */
 const retentionDays = 30
 
 export interface EnsureTopicsOptions {
-  /** Partitions of new topics; existing topics are left as they are. Default 4. */
+  /** Number of partitions of new topics. Existing topics are not changed. Default 4. */
   partitions?: number
   logger?: Pick<Logger, 'debug' | 'warn'>
 }
 
 /**
- * Creates `<topic>`, `<topic>.backfill` and `<topic>.dead` of a `kafka:` URL where they are missing, with
+ * Creates the missing topics of a `kafka:` URL: `<topic>`, `<topic>.backfill` and `<topic>.dead`. They get
  * `min(3, brokers)` replicas; with three, a write needs two in-sync replicas. A replica that lags never becomes leader.
- * Events are kept for 30 days by the clock of the brokers, whatever they take, dead letters for 365. `<topic>.backfill`
- * has the partitions, the replicas and the settings of `<topic>`, also when these were changed since. Returns the names
- * of the new topics. Throws when Kafka can't be reached within 15 s or refuses, and when `<topic>.backfill` has too
- * many partitions.
+ * Events are kept for 30 days and dead letters for 365, by the clock of the brokers and independent of their size.
+ * `<topic>.backfill` gets the partitions, replicas and settings of `<topic>`; an existing one gets the partitions and
+ * settings.
+ *
+ * Returns the names of the new topics. Throws when Kafka can't be reached within 15 s or refuses a request, and when
+ * `<topic>.backfill` has more partitions than `<topic>`.
  */
 export async function ensureTopics(url: string, options: EnsureTopicsOptions = {}): Promise<string[]> {
   const { topic } = parseKafkaUrl(url)
@@ -53,10 +55,10 @@ export async function ensureTopics(url: string, options: EnsureTopicsOptions = {
       // Explicit, because a cluster may have other defaults.
       { name: 'cleanup.policy', value: 'delete' },
       { name: 'retention.bytes', value: '-1' },
-      // Sluice compresses the payloads itself. What other programs compress, perhaps with a codec that kafkajs does not
-      // know, is unpacked by the broker.
+      // Sluice compresses the payloads itself. The broker decompresses records that other programs have compressed,
+      // perhaps with a codec that kafkajs does not support.
       { name: 'compression.type', value: 'uncompressed' },
-      // The clock of a gateway must neither decide how long its events are kept, nor have the broker refuse them.
+      // The clock of a gateway must not determine how long its events are kept, or make the broker refuse them.
       { name: 'message.timestamp.type', value: 'LogAppendTime' },
       ...(replicationFactor === replicasWanted ? [{ name: 'min.insync.replicas', value: String(inSyncWanted) }] : []),
     ]
@@ -103,7 +105,7 @@ export async function missingTopics(
 /** Resolves when the topics take writes. */
 async function createTopics(admin: Admin, topics: readonly TopicDescription[]): Promise<void> {
   if (topics.length === 0) return
-  // The call returns false when another migration was faster.
+  // The call returns false when another process has created a topic in the meantime.
   await admin.createTopics({
     topics: topics.map(({ name, partitions, replicas, configEntries }) => ({
       topic: name,
@@ -111,7 +113,7 @@ async function createTopics(admin: Admin, topics: readonly TopicDescription[]): 
       replicationFactor: replicas,
       configEntries,
     })),
-    // kafkajs's own wait fails on a topic that is not known yet, which the next metadata may contain.
+    // kafkajs's own wait fails if a broker does not know the topic yet, although its next metadata may contain it.
     waitForLeaders: false,
   })
   // A new topic refuses writes until the leaders of all partitions respond.
@@ -121,7 +123,8 @@ async function createTopics(admin: Admin, topics: readonly TopicDescription[]): 
 }
 
 /**
- * Gives a topic the partitions and the settings of another one. Its replicas stay: `describeDurability` compares them.
+ * Gives a topic the partitions and settings of another one. The replicas are not changed; `describeDurability` compares
+ * them.
  */
 async function alignTopic(admin: Admin, name: string, model: string): Promise<void> {
   const [topic, wanted] = [await describeTopic(admin, name), await describeTopic(admin, model)]

@@ -43,7 +43,7 @@ const listen = () => {
   return { lines, logger: { debug: keep, info: keep, warn: keep, error: keep } }
 }
 
-/** Snappy in the frames of Kafka's Java clients, with literals alone: for less than 64 KiB. */
+/** Encodes as Snappy in the framing of Kafka's Java clients, with literals only, for less than 64 KiB. */
 function snappyOf({ buffer }: { buffer: Buffer }): Promise<Buffer> {
   const { length } = buffer
   const varint = [(length & 0x7f) | 0x80, ((length >> 7) & 0x7f) | 0x80, length >> 14]
@@ -219,8 +219,8 @@ describeWithKafka('a frozen member of a Kafka group', () => {
       await waitUntil(() => reported('refused').length >= 2, 'its commits to be refused')
       expect(reported('committed')).toEqual([])
       await log.publish([block(0, 'c'), block(1, 'd')], { timeoutMs })
-      // The group's committed offsets, because a commit that Kafka has taken may be refused to a member that is losing
-      // its claims.
+      // Reads the group's committed offsets, because Kafka may have stored a commit that was refused to a member which
+      // was losing its claims.
       const isCommitted = async () => (await log.committedOffsets('group')).every(({ offset }) => offset === 2n)
       await waitUntil(isCommitted, 'the blocks after it are committed')
     } finally {

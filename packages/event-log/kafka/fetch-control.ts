@@ -14,7 +14,7 @@ export function createFetchControl(
   consumer: Consumer,
   { topic, group, logger }: { topic: string; group: string; logger: Pick<Logger, 'debug'> },
 ): FetchControl {
-  /** Ignores the error that kafkajs throws once it has stopped: its CRASH event ends the session then. */
+  /** Ignores the error that kafkajs throws after it has stopped. Its CRASH event then ends the session. */
   const ifRunning = (action: () => void) => {
     try {
       action()

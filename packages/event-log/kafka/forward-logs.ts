@@ -6,8 +6,8 @@ import type { Logger } from '@sluice/runtime/logger'
 const repeatIntervalMs = 10_000
 
 /**
- * Forwards kafkajs's log lines to the logger. kafkajs logs errors from which it then recovers by itself, so its lines
- * are warnings at most, each once in ten seconds; repetitions are logged at debug.
+ * Forwards kafkajs's log lines to the logger. kafkajs logs errors from which it recovers, so its lines become warnings
+ * at most, each once in ten seconds. Repetitions are logged at debug.
  */
 export function forwardKafkaLogs(logger: Pick<Logger, 'debug' | 'warn'>): (entry: LogEntry) => void {
   const isDue = logThrottle(repeatIntervalMs)

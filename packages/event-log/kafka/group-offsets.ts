@@ -6,13 +6,11 @@ import { silentLogger, withKafkaAdmin } from './with-admin.ts'
 export interface GroupState {
   /** Committed offsets and bounds, by partition. */
   partitions: ReadonlyMap<number, PartitionOffsets>
-  /** Whether processes read as the group: its committed offsets can't be set then. */
+  /** Whether the group has members. Its committed offsets can't be set then. */
   hasMembers: boolean
 }
 
-/**
- * The state of a consumer group of the topic that a `kafka:` URL names. Throws when Kafka can't be reached within 15 s.
- */
+/** The state of a consumer group on the topic of a `kafka:` URL. Throws when Kafka can't be reached within 15 s. */
 export function readGroupState(url: string, group: string): Promise<GroupState> {
   const { topic } = parseKafkaUrl(url)
   const groupId = kafkaGroup(topic, group)
@@ -25,13 +23,16 @@ export function readGroupState(url: string, group: string): Promise<GroupState> 
   })
 }
 
-/** Sets the committed offsets of a group without members, also back. Throws when Kafka did not take them all. */
+/**
+ * Sets the committed offsets of a group without members; they may decrease. Throws when Kafka did not store all of
+ * them.
+ */
 export async function setGroupOffsets(url: string, group: string, offsets: ReadonlyMap<number, bigint>): Promise<void> {
   const { topic } = parseKafkaUrl(url)
   const groupId = kafkaGroup(topic, group)
   const partitions = [...offsets].map(([partition, offset]) => ({ partition, offset: String(offset) }))
   await withKafkaAdmin(url, silentLogger, (admin) => admin.setOffsets({ groupId, topic, partitions }))
-  // kafkajs joins the group, commits as it leaves, and reports no failure of that commit.
+  // kafkajs joins the group, commits when it leaves, and does not report a failure of that commit.
   const { partitions: known } = await readGroupState(url, group)
   const differing = [...offsets].filter(([partition, offset]) => known.get(partition)?.committed !== offset)
   if (differing.length > 0) {

@@ -12,19 +12,19 @@ import { copyCommittedOffsets, fetchOffsets, kafkaGroup, startOffset } from './o
 import { createKafkaPublisher } from './publisher.ts'
 import type { KafkaAddress } from './url.ts'
 
-/** A request without a response for this long fails, and its connection is destroyed. */
+/** If a request gets no response for this time, it fails and its connection is destroyed. */
 const requestTimeoutMs = 5000
 /** Shorter for producing, because clients wait for the acknowledgement. */
 const produceTimeoutMs = 2500
-/** Brokers respond to these requests from memory, and a group may be waiting for the result. */
+/** Brokers answer these requests from memory, and other members of the group may wait for the result. */
 const adminTimeoutMs = 2000
 const checkTimeoutMs = 2000
 const adminCallTimeoutMs = 5000
-/** A slow broker is asked again for this long. */
+/** Requests to a slow broker are repeated for this long. */
 const repeatTimeoutMs = 10_000
-/** A broker that never had a group first creates the topic for the positions, which takes seconds. */
+/** If Kafka has never had a consumer group, it first creates the topic `__consumer_offsets`, which takes seconds. */
 const positionsTimeoutMs = 20_000
-/** Errors of brokers that do not answer in time, or have just resumed and do not lead their partitions yet. */
+/** Errors of brokers that respond too late, or that have just resumed and do not lead their partitions yet. */
 const resumingTypes = [
   'KafkaJSRequestTimeoutError',
   'KafkaJSConnectionClosedError',
@@ -32,7 +32,7 @@ const resumingTypes = [
   'LEADER_NOT_AVAILABLE',
   'NOT_LEADER_FOR_PARTITION',
 ]
-/** The same, and errors of brokers that have just started or have just created `__consumer_offsets`. */
+/** These errors, and those of brokers that have just started or have just created `__consumer_offsets`. */
 const startingTypes = [
   ...resumingTypes,
   'KafkaJSConnectionError',
@@ -54,13 +54,13 @@ export interface KafkaLogOptions extends Partial<KafkaGroupTimes> {
   logger: Pick<Logger, 'debug' | 'info' | 'warn' | 'error'>
   /** Shown in the brokers' logs and quotas. Default `sluice`. */
   clientId?: string
-  /** Bytes that kafkajs may hold without Kafka's acknowledgement before publishes get 503 at once. Default 128 MiB. */
+  /** Maximum bytes of unacknowledged publishes. Above this limit, publishes fail with 503 at once. Default 128 MiB. */
   unacknowledgedBytesMax?: number
 }
 
 /**
- * The event log in a Kafka topic, which must exist (ensure-topics.ts creates it). Returns at once, also while Kafka is
- * unavailable: calls then throw AppError `unavailable`, and consumers wait.
+ * The event log in a Kafka topic, which must exist (ensure-topics.ts creates it). Returns without waiting for Kafka.
+ * While Kafka is unavailable, calls throw AppError `unavailable`, and consumers wait.
  */
 export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): EventLog {
   const { logger, clientId = 'sluice' } = options
@@ -71,7 +71,8 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
     rebalanceTimeoutMs: options.rebalanceTimeoutMs ?? 15_000,
   }
   const forward = forwardKafkaLogs(logger)
-  // kafkajs always connects to the first broker of its list, even an unresponsive one: each client gets another order.
+  // kafkajs first connects to the first broker of its list, even if that broker does not respond. Each client therefore
+  // gets the brokers in another order.
   let firstBroker = randomInt(address.brokers.length)
   const rotateBrokers = () => {
     firstBroker = (firstBroker + 1) % address.brokers.length
@@ -87,7 +88,7 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
       retry: { retries, initialRetryTime: 100, maxRetryTime: 500, factor: 0.2, multiplier: 2 },
     })
   const admin = createKafkaAdmin(createClient(2, adminTimeoutMs))
-  /** Admin connection of commands, which can wait longer, and must when their group is new. */
+  /** Admin connection for commands. They can wait longer, which is necessary when their group is new. */
   const slowAdmin = createKafkaAdmin(createClient(40, adminTimeoutMs))
   const consumers = new Set<LogConsumer>()
   let closing: Promise<void> | undefined
@@ -105,7 +106,7 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
       timeoutMs,
     })
 
-  /** Runs requests that brokers respond to from memory; repeats them for 10 s while a broker is slow or resumes. */
+  /** Runs requests that brokers answer from memory. Repeats them for 10 s while a broker is slow or resumes. */
   const request = <T>(work: (kafkajsAdmin: Admin) => Promise<T>): Promise<T> =>
     repeat(admin, work, { types: resumingTypes, requestTimeoutMs: adminCallTimeoutMs, timeoutMs: repeatTimeoutMs })
 
@@ -116,9 +117,9 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
     return count
   }
 
-  /** The leaders' high watermarks: all in-sync replicas have every record below them. */
+  /** The leaders' high watermarks: all in-sync replicas have every record below these offsets. */
   async function fetchEndOffsets(kafkajsAdmin: Admin): Promise<bigint[]> {
-    // kafkajs's admin requests partitions and leaders anew at each call.
+    // kafkajs's admin client requests the partitions and leaders at each call.
     const offsets = await kafkajsAdmin.fetchTopicOffsets(topic)
     return offsets.sort((a, b) => a.partition - b.partition).map(({ high }) => BigInt(high))
   }
@@ -128,14 +129,20 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
     return offsets.sort((a, b) => a.partition - b.partition).map(({ offset }) => BigInt(offset))
   }
 
-  /** AppError `unavailable` for a failure of Kafka; names the command to run when the topic is missing. */
+  /**
+   * AppError `unavailable` for a failure of Kafka. If the topic is missing, it names the command that creates the
+   * topic.
+   */
   const toUnavailable = (error: unknown) => {
     const reason = describeKafkaError(error)
     const isMissing = reason.startsWith('UNKNOWN_TOPIC_OR_PARTITION')
     return unavailable(isMissing ? `Kafka has no topic ${topic}: npm run migrate makes it` : `Kafka: ${reason}`, error)
   }
 
-  /** Runs requests about a group, whose coordinator may not be ready or may not answer yet, for 20 s. */
+  /**
+   * Runs requests about a group, and repeats them for 20 s while the group's coordinator is not ready or does not
+   * answer.
+   */
   const coordinated = <T>(work: (kafkajsAdmin: Admin) => Promise<T>): Promise<T> =>
     repeat(slowAdmin, work, {
       types: startingTypes,
@@ -247,13 +254,13 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
 }
 
 class NoMetadataError extends Error {
-  /** As kafkajs's errors have; see `kafkaErrorType`. */
+  /** The property that kafkajs's errors have; see `kafkaErrorType`. */
   readonly type = 'NO_METADATA'
 }
 
 /**
- * Throws NoMetadataError for kafkajs's TypeError, which `retry` would not repeat: kafkajs ignores that its request for
- * metadata failed at each broker, and reads the metadata that it did not receive.
+ * Replaces kafkajs's TypeError, which `retry` would not repeat, by NoMetadataError. kafkajs ignores that its request
+ * for metadata failed at every broker, and then reads the metadata that it did not receive.
  */
 function throwMetadataError(error: unknown): never {
   throw error instanceof TypeError ? new NoMetadataError('No broker sent metadata', { cause: error }) : error

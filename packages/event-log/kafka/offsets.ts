@@ -11,8 +11,8 @@ export interface PartitionOffsets {
 }
 
 /**
- * A group's name in Kafka. It holds the topic, because Kafka's groups span topics: kafkajs would give partitions of
- * this topic to members that read another one.
+ * A group's name in Kafka. It contains the topic, because groups in Kafka are not bound to a topic: kafkajs would
+ * assign partitions of this topic to members that read another topic.
  */
 export function kafkaGroup(topic: string, group: string): string {
   return `${topic}.${group}`
@@ -42,15 +42,15 @@ export function startOffset({ committed, low, high }: PartitionOffsets): bigint 
 }
 
 /**
- * Commits the offsets of the group `from` for the group `to`, unless `to` has committed any. Kafka forgets `from` by
- * itself after its `offsets.retention.minutes`.
+ * Commits the offsets of the group `from` for the group `to`, unless `to` has committed offsets. Kafka deletes the
+ * offsets of `from` after `offsets.retention.minutes`.
  */
 export async function copyCommittedOffsets(admin: Admin, topic: string, from: string, to: string): Promise<void> {
   const known = await committedOffsets(admin, topic, to)
   const offsets = await committedOffsets(admin, topic, from)
   if (known.length > 0 || offsets.length === 0) return
   await admin.setOffsets({ groupId: to, topic, partitions: offsets })
-  // kafkajs joins the group, commits as it leaves, and reports no failure of that commit.
+  // kafkajs joins the group, commits when it leaves, and does not report a failure of that commit.
   const copied = await committedOffsets(admin, topic, to)
   const copiedOffsets = new Map(copied.map(({ partition, offset }) => [partition, offset]))
   if (offsets.some(({ partition, offset }) => copiedOffsets.get(partition) !== offset)) {

@@ -9,14 +9,17 @@ import type { PublishOptions } from '../log.ts'
 import { describeKafkaError, isRefusal, type KafkaClient, kafkaErrorType } from './client.ts'
 import { encodeRecord } from './record.ts'
 
-// Payloads are compressed before: kafkajs's codecs would first copy all bytes into one buffer.
+// Payloads are compressed before this point, because kafkajs's codecs would first copy all bytes into one buffer.
 const compression = CompressionTypes.None
 
-/** Kafka's default for `max.message.bytes`, less what its own headers take. */
+/** Kafka's default for `max.message.bytes`, minus the bytes of Kafka's own headers. */
 const requestBytesMax = 1_000_000
 /** Upper estimate for the lengths, timestamp and headers of one record, without the header of a dead letter. */
 const recordOverheadBytes = 192
-/** Delays before blocks are sent again, e.g. while a partition changes its leader: each is twice the one before. */
+/**
+ * Delays before blocks are sent again, for example while a partition changes its leader. Each delay is twice as long as
+ * the previous one.
+ */
 const resendDelayMs = { first: 50, longest: 400 }
 /** Errors that a retry can't resolve. */
 const permanentErrorTypes = [
@@ -38,8 +41,8 @@ export interface KafkaPublisherOptions {
   /** Number of partitions of the topic; rejects while Kafka is unavailable. */
   partitions: () => Promise<number>
   /**
-   * Bytes of unacknowledged publishes, before compression. kafkajs keeps a request until it times out, whatever our
-   * deadline: above this limit, publishes fail at once.
+   * Maximum bytes of unacknowledged publishes, before compression. Above this limit, publishes fail at once: kafkajs
+   * keeps a request until it times out, even if our deadline has passed.
    */
   unacknowledgedBytesMax: number
   logger: Pick<Logger, 'debug' | 'warn'>
@@ -56,7 +59,7 @@ export interface KafkaPublisher {
 /** What the requests of one publish have in common. */
 interface Sending {
   timeoutMs: number
-  /** Aborted at the publish's deadline, and when the publish has failed before. */
+  /** Aborted at the publish's deadline, or earlier when the publish has failed. */
   deadlineSignal: AbortSignal
   /** To be called with blocks that Kafka has acknowledged, once for each block. */
   noteAcknowledged: (blocks: readonly Block[]) => void
@@ -81,9 +84,11 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
       const producer = newClient.kafka.producer({
         allowAutoTopicCreation: false,
         idempotent: false,
-        // kafkajs would retry beyond our deadline, and may report a partition that it never sent: see `unacknowledged`.
+        // kafkajs would retry after our deadline, and may report a partition as written that it never sent: see
+        // `unacknowledged`.
         retry: { retries: 0 },
-        // kafkajs learns of new leaders from a broker's refusal or a lost connection, but not from silence.
+        // kafkajs learns of new leaders when a broker refuses a request or a connection is lost, but not when a broker
+        // does not respond.
         metadataMaxAge: metadataAgeMsMax,
         // The gateway chose the partition; every block carries it.
         createPartitioner:
@@ -123,8 +128,8 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
   }
 
   /**
-   * Resolves with the connected producer; rejects when `deadlineSignal` aborts first. A `Promise.race` would leave its
-   * reactions on the connecting promise for as long as Kafka is unavailable.
+   * Resolves to the connected producer; rejects when `deadlineSignal` aborts first. It does not use `Promise.race`,
+   * which would leave its reactions on the connecting promise for as long as Kafka is unavailable.
    */
   async function producer(deadlineSignal: AbortSignal): Promise<Producer> {
     if (connected) return connected
@@ -163,9 +168,9 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
   }
 
   /**
-   * Sends the blocks again until they are acknowledged or `deadlineSignal` aborts: the publish has failed by then.
-   * kafkajs names only the first of the partitions that a broker refused, so after a refusal each partition is sent by
-   * itself: those that take their blocks would otherwise append them at every attempt.
+   * Repeats sending until the blocks are acknowledged, or until `deadlineSignal` aborts because the publish has failed.
+   * kafkajs names only the first partition that a broker refused. After a refusal, each partition is therefore sent in
+   * its own request: in a common request, the other partitions would append their blocks at every attempt.
    */
   async function sendRequest(
     connectedProducer: Producer,
@@ -250,9 +255,9 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
 }
 
 /**
- * Kafka limits what one request brings to one partition (`max.message.bytes`, 1 MiB by default), not the single block:
- * larger publishes become several requests, sent one after the other so that the order stays. The first one has blocks
- * of all partitions: those of a partition that refuses writes let none of the others wait.
+ * Kafka limits the bytes that one request appends to one partition (`max.message.bytes`, 1 MiB by default), not the
+ * single block. A larger publish becomes several requests, one after the other, so that the order is kept. The first
+ * one has blocks of all partitions, so that no partition waits for one that refuses writes.
  */
 export function splitIntoRequests(blocks: readonly Block[]): Block[][] {
   const requests: Block[][] = []
@@ -272,8 +277,8 @@ export function splitIntoRequests(blocks: readonly Block[]): Block[][] {
 }
 
 /**
- * Returns a function that takes acknowledged blocks, and calls `onDurable` with the partitions whose blocks are all
- * acknowledged, unless those of the whole publish are, which its promise reports.
+ * Returns a function that takes acknowledged blocks. It calls `onDurable` with the partitions whose blocks are all
+ * acknowledged, unless all blocks of the publish are: that is reported by the publish's promise.
  */
 function reportPartitions(
   blocks: readonly Block[],
@@ -295,9 +300,9 @@ function reportPartitions(
 }
 
 /**
- * The blocks of partitions that no answer acknowledges. kafkajs drops records of a partition that it does not know; and
- * it keeps one answer per broker across its own retries, so when a partition's leader moved to a broker that had
- * answered already, it never sent that partition's records and reported success (seen when brokers were killed).
+ * The blocks of partitions that no response acknowledges. kafkajs drops records of a partition that it does not know.
+ * It also keeps one response per broker across its own retries: when a partition's leader moved to a broker that had
+ * already responded, kafkajs never sent the partition's records and reported success (seen when brokers were killed).
  */
 function unacknowledged(blocks: readonly Block[], acknowledged: readonly RecordMetadata[]): Block[] {
   const partitions = new Set(acknowledged.filter(({ errorCode }) => errorCode === 0).map(({ partition }) => partition))

@@ -3,7 +3,10 @@ import { type Block, type BlockHeaders, blockVersion, type DeadLetter } from '..
 import { compressedBytesMax } from '../compression.ts'
 import type { LogEntry } from '../consumer/claim-feed.ts'
 
-/** No block has so many rows: each has a byte at least, and only a block of one row is larger than 512 KiB. */
+/**
+ * No block has so many rows: each row takes at least one byte, and only a block with a single row is larger than 512
+ * KiB.
+ */
 const rowsMax = 1_000_000
 
 /** A block as a Kafka record: no key, the payload as value, the headers as text. */
@@ -18,11 +21,11 @@ export function encodeRecord({ partition, headers, payload }: Block): Message {
 }
 
 /**
- * Decodes a Kafka record. Never throws, or one foreign record would block its partition for ever: a record that is no
- * block of Sluice gets version 0, which the reader refuses.
+ * Decodes a Kafka record. Never throws, because one foreign record would then block its partition for ever. A record
+ * that is not a block of Sluice gets version 0, which the reader refuses.
  */
 export function decodeRecord(partition: number, { offset, timestamp, value, headers }: KafkaMessage): LogEntry {
-  // A copy: the value is a part of the fetch's whole response, which it would keep in memory.
+  // A copy, because the value is a slice of the fetch's whole response and would keep that in memory.
   const payload = Buffer.from(value ?? [])
   const traceparent = readText(headers?.traceparent)
   const letter = readDeadLetter(headers?.letter)
@@ -43,8 +46,8 @@ export function decodeRecord(partition: number, { offset, timestamp, value, head
 }
 
 /**
- * Reads what batches and metrics add up. The headers of a record that is no block of the present version are not
- * believed: a foreign number would stand in counters for ever.
+ * Reads the numbers that batches and metrics add up. For a record that is not a block of the present version, it
+ * ignores the headers: a wrong number would remain in counters for ever.
  */
 function readShape(
   headers: IHeaders | undefined,

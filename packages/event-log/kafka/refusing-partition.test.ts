@@ -64,8 +64,8 @@ describeWithKafka('a partition with fewer in-sync replicas than min.insync.repli
     })
     await expect(failing).rejects.toMatchObject({ code: 'unavailable', retryable: true })
     expect(reports).toEqual([[0]])
-    // The publish makes some 14 attempts. The block is appended by the first one, and by one that sends it by itself;
-    // an attempt without an answer in time is repeated.
+    // The publish makes about 14 attempts. Two of them append the block: the first one, and one that sends it in a
+    // separate request. An attempt without an answer in time is repeated.
     expect(await highOf(0)).toBeLessThan(6)
     expect(await highOf(1)).toBe(1)
 

@@ -1,20 +1,20 @@
 import type { KafkaGroupTimes } from './group-times.ts'
 
-/** Detects that the group must have removed this member: they had no contact for the session timeout. */
+/** Detects that the group must have removed this member, because there was no contact for the session timeout. */
 export interface SessionExpiry {
-  /** Notes a response of the group. */
+  /** Records a response of the group. */
   recordContact(): void
-  /** Notes that the member joins: no heartbeat is sent until the slowest member of the group has rejoined. */
+  /** Records that the member joins. No heartbeat is sent until the slowest member of the group has rejoined. */
   recordRejoin(): void
-  /** Notes that the member has joined. */
+  /** Records that the member has joined. */
   recordJoined(): void
   /** Returns false once the session has expired. */
   check(): boolean
 }
 
 /**
- * A session that has begun to join. `onExpired` gets the reason, in the first `check` after the time has passed. After
- * a freeze of this process such a check notices the expiry before any response from the network does.
+ * A session that has begun to join. `onExpired` gets the reason in the first `check` after the timeout. After a freeze
+ * of this process, `check` detects the expiry before any response from the network is processed.
  */
 export function createSessionExpiry(
   times: Pick<KafkaGroupTimes, 'sessionTimeoutMs' | 'rebalanceTimeoutMs'>,

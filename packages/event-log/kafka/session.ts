@@ -23,12 +23,15 @@ export interface KafkaSessionOptions {
   claims: ClaimSet
   /** Aborted when the member is stopping: no further claim may begin. */
   draining: AbortSignal
-  /** Called each time that the member has joined the group, at first and after each rebalance. */
+  /** Called each time that the member has joined the group: at the beginning and after each rebalance. */
   onJoined: () => void
   logger: Pick<Logger, 'debug' | 'info' | 'warn' | 'error'>
 }
 
-/** One membership in the group, from joining to its end; a member that the group removes opens another session. */
+/**
+ * One membership in the group, from joining to its end. If the group removes the member, the caller opens another
+ * session.
+ */
 export interface KafkaSession {
   /** Resolves with the reason when kafkajs stopped, or when the group did not respond for too long. */
   readonly ended: Promise<unknown>
@@ -40,9 +43,9 @@ export interface KafkaSession {
 }
 
 /**
- * A fetch returns with this many bytes, or with what there is after the wait, which bounds the delay of new blocks, of
- * heartbeats and of resumed partitions. A fetch that returned with every new block would cost the broker and this
- * process more CPU than storing the block costs.
+ * A fetch returns when it has this many bytes, or after `fetchWaitMsMax` with the bytes that exist. The wait bounds the
+ * delay of new blocks, of heartbeats and of resumed partitions. If a fetch returned for every new block, it would take
+ * more CPU of the broker and this process than storing the block.
  */
 const fetchBytesMin = 64 * 1024
 const fetchWaitMsMax = 50
@@ -97,7 +100,7 @@ export function openKafkaSession(options: KafkaSessionOptions): KafkaSession {
     const partitions = payload.memberAssignment[topic] ?? []
     assign(partitions)
     logger.info({ group, member: payload.memberId, partitions }, 'joined the consumer group')
-    // kafkajs completes a join even if it was disconnected meanwhile.
+    // kafkajs completes a join even if it was disconnected in the meantime.
     if (closed.signal.aborted) setImmediate(() => void client.close(() => consumer.disconnect(), leaveTimeoutMs))
   })
   consumer.on(events.REBALANCING, () => {
@@ -117,7 +120,7 @@ export function openKafkaSession(options: KafkaSessionOptions): KafkaSession {
     ended.resolve(payload.error)
   })
 
-  // Some waits of kafkajs have no limit, e.g. for a frozen coordinator.
+  // Some waits of kafkajs are unlimited, for example for a frozen coordinator.
   const watch = setInterval(() => expiry.check(), times.heartbeatIntervalMs)
   draining.addEventListener(
     'abort',
@@ -125,12 +128,12 @@ export function openKafkaSession(options: KafkaSessionOptions): KafkaSession {
       // Heartbeats and commits continue until the handlers have finished.
       if (hasJoined) fetching.pause(assignment.partitions)
     },
-    // The consumer outlives its sessions, of which there are many while Kafka is unavailable.
+    // The listener must be removed: the consumer outlives its sessions, and there are many while Kafka is unavailable.
     { signal: closed.signal },
   )
 
   async function start(): Promise<void> {
-    // kafkajs would retry the same unresponsive broker; a new session connects to another one.
+    // kafkajs would retry the same unresponsive broker. A new session connects to another one.
     const late = () => new Error(`no broker answered within ${connectTimeoutMs} ms`)
     await withDeadline(consumer.connect(), connectTimeoutMs, late)
     await consumer.subscribe({ topics: [topic], fromBeginning: true })
@@ -175,9 +178,9 @@ function createConsumer(group: string, { client, consumerOptions, times, partiti
     minBytes: fetchBytesMin,
     maxWaitTimeInMs: fetchWaitMsMax,
     allowAutoTopicCreation: false,
-    // kafkajs learns of new leaders from a broker's refusal, but not from silence.
+    // kafkajs learns of new leaders when a broker refuses a request, but not when a broker does not respond.
     metadataMaxAge: metadataAgeMsMax,
-    // kafkajs would restart after a failure with its old state; the caller opens a new session instead.
+    // After a failure, kafkajs would restart with its old state. The caller opens a new session instead.
     retry: { retries: 5, initialRetryTime: 100, maxRetryTime: 1000, restartOnFailure: () => Promise.resolve(false) },
   })
 }

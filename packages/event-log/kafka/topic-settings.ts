@@ -1,17 +1,18 @@
 import kafkajs, { type Admin, type ConfigEntries, type IResourceConfigEntry } from 'kafkajs'
 
-/** The resource type of a topic in requests for its settings; Node finds this enum in the default export alone. */
+/** The resource type of a topic in requests for its settings. Node finds this enum only in kafkajs's default export. */
 export const topicResource = kafkajs.ConfigResourceTypes.TOPIC
-/** The source of a setting of the topic itself, not of its brokers. */
+/** The source of settings that belong to the topic itself, not to its brokers. */
 const topicConfigSource = kafkajs.ConfigSource.TOPIC_CONFIG
-/** The replicas of a topic whose events outlive a lost machine. */
+/** Number of replicas with which a topic's events survive the loss of a machine. */
 export const replicasWanted = 3
 /** The number of these replicas that must have an event before it is acknowledged (`min.insync.replicas`). */
 export const inSyncWanted = 2
 export const dayMs = 86_400_000
 
 /**
- * The properties in which two topics must agree to be equally durable; `partitions`, so that copies of an event meet.
+ * The properties that two topics must share: to be equally durable, and `partitions`, so that copies of an event are in
+ * partitions with the same number.
  */
 export interface TopicDescription {
   name: string
@@ -40,7 +41,7 @@ export async function describeTopic(admin: Admin, name: string): Promise<TopicDe
   }
 }
 
-/** All settings that apply to a topic, those of its brokers included. Rejects as kafkajs does. */
+/** All settings that apply to a topic, including those from its brokers. Rejects with kafkajs's errors. */
 export async function topicSettings(admin: Admin, name: string): Promise<ConfigEntries[]> {
   const { resources } = await admin.describeConfigs({
     includeSynonyms: false,

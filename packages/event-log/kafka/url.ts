@@ -3,7 +3,7 @@ import { parameterMistakes } from '@sluice/runtime/url-parameters'
 
 const mechanisms = ['plain', 'scram-sha-256', 'scram-sha-512'] as const
 const parameters = ['tls', 'sasl', 'ca']
-/** Kafka's limit of 249 characters, less the longest suffix that Sluice adds. */
+/** Kafka's limit of 249 characters, minus the longest suffix that Sluice adds. */
 const topicLengthMax = 249 - '.backfill'.length
 
 export type SaslMechanism = (typeof mechanisms)[number]
@@ -44,7 +44,7 @@ export function parseKafkaUrl(text: string): KafkaAddress {
   return address
 }
 
-// Neither hosts nor the topic are quoted: they hold parts of a password that was not percent-encoded.
+// The messages quote neither hosts nor the topic: these may contain parts of a password that was not percent-encoded.
 function readBroker(text: string, name: string, mistakes: string[]): string {
   const match = /^(\[[0-9a-f:]+\]|[A-Za-z0-9._-]+)(?::(\d+))?$/i.exec(text)
   const port = Number(match?.[2] ?? 9092)

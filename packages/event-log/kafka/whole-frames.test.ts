@@ -6,7 +6,7 @@ import { emitWholeFrames } from './whole-frames.ts'
 
 let server: Server
 let port: number
-/** What the next client of the server gets, before the connection ends. */
+/** The bytes that the server sends to the next client before it closes the connection. */
 let pieces: readonly Buffer[] = []
 
 beforeAll(async () => {
@@ -22,7 +22,7 @@ afterAll(() => {
   server.close()
 })
 
-/** Sends each piece by itself: the next turn of the event loop comes after it. */
+/** Sends each piece separately, in one turn of the event loop each. */
 async function send(socket: Socket): Promise<void> {
   for (const piece of pieces) {
     await new Promise((resolve) => socket.write(piece, resolve))

@@ -1,29 +1,32 @@
 import type { Socket } from 'node:net'
 
-/** Bytes of a frame's length, which precedes it. */
+/** Number of bytes of a frame's length field, which precedes the frame. */
 const lengthBytes = 4
 /** A response begins with its correlation id. */
 const frameBytesMin = 4
-/** Larger than any response that this client requests: a larger frame does not come from Kafka. */
+/** Larger than any response that this client requests. A frame with a greater length does not come from Kafka. */
 const frameBytesMax = 512 * 1024 * 1024
 
 /**
- * Makes a socket emit the bytes of a response only when all of them have arrived. kafkajs connects again with the
- * object that held the lost connection, and keeps the first bytes of a response that was cut off: it would read them as
+ * Makes a socket emit the bytes of a response only when all of them have arrived. kafkajs reconnects with the object of
+ * the lost connection, and that object keeps the first bytes of a response that was cut off. kafkajs would read them as
  * the beginning of the next connection's responses, and the process would end with an error that nobody can catch. A
- * frame whose length can't be Kafka's destroys the socket.
+ * frame with an impossible length destroys the socket.
  */
 export function emitWholeFrames(socket: Socket): void {
   const emit = socket.emit.bind(socket) as (event: string, ...values: unknown[]) => boolean
-  /** Chunks of the frame that is incomplete. */
+  /** Chunks of the incomplete frame. */
   let held: Buffer[] = []
-  /** The bytes of its length that were read, and their value. */
+  /** The number of bytes of the frame's length field that were read, and their value so far. */
   let lengthRead = 0
   let length = 0
   /** Bytes that are missing once the length is known. */
   let missing = 0
 
-  /** Returns the end of the last frame that ends in the chunk, 0 without one; -1 for a frame that can't be Kafka's. */
+  /**
+   * Returns the end of the last frame that ends in the chunk; 0 if none ends there; -1 for a frame with an impossible
+   * length.
+   */
   function lastEnd(chunk: Buffer): number {
     let end = 0
     for (let at = 0; at < chunk.length;) {

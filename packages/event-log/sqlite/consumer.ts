@@ -12,7 +12,7 @@ import type { Commit, StoredBlock } from './protocol.ts'
 /** A consumer group of the log. */
 export interface GroupState {
   members: Group
-  /** Committed positions by partition, as last read from the file or committed here. */
+  /** Committed offsets by partition, as last read from the file or committed here. */
   positions: number[]
 }
 
@@ -24,7 +24,7 @@ export interface SqliteConsumerContext {
   partitions: number
   engine: () => Promise<SqliteEngine>
   groupOf: (group: string) => GroupState
-  /** Brings the positions of a group up to date with the file. */
+  /** Updates the offsets of a group from the file. */
   loadPositions: (engine: SqliteEngine, group: string) => Promise<readonly number[]>
   /** The offsets after the newest blocks, by partition. */
   ends: () => readonly number[]
@@ -38,8 +38,8 @@ export interface SqliteConsumerContext {
 }
 
 /**
- * A member of a consumer group, whose members all live in this process. It reads a partition whenever its claim has
- * space.
+ * A member of a consumer group. All members of the group are in this process. It reads a partition when the partition's
+ * claim has space.
  */
 export function createSqliteConsumer(context: SqliteConsumerContext, options: ConsumerOptions): LogConsumer {
   const { name, engine, ends, fillers, consumers } = context
@@ -53,7 +53,7 @@ export function createSqliteConsumer(context: SqliteConsumerContext, options: Co
     hasFailed = true
     stopped.reject(error)
   }
-  // run() rejects with it; without this handler, a consumer that never ran would cause an unhandled rejection.
+  // `run()` rejects with this promise. Without a handler, a consumer that never ran would cause an unhandled rejection.
   stopped.promise.catch(() => undefined)
   const claims = createClaimSet(options.onClaim, fail, context.logger)
 
@@ -98,7 +98,8 @@ export function createSqliteConsumer(context: SqliteConsumerContext, options: Co
     const end = ends()[partition] ?? 0
     const { blocks } = await (await engine()).call('read', { partition, from, bytesMax: pieceBytes })
     feed.push(blocks.map((block) => toEntry(partition, block)))
-    // The blocks were deleted meanwhile: the previous claim's commit succeeded after all, so they have been processed.
+    // The blocks were deleted in the meantime: the previous claim's commit succeeded after all, so the blocks were
+    // processed.
     if (blocks.length === 0) feed.skipTo(BigInt(end))
   }
 

@@ -13,7 +13,7 @@ export interface SqliteEngine {
   ): Promise<RequestMap[Kind]['response']>
   /** Resolves with the reason when the thread has ended. */
   readonly ended: Promise<Error>
-  /** Ends the thread without closing the file, like a crash. */
+  /** Ends the thread without closing the file, as in a crash. */
   terminate(): Promise<void>
 }
 
@@ -22,9 +22,7 @@ interface Call {
   reject: (error: Error) => void
 }
 
-/**
- * Starts the thread and opens the file. Throws an Error that says what to do when another process has locked the file.
- */
+/** Starts the thread and opens the file. Throws an Error, with what to do, when another process has locked the file. */
 export async function startSqliteEngine(data: SqliteWorkerData): Promise<SqliteEngine> {
   const worker = new Worker(fileURLToPath(new URL('./worker.ts', import.meta.url)), {
     workerData: data,

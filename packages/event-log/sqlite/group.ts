@@ -7,14 +7,14 @@ export interface Member {
   begin(partition: number): void
 }
 
-/** The members of one consumer group; all live in this process. */
+/** The members of one consumer group. All of them are in this process. */
 export interface Group {
   /**
-   * Gives the new member its share of the partitions. Claims that move are lost at once, and their new owners repeat
-   * the work.
+   * Gives the new member its share of the partitions. Claims on partitions that move are lost at once, and the new
+   * owners repeat their unfinished work.
    */
   join(member: Member): void
-  /** Begins the member's departure: until `leave`, no partition moves. */
+  /** Begins the member's departure. Until `leave`, no partition moves. */
   startLeaving(member: Member): void
   /** Removes the member and gives its partitions to the others. */
   leave(member: Member): void
@@ -27,7 +27,7 @@ export function createGroup(partitions: number): Group {
   let owners: (Member | undefined)[] = Array.from({ length: partitions }, () => undefined)
 
   const rebalance = () => {
-    // Nothing moves while a leaving member finishes its batches; its `leave` calls this function again.
+    // No partition moves while a leaving member finishes its batches. Its `leave` calls this function again.
     if (leavingMembers.size > 0) return
     const next = assignPartitions(owners, members)
     for (const [partition, owner] of owners.entries()) {
@@ -59,7 +59,9 @@ export function createGroup(partitions: number): Group {
   }
 }
 
-/** The new owner of each partition: shares that differ by one at most, with as few moves as possible. */
+/**
+ * The new owner of each partition. The members' shares differ by at most one, and as few partitions as possible move.
+ */
 function assignPartitions<M>(owners: readonly (M | undefined)[], members: readonly M[]): (M | undefined)[] {
   const capacity = new Map(
     members.map((member, index) => {

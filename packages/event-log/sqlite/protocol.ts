@@ -4,11 +4,11 @@ export interface SqliteWorkerData {
   dir: string
   /** Number of partitions of a new log. */
   partitions: number
-  /** Limit of the database file in bytes; appends beyond it fail as on a full disk. */
+  /** Limit of the database file in bytes. Appends beyond it fail like on a full disk. */
   fileBytesMax: number | undefined
-  /** Bytes of the disk that appends leave free. */
+  /** Bytes of the disk that appends must leave free. */
   freeBytesMin: number
-  /** Blocks that are older are deleted when the log is opened, read or not. */
+  /** Older blocks are deleted when the log is opened, even if they were not read. */
   retentionMs: number | undefined
 }
 
@@ -51,7 +51,7 @@ export interface Opened extends Ends {
 }
 
 export interface Written extends Ends {
-  /** Why the appends failed; the commits of the same request are stored nevertheless. */
+  /** Why the appends failed. The commits of the same request are stored nevertheless. */
   appendError: string | undefined
 }
 

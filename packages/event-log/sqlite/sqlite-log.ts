@@ -12,19 +12,22 @@ const checkTimeoutMs = 2000
 
 export interface SqliteLogOptions {
   logger: Pick<Logger, 'debug' | 'info' | 'warn' | 'error'>
-  /** Number of partitions of a new log; an existing one keeps its own. Default 4. */
+  /** Number of partitions of a new log. An existing log keeps its number. Default 4. */
   partitions?: number
   /**
-   * Limit of the file in bytes (without its WAL of up to about 40 MiB): beyond it publishes throw AppError
-   * `unavailable`, as on a full disk. Default: none.
+   * Limit of the file in bytes, without its WAL of up to about 40 MiB. Beyond it, publishes throw AppError
+   * `unavailable`, like on a full disk. Default: none.
    */
   fileBytesMax?: number
   /**
-   * Publishes throw AppError `unavailable` while disk and file together have fewer free bytes. Must be twice a full
-   * WAL, or commits would fail as well and nothing could be deleted any more. Default 128 MiB.
+   * Publishes throw AppError `unavailable` while disk and file together have fewer free bytes. It must be twice the
+   * size of a full WAL: otherwise commits would fail as well, and nothing could be deleted any more. Default 128 MiB.
    */
   freeBytesMin?: number
-  /** Blocks that are older are deleted when the log is opened, read or not. Default: blocks wait for their readers. */
+  /**
+   * Older blocks are deleted when the log is opened, even if they were not read. Default: blocks are kept for their
+   * readers.
+   */
   retentionMs?: number
   /** Called with each engine that is started, for tests that end its thread. */
   onEngine?: (engine: SqliteEngine) => void
@@ -33,17 +36,17 @@ export interface SqliteLogOptions {
 /** The event log in a folder. */
 export interface SqliteLog extends EventLog {
   /**
-   * Forgets all groups but this one, for which alone blocks are kept from then on; it begins at the oldest block if it
-   * is unknown. No group may have members.
+   * Removes all groups except this one. From then on, blocks are kept for this group only. An unknown group begins at
+   * the oldest block. No group may have members.
    */
   keepOnlyGroup(group: string): Promise<void>
 }
 
 /**
- * The event log in a folder of this machine. One process at a time: its consumers and its producers share the instance.
- * A block is kept until every group that ever joined and was not forgotten has committed past it, or for
- * `retentionMs`; its space is then reused, not returned to the disk. Rejects when the folder can't be used or another
- * process has locked it.
+ * The event log in a folder of this machine. Only one process can open it; its consumers and producers share the
+ * instance. A block is kept until every group that ever joined, and was not removed, has committed past it, or for
+ * `retentionMs`. The space of a deleted block is reused, not returned to the disk. Rejects when the folder can't be
+ * used or another process has locked it.
  */
 export async function openSqliteLog(dir: string, options: SqliteLogOptions): Promise<SqliteLog> {
   const { logger } = options
@@ -74,7 +77,7 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
     return engine
   }
 
-  /** The running thread; after one that ended, the next call starts another. */
+  /** The running thread. If it has ended, the next call starts another one. */
   const engine = (): Promise<SqliteEngine> => {
     if (running === undefined) {
       const starting = start()

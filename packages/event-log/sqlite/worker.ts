@@ -7,11 +7,11 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { makeFolder } from '@sluice/runtime/make-folder'
 import type { Commit, Opened, RequestMap, SqliteWorkerData, WorkerMessage, WorkerRequest } from './protocol.ts'
 
-/** A block's row id is `partition * partitionStride + offset`: one B-tree, ordered as it is read. */
+/** A block's row id is `partition * partitionStride + offset`: one B-tree, in the order in which blocks are read. */
 const partitionStride = 2 ** 44
 /** Raised when the tables change; an older or newer file is refused. */
 const schemaVersion = 1
-/** Blocks that one step deletes at most, so that it never delays a publish for long. */
+/** Maximum number of blocks that one step deletes, so that it does not delay a publish for long. */
 const deleteBlocksMax = 256
 const deleteBytesMax = 16 * 1024 * 1024
 
@@ -45,13 +45,13 @@ function open(data: SqliteWorkerData): Log {
 }
 
 function openTables(db: DatabaseSync, data: SqliteWorkerData): Log {
-  // Set before the first access: no second process can open the file, and WAL's index stays in memory.
+  // Set before the first access: no second process can open the file, and the WAL index is kept in memory.
   db.exec('PRAGMA locking_mode=EXCLUSIVE')
   db.exec('PRAGMA page_size=8192')
   db.exec('PRAGMA journal_mode=WAL')
   db.exec('PRAGMA synchronous=FULL; PRAGMA fullfsync=1; PRAGMA checkpoint_fullfsync=1')
-  // 32 MiB of WAL between checkpoints: pages of blocks that were consumed meanwhile are written to the file once or
-  // never.
+  // 32 MiB of WAL between checkpoints. Pages whose blocks are consumed in that time are written to the file at most
+  // once.
   db.exec('PRAGMA wal_autocheckpoint=4096; PRAGMA cache_size=-16384')
   db.exec('BEGIN EXCLUSIVE')
   const isNew = db.prepare(`SELECT 1 FROM sqlite_master WHERE name = 'meta'`).get() === undefined
@@ -106,7 +106,7 @@ function loadGroups(db: DatabaseSync, partitions: number): Map<string, number[]>
   return groups
 }
 
-/** Loads the offsets of the oldest block and after the newest one, by partition. */
+/** Loads for each partition the offset of the oldest block and the offset after the newest one. */
 function loadBounds(
   db: DatabaseSync,
   partitions: number,
@@ -119,7 +119,7 @@ function loadBounds(
     const row = db
       .prepare('SELECT min(id) AS low, max(id) AS high FROM blocks WHERE id >= ? AND id < ?')
       .get(low, low + partitionStride)
-    // Blocks are deleted up to a committed position only, so an empty partition continues at that position.
+    // Blocks are only deleted up to a committed offset, so an empty partition continues at that offset.
     const end = Math.max(
       row?.high == null ? 0 : Number(row.high) - low + 1,
       ...[...groups.values()].map((positions) => positions[partition] ?? 0),
@@ -142,8 +142,8 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
     'SELECT id FROM blocks WHERE id >= ? AND id < ? AND appended_at >= ? ORDER BY id LIMIT 1',
   )
   const deleteBlocks = db.prepare('DELETE FROM blocks WHERE id >= ? AND id < ?')
-  // A position never decreases: the blocks of a late commit, after the partition moved, have been processed all the
-  // same.
+  // A committed offset never decreases. If a commit arrives after the partition has moved, its blocks were processed
+  // nevertheless.
   const storePosition = db.prepare(
     `INSERT INTO positions (consumer_group, partition, next_offset) VALUES (?, ?, ?)
      ON CONFLICT DO UPDATE SET next_offset = max(next_offset, excluded.next_offset)`,
@@ -198,7 +198,7 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
         break
       }
     }
-    // A deletion that a crash undoes is repeated: it needs no fsync of its own.
+    // The deletion needs no fsync: if a crash undoes it, it is repeated.
     db.exec('PRAGMA synchronous=NORMAL')
     try {
       transaction(() => deleteBlocks.run(low, low + next))
@@ -227,7 +227,7 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
 
   const pageBytes = pragma(db, 'page_size')
 
-  /** Why no block may be appended: a full disk would accept neither commits nor the checkpoint that frees space. */
+  /** Why no block may be appended. A full disk would accept neither commits nor the checkpoint that frees space. */
   const diskSpaceError = (): string | undefined => {
     const { bavail, bsize } = statfsSync(data.dir)
     const freeBytes = bavail * bsize + pragma(db, 'freelist_count') * pageBytes
@@ -252,7 +252,7 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
         }
       }
       if (appendError !== undefined && request.commits.length > 0) {
-        // Positions must still advance, because that frees space; after the checkpoint the WAL is written from its
+        // Offsets must still advance, because that frees space. After the checkpoint, the WAL is overwritten from its
         // start.
         db.exec('PRAGMA wal_checkpoint(PASSIVE)')
         transaction(() => {
@@ -282,7 +282,7 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
     join({ group }) {
       let positions = groups.get(group)
       if (positions === undefined) {
-        // Stored at once: from now on no block is deleted before this group has read it.
+        // Stored at once, so that no block is deleted before this group has read it.
         positions = [...starts]
         const commits = positions.map((nextOffset, partition) => ({ group, partition, nextOffset }))
         transaction(() => {
@@ -290,7 +290,7 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
         })
         groups.set(group, positions)
       }
-      // Blocks below the first one were deleted by the retention: nobody waits for them.
+      // The retention has deleted the blocks below the first one, and nobody waits for them.
       return { positions: positions.map((next, partition) => Math.max(next, starts[partition] ?? 0)) }
     },
     offsetsForTime({ time }) {
@@ -304,7 +304,7 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
     replaceGroup({ from, to }) {
       const positions = groups.get(from)
       if (positions === undefined) return {}
-      // Forgotten in any case: blocks are kept until every known group has read them.
+      // `from` is removed in any case, because blocks are kept until every known group has read them.
       const commits = groups.has(to)
         ? []
         : positions.map((nextOffset, partition) => ({ group: to, partition, nextOffset }))
@@ -317,7 +317,7 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
       return {}
     },
     keepOnlyGroup({ group }) {
-      // A new group is stored, too: in an empty partition, offsets go on from the positions of the groups.
+      // The offsets of a new group are stored too: an empty partition continues at them.
       const positions = groups.get(group) ?? [...starts]
       transaction(() => {
         storePositions(positions.map((nextOffset, partition) => ({ group, partition, nextOffset })))
@@ -370,13 +370,13 @@ function serve(port: NonNullable<typeof parentPort>): void {
 
   let deleting: NodeJS.Immediate | undefined
   const deleteLater = () => {
-    // One step per turn of the event loop, so that requests that arrived meanwhile are handled first.
+    // One step per turn of the event loop, so that requests that have arrived are handled first.
     deleting ??= setImmediate(() => {
       deleting = undefined
       try {
         if (log.deleteReadBlocks()) deleteLater()
       } catch {
-        // A disk that accepts no write now is tried again after the next commit.
+        // If the disk accepts no write now, the deletion is tried again after the next commit.
       }
     })
   }

@@ -3,10 +3,10 @@ import { type Block, payloadBytes } from '../block.ts'
 import type { SqliteEngine } from './engine.ts'
 import type { Append, Commit } from './protocol.ts'
 
-/** Payload bytes of one transaction, which bounds the copy, the WAL and the wait for the disk. */
+/** Maximum payload bytes of one transaction. It bounds the copy, the WAL and the wait for the disk. */
 const transactionBytesMax = 32 * 1024 * 1024
 
-/** Publishes and commits on their way to the disk. */
+/** Writes publishes and commits to the disk. */
 export interface SqliteWrites {
   /**
    * Resolves when the blocks are fsynced. Throws AppError `unavailable` when that fails or takes longer than
@@ -31,8 +31,8 @@ interface PendingCommit {
 }
 
 /**
- * Group commit: publishes and commits that arrive while a transaction waits for the disk go into the next one.
- * `engine` restarts the thread if it ended; `onWritten` gets the new ends after each transaction.
+ * Group commit: publishes and commits that arrive while a transaction waits for the disk are written in the next one.
+ * `engine` restarts the thread if it has ended. `onWritten` gets the new ends after each transaction.
  */
 export function createSqliteWrites(
   name: string,
@@ -117,7 +117,7 @@ export function createSqliteWrites(
 
 /**
  * One buffer with all payloads, which is transferred to the thread. It is a copy, because a transferred buffer is
- * detached and the caller may have to retry with it; the copy takes far less time than the fsync.
+ * detached and the caller may have to retry with it. The copy takes far less time than the fsync.
  */
 function packPayloads(blocks: readonly Block[]): { appends: Append[]; data: ArrayBuffer } {
   const bytes = new Uint8Array(payloadBytes(blocks))
