@@ -84,7 +84,7 @@ const event = fc.oneof(
   { weight: 1, arbitrary: json },
 )
 
-/** The value as a JSON body brings it: without -0, and with own properties only. */
+/** The value as it is parsed from a JSON body: without -0, and with own properties only. */
 function parsed(value: unknown): Json {
   return JSON.parse(JSON.stringify(value)) as Json
 }
@@ -143,7 +143,7 @@ test('every value is refused or encoded as the rules have it, byte for byte', ()
         expect(ours).not.toMatch(/\\u0000|(?<!\\)(?:\\\\)*\\ud[89a-f]/i)
       }
     }),
-    // Drawn rarely: no object at all, but an integer that a double can't hold.
+    // A rare value: instead of an object, an integer that a double can't hold.
     { numRuns: 5_000, examples: [[Number.MIN_SAFE_INTEGER - 1]] },
   )
   // The test is meaningful only if all of these are frequent.

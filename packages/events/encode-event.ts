@@ -20,7 +20,8 @@ export interface EncodedEvent {
   /** Unix ms. */
   timestamp: number
   /**
-   * Hash of (site_id, event_id) when the client sent the id, as copies must be in one partition; undefined otherwise.
+   * Hash of (site_id, event_id) when the client sent the id, because copies must be in one partition. Undefined
+   * otherwise.
    */
   keyHash: number | undefined
   undated: boolean
@@ -38,11 +39,11 @@ export interface EncodeContext {
   receivedAt: number
   /** Environment of the credential, in which the event is stored. */
   environment: Environment
-  /** Bytes of the event's compact JSON, at most. Left out where the JSON that was sent has been measured. */
+  /** Maximum bytes of the event's compact JSON. Undefined when the size of the sent JSON was checked already. */
   bytesMax?: number | undefined
 }
 
-/** Returns a present field as it stands in the row, after a comma; undefined for a bad one. */
+/** Returns a present field as JSON text for the row, after a comma; undefined for an invalid field. */
 type FieldEncoder = (field: unknown, receivedAt: number) => string | undefined
 
 const storedDeviceTypes: ReadonlySet<string> = new Set(deviceTypes)
@@ -69,16 +70,16 @@ const encoders: ReadonlyMap<string, FieldEncoder> = new Map<string, FieldEncoder
   ],
 ])
 
-/** Characters that a field takes in the client's JSON, at most, without a text that the row has too. */
+/** Maximum number of characters that a field takes in the client's JSON, without a text that the row contains too. */
 const fieldLengthMax = 32
-/** Bytes of a UTF-16 unit in the client's JSON, at most: half of a surrogate pair is escaped. */
+/** Maximum bytes of a UTF-16 unit in the client's JSON. An escaped half of a surrogate pair takes six. */
 const bytesPerUnitMax = 6
 
 /**
  * Validates, normalises and encodes a parsed event (docs/http-interface.md#event-fields) for the log, in one pass:
  * country in upper case, device_type in lower case, no fractions of milliseconds, flattened properties, and unknown
- * fields as properties. Throws an AppError (400) for the first problem in the order of that section, and an AppError
- * `too_large` for an event of more than `bytesMax`.
+ * fields as properties. Throws an AppError (400) for the first problem, in the order of that section. Throws an
+ * AppError `too_large` for an event of more than `bytesMax`.
  */
 export function encodeEvent(value: unknown, context: EncodeContext): ValidEvent {
   if (!isJsonObject(value)) throw invalidFormat('an event must be a JSON object')
@@ -88,7 +89,7 @@ export function encodeEvent(value: unknown, context: EncodeContext): ValidEvent 
   try {
     encoded = encodeFields(event, properties, context)
   } catch (error) {
-    // The problem of a known field is reported before that of a property.
+    // A problem of a known field is reported before a problem of a property.
     validateKnownFields(event, context.receivedAt)
     throw error
   }
@@ -98,8 +99,8 @@ export function encodeEvent(value: unknown, context: EncodeContext): ValidEvent 
 }
 
 /**
- * Throws the AppError of a bad property, or an Error for a bad known field, which only the schema can word. A property
- * test shows that this function and the schema agree.
+ * Throws the AppError of an invalid property. For an invalid known field it throws an Error, because only the schema
+ * can word the message. A property test shows that this function and the schema agree.
  */
 function encodeFields(
   event: JsonObject,
@@ -177,7 +178,7 @@ function haveCommonName(object: JsonObject, other: JsonObject): boolean {
   return false
 }
 
-/** Seen only if the schema accepts a field that `encodeFields` refuses. */
+/** Thrown only if the schema accepts a field that `encodeFields` refuses, which would be a mistake in one of them. */
 function unexplained(): Error {
   return new Error('an event was refused for a field that its schema accepts')
 }

@@ -7,14 +7,14 @@ import { jsonText } from './json-text.ts'
 
 const { keysMax, keyLengthMax, stringLengthMax, depthMax } = propertyLimits
 
-/** The object that a property stands in. */
+/** The object that contains a property. */
 interface Place {
-  /** Names of the objects around it, each with a dot, and the same as it stands in JSON. */
+  /** Names of the surrounding objects, each followed by a dot. `jsonPrefix` is the same text with JSON's escapes. */
   prefix: string
   jsonPrefix: string
-  /** Text before a name in error messages: an unknown field is named as it was sent, a property by its path. */
+  /** Text before a name in error messages: an unknown field is named as the client sent it, a property by its path. */
   label: '' | 'properties.'
-  /** Level of the object's values; the event is the first. */
+  /** Level of the object's values. The event is the first level. */
   depth: number
 }
 
@@ -23,25 +23,29 @@ export const eventLevel: Place = { prefix: '', jsonPrefix: '', label: '', depth:
 /** The object `properties` of the event. */
 export const propertiesLevel: Place = { prefix: '', jsonPrefix: '', label: 'properties.', depth: 3 }
 
-/** The names that need a closer look: with what JSON escapes or refuses, and with a dot, as dots join names. */
+/**
+ * Finds the names that need special treatment: JSON escapes or refuses a character, or the name contains a dot, which
+ * joins names.
+ */
 // eslint-disable-next-line no-control-regex -- JSON escapes control characters
 const specialInName = /[\0-\x1f".\\\ud800-\udfff]/
 
 /**
- * The properties of one event as JSON. Nested objects are flattened with dots, and values become text: numbers,
- * booleans and arrays their JSON (docs/http-interface.md#event-properties). `null` means absent. Of several equal names
- * the last value is kept, so that unknown fields are added before `properties`, which take precedence.
+ * The properties of one event as JSON. Nested objects are flattened with dots. Values become text: numbers, booleans
+ * and arrays become their JSON (docs/http-interface.md#event-properties). `null` means absent. If a name occurs several
+ * times, the last value is kept, so unknown fields are added before `properties`, which take precedence.
  */
 export class EncodedProperties {
-  /** Names and texts as they stand between the quotes of JSON; the type of a text is undefined. */
+  /** Names and texts with JSON's escapes, without quotes. The type of a text is undefined. */
   private names: string[] = []
   private texts: string[] = []
   private types: (PropertyType | undefined)[] = []
   /**
-   * Where each name stands, once repeated names were removed: from then on a repeated one replaces its text at once.
+   * Index of each name. It is set once repeated names were removed; from then on, a repeated name replaces its text
+   * directly.
    */
   private places: Map<string, number> | undefined
-  /** True when two names may be equal. The caller sets it for names that it adds twice. */
+  /** True when two names may be equal. The caller sets it when it adds the same name twice. */
   mayRepeat = false
   /** Upper bound of the characters in the event's compact JSON that are not in these properties. */
   omittedLength = 0
@@ -119,10 +123,10 @@ export class EncodedProperties {
     }
   }
 
-  /** Keeps the last value of equal names, at the place of the first. */
+  /** Keeps the last value of equal names, at the index of the first one. */
   private removeRepeated(): void {
     const { names, texts, types } = this
-    // From then on, no name repeats.
+    // Repeated names were removed before, and none was added since.
     if (this.places !== undefined) return
     const places = new Map<string, number>()
     let kept = 0
@@ -141,7 +145,7 @@ export class EncodedProperties {
     this.places = places
   }
 
-  /** Counts a name and its text, which another one replaces. */
+  /** Adds the length of a name and text that are replaced. */
   private omit(at: number): void {
     this.omittedLength += (this.names[at]?.length ?? 0) + (this.texts[at]?.length ?? 0) + 6
   }
@@ -155,19 +159,20 @@ export class EncodedProperties {
     return json
   }
 
-  /** JSON of an array, or of an item in it at `depth`, as it stands between the quotes of a JSON string. */
+  /** JSON of an array, or of an item in it at `depth`, escaped for use inside a JSON string. */
   private encodeItem(item: unknown, name: string, place: Place, depth: number): string {
     if (typeof item === 'string') return quotedText(item, name, place)
     if (typeof item === 'number') return encodeNumber(item, name, place)
     if (typeof item !== 'object' || item === null) return String(item)
     if (JSON.isRawJSON(item)) return encodeDigits(item.rawJSON, name, place)
     checkDepth(name, place, depth)
-    // Joined texts are flat: thousands of concatenations would keep an object each until the log has the event.
+    // Joined texts are flat strings. With concatenation, thousands of string objects would be kept until the log has
+    // the event.
     if (Array.isArray(item)) {
       return `[${item.map((each) => this.encodeItem(each, name, place, depth + 1)).join(',')}]`
     }
-    // Looked for before anything is encoded: what is encoded a second time at every level would double the work at
-    // each.
+    // Checked before anything is encoded. If each level encoded its content and then repeated that, the work would
+    // double with every level.
     for (const key in item) {
       if (!key.isWellFormed()) return this.encodeIllFormed(item as JsonObject, name, place, depth)
     }
@@ -179,7 +184,7 @@ export class EncodedProperties {
     return `{${fields.join(',')}}`
   }
 
-  /** JSON of an object in an array whose keys may become equal, when halves of surrogate pairs are replaced. */
+  /** JSON of an object in an array. Its keys may become equal when halves of surrogate pairs are replaced. */
   private encodeIllFormed(object: JsonObject, name: string, place: Place, depth: number): string {
     const fields = new Map<string, string>()
     for (const key in object) {
@@ -197,7 +202,7 @@ function encodeText(value: string, name: string, place: Place): string {
   return jsonText(value) ?? refuseNul(name, place)
 }
 
-/** A text within JSON that is itself the content of a JSON string. */
+/** A text inside JSON that is itself the content of a JSON string. */
 function quotedText(text: string, name: string, place: Place): string {
   const json = jsonText(text) ?? refuseNul(name, place)
   return json === text ? `\\"${text}\\"` : JSON.stringify(`"${json}"`).slice(1, -1)
@@ -226,7 +231,7 @@ function checkDepth(name: string, place: Place, depth: number): void {
   if (depth > depthMax) throw invalidField(labelOf(name, place), `is nested deeper than ${depthMax} levels`)
 }
 
-/** The name of a property in an error message, cut where names may end. */
+/** The name of a property in an error message, cut to the maximum length of a name. */
 function labelOf(name: string, { prefix, label }: Place): string {
   // slice() may split a surrogate pair.
   return label + `${prefix}${name.toWellFormed()}`.slice(0, keyLengthMax).toWellFormed()

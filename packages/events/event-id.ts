@@ -2,18 +2,20 @@ import { randomFillSync } from 'node:crypto'
 
 /** Hexadecimal digits that one id takes: 3 of `rand_a`, 1 for the variant, 15 of `rand_b`. */
 const digitsPerId = 19
-/** Random bytes that are drawn at once: a draw for each id would cost ten times as much as all the rest of an event. */
+/**
+ * Random bytes that are drawn at once. Drawing them for each id would take ten times as long as the rest of the event.
+ */
 const poolBytes = 512 * digitsPerId
 const pool = Buffer.alloc(poolBytes)
 let digits = ''
 let used = 0
 
-/** The digits of the time in the last id, which most ids of a batch share. */
+/** The digits of the time of the last id. Most ids of a batch share them. */
 let prefix = ''
 let prefixMs = -1
 
 /**
- * A new UUIDv7 (RFC 9562, section 5.7) of a time in Unix ms. Its other 74 bits are random, so that ids of different
+ * A new UUIDv7 (RFC 9562, section 5.7) for a time in Unix ms. Its other 74 bits are random, so that ids from different
  * processes do not collide.
  */
 export function newEventId(ms: number): string {

@@ -60,21 +60,21 @@ const fields = {
     ),
 }
 
-/** The known fields of an event as a client sends it; unknown ones are properties, whatever their names. */
+/** The known fields of an event as a client sends it. All other fields are properties, with any name. */
 export const eventSchema = joi.object<EventInput>(fields)
 /** Names of the fields of an event; all other fields are properties. */
 export const knownFields: ReadonlySet<string> = new Set(Object.keys(fields))
 
 /**
- * Validates the known fields of an event that `encodeEvent` refuses, to word the error: throws the AppError (400) of
- * the first problem in the order of docs/http-interface.md#event-fields. Returns the fields, with absent ones left out,
- * when they are valid.
+ * Validates the known fields of an event that `encodeEvent` has refused, in order to word the error. Throws the
+ * AppError (400) of the first problem, in the order of docs/http-interface.md#event-fields. If the fields are valid,
+ * returns them without absent ones.
  */
 export function validateKnownFields(event: Readonly<Record<string, unknown>>, receivedAt: number): EventInput {
   const known: Record<string, unknown> = {}
   for (const name of Object.keys(event)) {
     if (!knownFields.has(name)) continue
-    // A number whose digits were kept is a number to the schema.
+    // A number that was parsed with all digits must be a number for the schema.
     known[name] = doubleOf(event[name])
   }
   return validate(eventSchema, known, { receivedAt })

@@ -3,8 +3,8 @@
 const special = /[\0-\x1f"\\\ud800-\udfff]/
 
 /**
- * A text as it stands between the quotes of a JSON string. Half of a surrogate pair becomes U+FFFD
- * (docs/http-interface.md#event-text). Undefined for a text with NUL, which no text of an event may have.
+ * Escapes a text for use between the quotes of a JSON string. Half of a surrogate pair becomes U+FFFD
+ * (docs/http-interface.md#event-text). Undefined for a text with NUL, which texts of events must not contain.
  */
 export function jsonText(text: string): string | undefined {
   if (!special.test(text)) return text

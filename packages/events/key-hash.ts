@@ -1,6 +1,6 @@
 /**
- * Hash of an event's site and id, which decides its partition: copies of an event have the same. FNV-1a over UTF-16
- * units, mixed by the last step of MurmurHash3 because partitions use the lowest bits.
+ * Hash of an event's site and id. It determines the partition, so that copies of an event are in the same one. FNV-1a
+ * over UTF-16 units, mixed by the last step of MurmurHash3, because partitions use the lowest bits.
  */
 export function keyHash(siteId: string, eventId: string): number {
   let hash = 0x811c9dc5
@@ -13,12 +13,15 @@ export function keyHash(siteId: string, eventId: string): number {
 }
 
 /**
- * The field of an encoded line. No text before it holds this, as quotes within texts are escaped; properties come after
- * it.
+ * The beginning of the field in an encoded line. Earlier texts of the line can't contain it, because quotes within
+ * texts are escaped. Properties come after it.
  */
 const eventIdField = ',"event_id":"'
 
-/** As `keyHash`, for the encoded line of an event whose id the gateway made: such ids have no characters to escape. */
+/**
+ * `keyHash` for the encoded line of an event whose id the gateway created. Such an id has no characters that are
+ * escaped.
+ */
 export function keyHashOfGeneratedId({ siteId, line }: { siteId: string; line: string }): number {
   const start = line.indexOf(eventIdField) + eventIdField.length
   return keyHash(siteId, line.slice(start, line.indexOf('"', start)))
