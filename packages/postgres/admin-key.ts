@@ -8,13 +8,13 @@ import { isMigrated, migratePostgres, withMigrationLock } from './migrate.ts'
 import type { Postgres } from './open.ts'
 
 /**
- * The highest limits: those of an application must not hinder the administrator
+ * The highest possible limits. The administrator must not be blocked by limits that are meant for an application
  * (docs/http-interface.md#first-admin-key).
  */
 const rateLimits = { events_per_minute: limitMax, queries_per_minute: limitMax, admin_per_minute: limitMax }
 
 /**
- * Stores an admin key that no other key created: SLUICE_ADMIN_KEY, the key of a first start, or that of
+ * Stores an admin key that no other key created: SLUICE_ADMIN_KEY, the key of a first start, or the key of
  * `npm run admin-key`. Returns it with its id; undefined when the same key is stored already.
  */
 export async function createAdminKey(
@@ -41,10 +41,10 @@ export async function createAdminKey(
 }
 
 /**
- * Brings the schema up to date, stores a new admin key and revokes the admin keys that no other key made
- * (docs/http-interface.md#first-admin-key). Prints the key to standard output and returns a sentence for the operator,
- * which says how many keys were revoked. Throws AppError 503 while Postgres is unavailable, and an Error when
- * the key could not be printed: it is valid all the same, and nothing can show it again.
+ * Brings the schema up to date, stores a new admin key and revokes the admin keys that no other key created
+ * (docs/http-interface.md#first-admin-key). Prints the key to standard output, and returns a sentence for the operator
+ * with the number of revoked keys. Throws AppError 503 while Postgres is unavailable. Throws an Error when the key
+ * could not be printed: the key is valid nevertheless, and nothing can show it again.
  */
 export async function printNewAdminKey(postgres: Postgres): Promise<string> {
   const { key, note } = await replaceAdminKey(postgres)
@@ -59,10 +59,10 @@ export async function printNewAdminKey(postgres: Postgres): Promise<string> {
   return note
 }
 
-/** Rejects when the line can't be written; console.log would be silent about it. */
+/** Rejects when the line can't be written; console.log would ignore that. */
 async function printLine(text: string): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<undefined>()
-  // The error is emitted, too, which would end the process without a word about the key.
+  // The stream also emits the error. Without a listener, the process would end without a message about the key.
   process.stdout.on('error', reject)
   process.stdout.write(`${text}\n`, (error) => {
     if (error) reject(error)
@@ -72,7 +72,7 @@ async function printLine(text: string): Promise<void> {
 }
 
 async function replaceAdminKey(postgres: Postgres): Promise<{ key: string; note: string }> {
-  // A reshard holds the lock for hours, and a leaked key can't wait for it.
+  // A reshard holds the lock for hours, and replacing a leaked key can't wait for it.
   if (!(await isMigrated(postgres))) await withMigrationLock(postgres, () => migratePostgres(postgres))
   const keys = keyStore(postgres)
   const created = await createAdminKey(keys)

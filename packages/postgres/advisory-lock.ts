@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Db } from './tables.ts'
 
-/** The first halves of the names of advisory locks: arbitrary numbers that are the same in every build. */
+/** The first parts of the names of advisory locks: arbitrary numbers, which must be the same in every build. */
 const lockNumbers = {
   registration: 5_757_006,
   upload: 5_757_007,
@@ -12,8 +12,8 @@ const lockNumbers = {
 } as const
 
 /**
- * Takes an advisory lock of Postgres until the end of the transaction; waits while another transaction holds it. `key`:
- * the id of the site or the key that the lock is for.
+ * Takes an advisory lock of Postgres until the end of the transaction. Waits while another transaction holds it. `key`
+ * is the id of the site or key that is locked.
  */
 export async function takeAdvisoryLock(transaction: Db, name: keyof typeof lockNumbers, key: string): Promise<void> {
   await sql`SELECT pg_advisory_xact_lock(${lockNumbers[name]}, hashtext(${key}))`.execute(transaction)

@@ -7,20 +7,20 @@ import type { Tables } from './tables.ts'
 
 /** Findings for the operator after a restore, and the erasures that ClickHouse must repeat. */
 export interface Reconciled {
-  /** Erasures whose rows the backup of ClickHouse may still hold; all are queued again. */
+  /** Erasures whose rows the backup of ClickHouse may still contain. All of them are queued again. */
   erasures: ErasureRecord[]
   /**
-   * Erasures that can't be repeated, because an earlier build removed the hashes of their values: to be requested
-   * again.
+   * Erasures that can't be repeated, because an earlier build removed the hashes of their values. An operator must
+   * request them again.
    */
   forgotten: { erasureId: string; siteId: string }[]
   /** Keys that were revoked since the backup of ClickHouse began. */
   revokedKeys: { keyId: string; name: string; revokedAt: Date }[]
-  /** Imports that went on since then and have their files: queued again from their first record. */
+  /** Unfinished imports whose files exist. They are queued again from their first record. */
   repeatedImports: string[]
   /**
-   * Imports that ended since then, whose files are removed, and those whose files were not restored: to be uploaded
-   * again.
+   * Imports that must be uploaded again: those that ended since then, whose files were removed, and those whose files
+   * were not restored.
    */
   lostImports: string[]
 }
@@ -37,11 +37,11 @@ export async function isEmptyPostgres(postgres: Postgres): Promise<boolean> {
 }
 
 /**
- * Makes the records fit a ClickHouse that is as it was at `at` (Unix ms), in one transaction. Times until which answers
- * are complete are forgotten: they would promise rows that the log has yet to bring again. The files of exports under
- * way begin again, for the same reason. Erasures, and imports of users, which do not travel by the log, are queued
- * again if they went on after `at`; `withEventImports`, because the log has lost events: imports of events as well. May
- * be repeated.
+ * Adapts the records to a ClickHouse with the state of `at` (Unix ms), in one transaction. The times until which
+ * answers are complete are deleted, because the writers have yet to store rows from the log again. For the same reason,
+ * the files of running exports begin again. The log contains neither erasures nor imports of users: erasures that were
+ * not completed before `at`, and unfinished imports of users, are queued again. With `withEventImports`, because the
+ * log has lost events, unfinished imports of events are queued again too. May be repeated.
  */
 export async function reconcile(
   postgres: Postgres,

@@ -25,7 +25,7 @@ const value = (number: number): Measured => ({ outcome: 'value', value: number, 
 
 let sites = 0
 
-/** A rule on a site of its own, made at noon; it fires above 10. */
+/** A rule on a new site, created at noon. It fires above 10. */
 async function ruleWith(parts: RuleParts = {}): Promise<AlertRule> {
   sites += 1
   return addRule(postgres, { siteId: `site-${sites}`, at: noon, ...parts })

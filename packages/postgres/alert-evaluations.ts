@@ -43,9 +43,9 @@ export function triggerOf({
 }
 
 /**
- * Steps rules in the caller's transaction. Each state is read under a lock, and only of rules that were not evaluated
- * for this minute or a later one: of workers that evaluate the same minute one has an effect, and what a worker
- * measured that woke up late has none.
+ * Steps rules in the caller's transaction. It locks each rule before it reads the state, and skips rules that were
+ * evaluated for this minute or a later one. If several workers evaluate a minute, only one of them has an effect.
+ * Measurements of a worker that was suspended have none.
  */
 export async function evaluateRules(
   db: Db,
@@ -58,7 +58,7 @@ export async function evaluateRules(
     .where('alert_rules.rule_id', 'in', [...byRule.keys()])
     .where('alert_rules.enabled', '=', true)
     .where('alert_rules.evaluated_minute', '<', new Date(minute))
-    // In one order, because two transactions that lock the same rows in different orders would deadlock.
+    // In one order, because transactions that lock the same rows in different orders can deadlock.
     .orderBy('alert_rules.rule_id')
     .forUpdate('alert_rules')
     .execute()
@@ -82,7 +82,7 @@ export async function evaluateRules(
 interface Stepped {
   rule: AlertRule
   state: AlertState
-  /** Id of the firing that is under way after the step; null: none. */
+  /** Id of the firing after the step; null when the rule does not fire. */
   firingId: string | null
   transition?: AlertTransition
   hasFailed: boolean
@@ -113,7 +113,7 @@ async function updateStates(db: Db, minute: number, stepped: readonly Stepped[],
     firing_id: firingId,
     last_fired_at: time(state.lastFiredAt),
     last_value: state.lastValue,
-    // A failed measurement is no evaluation: the minute may still be evaluated.
+    // A failed measurement does not count as an evaluation: the minute may still be evaluated.
     evaluated_minute: time(hasFailed ? rule.evaluatedMinute : minute),
     last_evaluated_at: time(hasFailed ? rule.lastEvaluatedAt : at),
     last_error: error,
@@ -131,8 +131,8 @@ async function updateStates(db: Db, minute: number, stepped: readonly Stepped[],
 }
 
 /**
- * Writes a transition down and queues its notifications: one to each webhook of the site that takes alerts, and one to
- * the rule's own target, unless a webhook has the same URL.
+ * Records a transition and queues its notifications: one to each webhook of the site that takes alerts, and one to the
+ * rule's own target, unless a webhook has the same URL.
  */
 async function recordTransition(
   db: Db,
@@ -142,7 +142,7 @@ async function recordTransition(
 ): Promise<void> {
   const { ruleId, siteId, environment, settings, channel, notificationType } = rule
   const source = `alert:${ruleId}:${minute}`
-  // A resolution names the firing that it ends.
+  // A resolution has the id of the firing that it ends.
   const noticeFiringId = firingId ?? rule.firingId ?? newId('fir')
   await db
     .insertInto('alert_history')

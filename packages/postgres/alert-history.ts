@@ -23,8 +23,8 @@ interface HistoryRow {
 const historyMs = alertLimits.historyDays * 86_400_000
 
 /**
- * A page of a rule's history of the 90 days before `at` (Unix ms), newest first, with the delivery to the rule's own
- * endpoint and its last attempt.
+ * A page of a rule's history in the 90 days before `at` (Unix ms), newest first. Each entry contains the delivery to
+ * the rule's own endpoint and its last attempt.
  */
 export async function readHistory(
   db: Db,
@@ -52,7 +52,7 @@ export async function readHistory(
   return { history: rows.map(toEntry), total: Number(total) }
 }
 
-/** Removes the entries of a rule that `readHistory` lists no more at `at` (Unix ms). */
+/** Removes the entries of a rule that `readHistory` no longer lists at `at` (Unix ms). */
 export async function removeOldHistory(db: Db, ruleId: string, at: number): Promise<void> {
   await db
     .deleteFrom('alert_history')

@@ -8,7 +8,7 @@ import type { Db, Tables } from './tables.ts'
 export interface AlertRule {
   ruleId: string
   siteId: string
-  /** Environment of the key that made the rule: its events are measured. */
+  /** Environment of the key that created the rule. The rule measures the events of this environment. */
   environment: Environment
   settings: AlertSettings
   notificationType: NotificationType
@@ -17,11 +17,11 @@ export interface AlertRule {
   /** Encrypted target: the URL, or for `email` the JSON list of addresses; `targetFingerprint` is its keyed hash. */
   encryptedTarget: Buffer
   targetFingerprint: Buffer
-  /** Raised by each change of a user. */
+  /** Increased by each change of a user. */
   revision: number
   state: AlertState
   firingId: string | null
-  /** The last minute that was evaluated, or the one of the creation. */
+  /** The last minute that was evaluated, or the minute of the rule's creation. */
   evaluatedMinute: number
   lastEvaluatedAt: number | null
   lastError: string | null

@@ -29,7 +29,7 @@ export interface AlertTarget {
   type: NotificationType
   encryptedTarget: Buffer
   targetFingerprint: Buffer
-  /** Null where nothing is signed; absent: it stays. */
+  /** Null when nothing is signed. Absent: the secret is not changed. */
   encryptedSecret?: Buffer | null
 }
 
@@ -44,15 +44,15 @@ export interface NewAlertRule {
   target: AlertTarget
 }
 
-/** The changes of a rule by a user. */
+/** A user's changes of a rule. */
 export interface AlertRuleChanges {
-  /** The revision that the changes were made from. */
+  /** The revision that the user has changed. */
   revision: number
   settings: AlertSettings
-  /** Another condition than before: what is pending begins anew. */
+  /** Whether the condition has changed. Then a pending state begins again. */
   isConditionChanged: boolean
   channel: string | null
-  /** Absent: it stays. */
+  /** Absent: the target is not changed. */
   target?: AlertTarget
 }
 
@@ -68,19 +68,19 @@ export interface AlertSite {
  * Postgres is unavailable.
  */
 export interface AlertRuleStore {
-  /** The sites that have rules, as jobs. One never fails for good. */
+  /** The sites that have rules, as jobs. A job never fails permanently. */
   leases: LeaseTable<AlertSite>
   /**
-   * Stores a rule and hands its site to the workers; undefined: the site has as many rules as it may have. A rule of
-   * this id that is stored already is returned as it is. Throws AppError 404 when the site has been deleted.
+   * Stores a rule and makes its site a job. Undefined when the site already has the maximum number of rules. If a rule
+   * with this id is stored already, returns that rule. Throws AppError 404 when the site has been deleted.
    */
   create(rule: NewAlertRule, at: number): Promise<AlertRule | undefined>
   find(ruleId: string, siteIds: SiteIds): Promise<AlertRule | undefined>
   /** Lists the rules of one site, newest first; `total` counts all of them. */
   list(siteId: string, page: Page): Promise<{ rules: AlertRule[]; total: number }>
   /**
-   * Replaces the settings. With another condition, what is pending begins anew; a rule that is switched off fires no
-   * more. A rule that has these very changes already is returned as it is. `changed`: somebody else changed the rule
+   * Replaces the settings. With another condition, a pending state begins again; a rule that is switched off stops
+   * firing. If the rule already has exactly these changes, returns it. `changed`: somebody else has changed the rule
    * since that revision. Undefined where `find` returns undefined.
    */
   update(
@@ -93,20 +93,19 @@ export interface AlertRuleStore {
   delete(ruleId: string, siteIds: SiteIds): Promise<boolean>
   /** A page of the rule's transitions and tests of the 90 days before `at` (Unix ms), newest first. */
   history(ruleId: string, page: Page, at: number): Promise<{ history: AlertHistoryEntry[]; total: number }>
-  /** Queues a test notification at the rule's own target; false: the rule was deleted since it was read. */
+  /** Queues a test notification to the rule's own target. False when the rule was deleted in the meantime. */
   queueTest(rule: AlertRule, at: number): Promise<boolean>
   /** The rules of a site that are switched on. */
   listEnabled(siteId: string): Promise<AlertRule[]>
   /**
-   * Steps the rules by what was measured for a minute, and stores states, history and deliveries in one transaction.
-   * A state that is stored for this minute or a later one stays, and so does a rule that was changed since the
-   * measurement.
+   * Steps the rules by the measurements for a minute, and stores states, history and deliveries in one transaction. A
+   * rule is not changed if it was evaluated for this minute or a later one, or was changed since the measurement.
    * Returns what was stored.
    */
   evaluate(minute: number, evaluations: readonly Evaluation[], at: number): Promise<EvaluatedRule[]>
-  /** Notes that all rules of a site were evaluated for a minute; those that failed included. */
+  /** Records that all rules of a site were evaluated for a minute, including those that failed. */
   advance(siteId: string, minute: number): Promise<void>
-  /** The minute up to which the rules of every site were evaluated; undefined: there are no rules. */
+  /** The minute up to which the rules of all sites were evaluated; undefined when there are no rules. */
   oldestEvaluated(): Promise<number | undefined>
 }
 
@@ -161,7 +160,7 @@ export function alertRuleStore(postgres: Postgres): AlertRuleStore {
           .selectFrom('alert_sites')
           .select((select) => select.fn.min('judged_minute').as('oldest'))
           .executeTakeFirstOrThrow()
-        // Without rows, the aggregate is null, which its type does not say.
+        // Without rows, the aggregate is null, which its type does not tell.
         return (oldest as Date | null)?.getTime()
       }),
   }
@@ -201,7 +200,8 @@ async function insertRule(db: Db, rule: NewAlertRule, at: number): Promise<Alert
   const { ruleId, siteId, environment, keyId, settings, channel, target } = rule
   const minute = new Date(Math.floor(at / minuteMs) * minuteMs)
   await lockSite(db, siteId)
-  // Locks the row until the end of the transaction: rules of a site are created and deleted one after the other.
+  // Locks the row until the end of the transaction, so that the rules of a site are created and deleted one after the
+  // other.
   await sql`
     INSERT INTO alert_sites AS known (site_id, judged_minute, due_at) VALUES (${siteId}, ${minute}, ${new Date(at)})
     ON CONFLICT (site_id) DO UPDATE SET due_at = least(known.due_at, excluded.due_at)`.execute(db)
@@ -242,7 +242,7 @@ async function insertRule(db: Db, rule: NewAlertRule, at: number): Promise<Alert
   return findRule(db, ruleId, null)
 }
 
-/** False: there is no such rule of this revision. */
+/** Returns false when there is no rule with this revision. */
 async function updateRule(
   db: Db,
   ruleId: string,
@@ -271,7 +271,7 @@ async function updateRule(
   return true
 }
 
-/** Whether `updateRule` has stored these changes. No two ciphertexts are equal, even of the same target. */
+/** Whether `updateRule` has stored these changes. Ciphertexts are unique, even for equal targets. */
 function hasChanges(rule: AlertRule, { revision, settings, channel, target }: AlertRuleChanges): boolean {
   if (target) return rule.encryptedTarget.equals(target.encryptedTarget)
   return rule.revision === revision + 1 && rule.channel === channel && isDeepStrictEqual(rule.settings, settings)
@@ -282,7 +282,8 @@ async function deleteRule(db: Db, ruleId: string, siteIds: SiteIds): Promise<boo
   if (!rule) return false
   const { siteId } = rule
   await sql`SELECT FROM alert_sites WHERE site_id = ${siteId} FOR UPDATE`.execute(db)
-  // Before its endpoint, whose removal would lock the rule last: evaluations and changes of a rule lock it first.
+  // Locks the rule before its endpoint, as evaluations and changes of a rule do. The deletion of the endpoint alone
+  // would lock the rule last.
   await sql`SELECT FROM alert_rules WHERE rule_id = ${ruleId} FOR UPDATE`.execute(db)
   if (!(await deleteEndpoint(db, ruleId))) return false
   if ((await countRules(db, siteId)) === 0) {
@@ -291,15 +292,15 @@ async function deleteRule(db: Db, ruleId: string, siteIds: SiteIds): Promise<boo
   return true
 }
 
-/** Locks the rules of a site that is being deleted, which needs that before it deletes their endpoints. */
+/** Locks the rules of a site that is being deleted. The deletion does so before it deletes their endpoints. */
 export async function lockSiteRules(db: Db, siteId: string): Promise<void> {
-  // In the order of `evaluateRules`, because two transactions that lock the same rows in different orders would deadlock.
+  // In the same order as `evaluateRules`, because transactions that lock rows in different orders can deadlock.
   await sql`SELECT FROM alert_rules WHERE site_id = ${siteId} ORDER BY rule_id FOR UPDATE`.execute(db)
 }
 
 async function insertTest(db: Db, rule: AlertRule, at: number): Promise<boolean> {
   const { ruleId, siteId, settings, channel, notificationType, state } = rule
-  // Keeps the rule from being removed until the end of the transaction.
+  // Prevents a deletion of the rule until the end of the transaction.
   const { rows } = await sql`SELECT FROM alert_rules WHERE rule_id = ${ruleId} FOR KEY SHARE`.execute(db)
   if (rows.length === 0) return false
   const source = `alert_test:${newId('fir')}`
@@ -321,7 +322,7 @@ async function insertTest(db: Db, rule: AlertRule, at: number): Promise<boolean>
       firing_id: notice.data.firing_id,
       source,
     })
-    // A second test in the same millisecond is the same one.
+    // A second test in the same millisecond counts as the same test.
     .onConflict((conflict) => conflict.doNothing())
     .executeTakeFirst()
   if (inserted.numInsertedOrUpdatedRows === 0n) return true

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Postgres } from './open.ts'
 
-/** `postgres`: the dump of Postgres in an earlier backup was replaced by a newer one. */
+/** `postgres`: a newer dump of Postgres has replaced the one in an earlier backup. */
 export type BackupKind = 'full' | 'incremental' | 'postgres'
 
 /** A backup that is to be recorded. */
@@ -16,8 +16,8 @@ export interface FinishedBackup {
 }
 
 /**
- * Maximum number of rows of each kind, so that the table does not grow for ever. Because the limit is for each kind,
- * frequent dumps of Postgres do not remove the last backup of the events, whose age is a metric.
+ * Maximum number of rows of each kind, so that the table does not grow without limit. The limit is for each kind, so
+ * that frequent dumps of Postgres do not remove the last backup of the events, whose age is a metric.
  */
 const rowsPerKindMax = 1_000
 
@@ -25,7 +25,7 @@ const rowsPerKindMax = 1_000
 export interface BackupStore {
   /** Records a finished backup. Recording it again changes nothing. */
   add(backup: FinishedBackup): Promise<void>
-  /** When the events were backed up last, in Unix ms; undefined: never. A dump of Postgres alone does not count. */
+  /** When the events were last backed up, in Unix ms; undefined if never. A dump of Postgres alone does not count. */
   lastFinishedAt(): Promise<number | undefined>
 }
 

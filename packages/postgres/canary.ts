@@ -21,9 +21,9 @@ export interface WatchedCanaryEvent extends CanaryEvent {
 /** A finding of the canary about one of its events. */
 export type CanaryState = 'found' | 'lost' | 'doubled'
 
-/** The events of the canary that are watched. Every method throws AppError 503 while Postgres can't be reached. */
+/** The canary's events that are watched. Every method throws AppError 503 while Postgres can't be reached. */
 export interface CanaryStore {
-  /** The canary as a job, which one worker at a time runs. */
+  /** The canary as a job. One worker at a time runs it. */
   leases: LeaseTable<RecurringJob>
   /** Adds an event to the watched ones. Adding it again changes nothing. */
   add(event: CanaryEvent): Promise<void>
@@ -32,8 +32,8 @@ export interface CanaryStore {
   /** Records a state of an event. Returns false if it was recorded before, so that two workers count it once. */
   mark(event: Pick<CanaryEvent, 'siteId' | 'eventId'>, state: CanaryState, now: number): Promise<boolean>
   /**
-   * Removes events that were acknowledged before `acknowledgedBefore` and found, or acknowledged before
-   * `givenUpBefore`.
+   * Removes events that were found and were acknowledged before `acknowledgedBefore`, and all events that were
+   * acknowledged before `givenUpBefore`.
    */
   remove(times: { acknowledgedBefore: number; givenUpBefore: number }): Promise<void>
 }

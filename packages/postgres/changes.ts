@@ -3,8 +3,9 @@ import type { ChangeCursor } from '@sluice/access/change-cursor'
 import type { Db } from './tables.ts'
 
 /**
- * The cursor of the next poll: the lowest transaction that was still under way. Read it before the rows: every lower
- * transaction has ended, so the rows show its changes, however long it took; every other one is read again.
+ * The cursor of the next poll: the lowest transaction that has not ended. Read it before the rows. All lower
+ * transactions have ended, so the rows show their changes, no matter how long they took. The next poll reads the
+ * changes of all other transactions again.
  */
 export async function readChangeCursor(db: Db): Promise<ChangeCursor> {
   const { cursor } = await db
@@ -14,8 +15,9 @@ export async function readChangeCursor(db: Db): Promise<ChangeCursor> {
 }
 
 /**
- * The condition on rows that were changed (`created_xid`: made) by `cursor` or a later transaction. Transactions that
- * have not begun changed nothing: rows with such a number come from another server, restored from a backup.
+ * The condition on rows that were changed (for `created_xid`: created) by the transaction `cursor` or a later one. A
+ * row with a transaction number that this server has not used yet comes from a backup of another server, and does not
+ * count.
  */
 export function isChangedSince(cursor: ChangeCursor, column: 'changed_xid' | 'created_xid' = 'changed_xid') {
   const xid = sql.ref(column)

@@ -19,19 +19,19 @@ export interface CohortRecord {
 }
 
 /**
- * Cohorts in Postgres; those of other sites than `siteIds` are absent. Every method throws AppError 503 while Postgres
- * is unavailable.
+ * Cohorts in Postgres. Cohorts of sites that are not in `siteIds` are treated as absent. Every method throws AppError
+ * 503 while Postgres is unavailable.
  */
 export interface CohortStore {
   /**
-   * A cohort of this id that is stored already is returned as it is. Throws AppError 409 when the site has as many
-   * cohorts as it may (`cohortLimits`), and 404 when it has been deleted.
+   * If a cohort with this id is stored already, returns that cohort. Throws AppError 409 when the site has the maximum
+   * number of cohorts (`cohortLimits`), and 404 when the site has been deleted.
    */
   create(cohort: { cohortId: string; siteId: string; settings: CohortSettings }): Promise<CohortRecord>
   find(cohortId: string, siteIds: SiteIds): Promise<CohortRecord | undefined>
   /**
    * Lists the cohorts of one site, newest first; `total` counts all of them. Throws AppError 400 for a page whose
-   * criteria are too large together.
+   * criteria are too large in total.
    */
   list(siteId: string, page: Page): Promise<{ cohorts: CohortRecord[]; total: number }>
   /** Changes the settings that are present; undefined where `find` returns undefined. */
@@ -46,7 +46,7 @@ export function cohortStore(postgres: Postgres): CohortStore {
     create: ({ cohortId, siteId, settings }) =>
       postgres.transaction(async (transaction) => {
         await lockSite(transaction, siteId)
-        // Two creations at once would both count the cohorts before either.
+        // Without the lock, two concurrent creations would both count the cohorts before either is stored.
         await takeAdvisoryLock(transaction, 'cohort', siteId)
         const stored = await find(transaction, cohortId, null)
         if (stored) return stored

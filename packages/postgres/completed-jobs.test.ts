@@ -73,7 +73,7 @@ test('a producer does not wait for a worker that takes', async () => {
   await addImport(imports, { site: 'shop' }, now)
   const [lease] = await imports.leases.take(now, 1)
   if (!lease) throw new Error('nothing is due')
-  // A worker that takes holds the endpoint like this.
+  // A worker that takes deliveries locks the endpoint like this.
   await postgres.db.transaction().execute(async (transaction) => {
     await sql`SELECT * FROM endpoints FOR NO KEY UPDATE`.execute(transaction)
     await imports.complete(lease, now)

@@ -52,7 +52,7 @@ const disable = (endpointId: string): Promise<unknown> =>
     .where('endpoint_id', '=', endpointId)
     .execute()
 
-/** By source and endpoint: ids of deliveries that are made within a millisecond have no order. */
+/** Sorted by source and endpoint, because ids of deliveries from the same millisecond have no order. */
 async function stored(): Promise<Record<string, unknown>[]> {
   const rows = await postgres.db.selectFrom('deliveries').selectAll().execute()
   const inOrder = rows.toSorted((a, b) => (`${a.source} ${a.endpoint_id}` < `${b.source} ${b.endpoint_id}` ? -1 : 1))

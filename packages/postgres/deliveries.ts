@@ -8,19 +8,23 @@ import type { Db } from './tables.ts'
 /** A delivery that is to be queued. */
 export interface NewDelivery {
   endpointId: string
-  /** Names the occurrence, e.g. `import:imp_…`: an endpoint gets one delivery of each, however often it is queued. */
+  /**
+   * Identifies the occurrence, for example `import:imp_…`. An endpoint gets one delivery for each source, even if it is
+   * queued several times.
+   */
   source: string
   kind: DeliveryKind
-  /** The bytes that are sent; for e-mail JSON of `{subject, text}`. */
+  /** The bytes that are sent. For e-mail, JSON of `{subject, text}`. */
   body: Uint8Array
-  /** A user requested the delivery: one attempt is made whether the endpoint is on or off. */
+  /** A user requested the delivery: one attempt is made even if the endpoint is off. */
   requested?: boolean
 }
 
 /**
- * Queues deliveries in the transaction of what they tell of: both are stored, or neither. Inactive endpoints get none,
- * and those of a disabled endpoint are stored as `failed`, for a later recovery. An endpoint that another transaction
- * deletes meanwhile is waited for, and gets none. `now` is Unix ms. Returns the ids of those that are new.
+ * Queues deliveries in the transaction of the occurrence that they report, so that both are stored or neither. Inactive
+ * endpoints get no deliveries. Deliveries to a disabled endpoint are stored as `failed`, for a later recovery. If
+ * another transaction is deleting an endpoint, waits for it and queues nothing for that endpoint. `now` is Unix ms.
+ * Returns the ids of the new deliveries.
  */
 export async function queueDeliveries(
   transaction: Db,
@@ -28,7 +32,7 @@ export async function queueDeliveries(
   now: number,
 ): Promise<string[]> {
   if (deliveries.length === 0) return []
-  // In one order, because two transactions that insert the same rows in different orders would deadlock.
+  // In one order, because transactions that insert the same rows in different orders can deadlock.
   const sorted = [...deliveries].sort((a, b) => (sortKey(a) < sortKey(b) ? -1 : 1))
   const at = new Date(now)
   const { rows } = await sql<{ delivery_id: string }>`
@@ -75,10 +79,10 @@ export interface WebhookNotice {
 }
 
 /**
- * Queues one delivery for each active webhook of the site that takes `kind`; of several with one URL for the oldest
- * that is not disabled, whose secret signs. Returns the fingerprints of the targets that get it: not of those whose
- * webhooks are all disabled, which keep it to be sent again, and not of those that another transaction deletes
- * meanwhile.
+ * Queues one delivery for each active webhook of the site that takes `kind`. If several webhooks have the same URL,
+ * only one gets it: the oldest that is not disabled, whose secret signs the delivery. Returns the fingerprints of the
+ * targets that get it. Targets whose webhooks are all disabled are not included, because their deliveries are only
+ * stored for a later recovery; nor are targets that another transaction is deleting.
  */
 export async function queueForWebhooks(transaction: Db, notice: WebhookNotice): Promise<Buffer[]> {
   const { siteId, environment, kind, source, body, now } = notice

@@ -13,74 +13,75 @@ export interface TakenDelivery extends LeaseKey {
   kind: DeliveryKind
   channel: Channel
   encryptedTarget: Buffer
-  /** Names the target: it changes when a user moves the endpoint. */
+  /** Fingerprint of the target. It changes when a user changes the endpoint's target. */
   targetFingerprint: Buffer
-  /** The secret that signs; null: nothing is signed. */
+  /** The secret that signs the delivery; null when it is not signed. */
   encryptedSecret: Buffer | null
-  /** The secret before a rotation that is under way. */
+  /** The previous secret, during a rotation. */
   previousEncryptedSecret: Buffer | null
   body: Buffer
   /** Fingerprints of the recipients of an e-mail that need no further attempt. */
   settledRecipients: readonly Buffer[]
-  /** Since when the attempt was due, Unix ms. */
+  /** When the attempt became due, Unix ms. */
   dueAt: number
-  /** The delivery was never attempted, and nobody has requested the attempt. */
+  /** Whether the delivery was never attempted and nobody has requested the attempt. */
   isFirst: boolean
-  /** The endpoint has failed three times in a row. */
+  /** Whether the endpoint has failed at least three times in a row. */
   isFailing: boolean
 }
 
 type AttemptedDelivery = LeaseKey & Pick<TakenDelivery, 'endpointId' | 'targetFingerprint'>
 
-/** Outcomes of the latest attempts at an endpoint. Times are Unix ms. */
+/** The state of an endpoint according to its latest attempts. Times are Unix ms. */
 export interface EndpointHealth {
-  /** False: it is inactive or was switched off. */
+  /** False when the endpoint is inactive or was switched off. */
   isOn: boolean
   /** False for the target of an alert rule: a rule has no field that would show it as disabled. */
   canBeSwitchedOff: boolean
   failingSince: number | null
   failuresInRow: number
-  /** Deliveries that ran out of attempts since then. */
+  /** Number of deliveries without attempts left since `failingSince`. */
   exhausted: number
 }
 
 /** The consequences of an attempt for its delivery and its endpoint. */
 export interface Verdict {
   status: DeliveryStatus
-  /** When the next attempt is due, Unix ms; null: none follows. */
+  /** When the next attempt is due, Unix ms; null when there is none. */
   dueAt: number | null
   health: Pick<EndpointHealth, 'failingSince' | 'failuresInRow' | 'exhausted'>
-  /** Present: the endpoint is switched off for this reason, which users read. */
+  /** If present, the endpoint is switched off. Users read this reason. */
   disabledReason?: string
 }
 
 /** An attempt that is to be recorded. */
 export interface RecordedAttempt {
-  /** When it began, Unix ms. */
+  /** When the attempt began, Unix ms. */
   at: number
   status: number | null
   latencyMs: number
   response: string | null
   error: string | null
-  /** Fingerprints of the recipients of an e-mail that need no further attempt, while others do. */
+  /** Fingerprints of the recipients of an e-mail that need no further attempt, while other recipients do. */
   settledRecipients?: readonly Buffer[]
 }
 
 /**
- * The queue as the worker that sends sees it. Times are Unix ms of the caller's clock. Every method throws AppError 503
- * while Postgres is unavailable.
+ * The queue for the worker that sends deliveries. Times are Unix ms of the caller's clock. Every method throws AppError
+ * 503 while Postgres is unavailable.
  */
 export interface DeliveryQueue {
   /**
-   * Takes up to `max` attempts that are due, each for `leaseMs`, at most `failingMax` of them of failing endpoints: at
-   * most four at a time per endpoint over all workers, and one for a failing endpoint. Deliveries that wait for an
-   * endpoint that is off become `failed`.
+   * Takes up to `max` due attempts, each for `leaseMs`; at most `failingMax` of them are for failing endpoints. Over
+   * all workers, an endpoint has at most four attempts at a time, and a failing endpoint one. Deliveries that wait for
+   * an endpoint that is off become `failed`.
    */
   take(now: number, limits: { max: number; failingMax: number }): Promise<TakenDelivery[]>
   /**
-   * Records an attempt with what `judge` makes of it, `attempt` being its number since the schedule began. An endpoint
-   * that was moved meanwhile is not judged by what its former target answered: a delivery that failed there goes to the
-   * new one. Throws LeaseLost, and nothing is recorded, if the lease has ended.
+   * Records an attempt and the verdict of `judge`, whose `attempt` is the number of attempts since the schedule began.
+   * If the endpoint got another target in the meantime, the answer of the former target does not count for the
+   * endpoint, and a delivery that failed there is sent to the new target. If the lease has ended, throws LeaseLost and
+   * records nothing.
    */
   record(
     taken: AttemptedDelivery,
@@ -88,18 +89,21 @@ export interface DeliveryQueue {
     judge: (attempt: number, health: EndpointHealth) => Verdict,
     now: number,
   ): Promise<Verdict>
-  /** Gives a delivery back without an attempt. Nothing happens if the lease has ended. */
+  /** Gives a delivery back without an attempt. Has no effect if the lease has ended. */
   release(taken: LeaseKey): Promise<void>
-  /** Number of disabled endpoints, and due time of the oldest untaken attempt, ignoring failing endpoints. */
+  /**
+   * The number of disabled endpoints, and when the oldest attempt that nobody has taken became due. Failing endpoints
+   * are ignored.
+   */
   measure(now: number): Promise<{ disabled: number; oldestDueAt: number | undefined }>
-  /** Removes up to `max` deliveries that were queued before then and have no attempt left; returns how many. */
+  /** Removes up to `max` deliveries that were queued before `before` and have no attempt left. Returns their number. */
   removeOld(before: number, max: number): Promise<number>
 }
 
-/** Attempts of an endpoint at a time, and of one that is failing. */
+/** Maximum number of concurrent attempts per endpoint, and per failing endpoint. */
 const slots = 4
 const slotsOfFailing = 1
-/** Failures in a row from which an endpoint counts as failing. */
+/** Number of failures in a row after which an endpoint counts as failing. */
 const failingFrom = 3
 
 /** The queue of deliveries in this Postgres. */
@@ -114,7 +118,7 @@ export function deliveryQueue(postgres: Postgres): DeliveryQueue {
       }),
     record: (taken, attempt, judge, now) =>
       postgres.transaction(async (transaction) => {
-        // The endpoint first, as everything locks it that changes its deliveries.
+        // The endpoint first: everything that changes its deliveries locks it first.
         const { health, tries, isMoved } = await lockHeld(transaction, taken)
         const judged = judge(tries + 1, health)
         const verdict = isMoved ? verdictOfFormerTarget(judged, health, now) : judged
@@ -151,12 +155,13 @@ export function deliveryQueue(postgres: Postgres): DeliveryQueue {
   }
 }
 
-/** SQL: a row of `deliveries AS delivery` is due and under no lease. */
+/** SQL: a row of `deliveries AS delivery` is due and nobody has a lease on it. */
 const isTakeable = (now: Date) => sql`due_at <= ${now} AND (lease_until IS NULL OR lease_until <= ${now})`
 
 /**
- * The endpoints that have something due, as `endpoint`, with `first.due_at`. One step of the index for each endpoint
- * that has something waiting: a receiver whose queue is long costs no more than another.
+ * SQL of the endpoints with due deliveries, as `endpoint`, and with the oldest due time as `first.due_at`. It takes one
+ * step in the index for each endpoint with waiting deliveries, so an endpoint with a long queue takes no longer than
+ * others.
  */
 const waitingEndpoints = (now: Date) => sql`(
     WITH RECURSIVE waiting AS (
@@ -187,9 +192,10 @@ interface LockedEndpoint {
 }
 
 /**
- * Locks endpoints that have something due and a free slot: those that have waited longest, and failing ones after all
- * others, which they must not keep waiting however many they are. Another worker that takes at the same time gets
- * others: so the slots are counted by one worker at a time. Producers are not kept waiting.
+ * Locks endpoints that have a due delivery and a free slot. Those that have waited longest come first, and failing ones
+ * after all others, so that any number of failing endpoints delays nobody else. It skips endpoints that another worker
+ * has locked, so only one worker at a time counts the slots of an endpoint. The lock does not block the producers of
+ * deliveries.
  */
 async function lockEndpoints(
   db: Db,
@@ -219,10 +225,10 @@ interface TakenRow extends Selectable<Tables['deliveries']> {
   is_failing: boolean
 }
 
-/** Takes what is due at locked endpoints: the first of each before the second of any. */
+/** Takes due deliveries of locked endpoints: the first one of every endpoint before the second one of any endpoint. */
 async function takeDue(db: Db, endpoints: readonly LockedEndpoint[], now: Date, max: number): Promise<TakenDelivery[]> {
   if (endpoints.length === 0) return []
-  // A statement of its own, so that it sees what workers took before the endpoints were locked.
+  // A separate statement, so that it sees the deliveries that other workers took before the endpoints were locked.
   const { rows } = await sql<TakenRow>`
     WITH chosen AS MATERIALIZED (
       SELECT delivery_id, is_failing FROM (
@@ -261,7 +267,7 @@ async function takeDue(db: Db, endpoints: readonly LockedEndpoint[], now: Date, 
   return rows.map(toTaken)
 }
 
-/** Locks the endpoint and the delivery that the caller holds. */
+/** Locks the endpoint, and the delivery on which the caller has a lease. */
 async function lockHeld(
   db: Db,
   key: AttemptedDelivery,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { tlsOf } from './dump.ts'
 
-// libpq has to verify everything that pg verifies, with which the services connect.
+// libpq must verify everything that pg verifies. The services connect with pg.
 describe('the TLS of pg_dump and pg_restore is', () => {
   const verified = { PGSSLMODE: 'verify-full', PGSSLROOTCERT: 'system' }
   test.each([

@@ -3,19 +3,19 @@ import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { errorCode } from '@sluice/runtime/errors'
 
-/** Characters that are kept of a program's messages. */
+/** Maximum number of characters that are kept of a program's messages. */
 const messagesMax = 4_000
 
 /** A database, and where its client programs are. */
 export interface PostgresPrograms {
   url: string
-  /** PATH of the command. */
+  /** PATH of the programs. */
   searchPath: string | undefined
 }
 
 const dumpOptions = ['--format=custom', '--no-owner', '--no-privileges', '--no-password']
 
-/** Checks that `dumpPostgres` can make a dump, without reading the rows; rejects with the same errors. */
+/** Checks that `dumpPostgres` can make a dump, without reading the rows. Rejects with the same errors. */
 export async function requireDumpable(database: PostgresPrograms): Promise<void> {
   const child = start('pg_dump', [...dumpOptions, '--schema-only'], database)
   child.stdout.resume()
@@ -23,8 +23,8 @@ export async function requireDumpable(database: PostgresPrograms): Promise<void>
 }
 
 /**
- * The database at `url` in the custom format of `pg_dump`, which must be on the PATH in the major version of the
- * server. Reading fails with an Error that says what to do when the program is missing or fails.
+ * A dump of the database at `url` in the custom format of `pg_dump`. The program must be on the PATH, in the major
+ * version of the server. If the program is missing or fails, reading fails with an Error that says what to do.
  */
 export async function* dumpPostgres(database: PostgresPrograms): AsyncGenerator<Uint8Array> {
   const child = start('pg_dump', dumpOptions, database)
@@ -39,33 +39,34 @@ export async function* dumpPostgres(database: PostgresPrograms): AsyncGenerator<
 }
 
 /**
- * Checks, with the begin of a dump, that the `pg_restore` on the PATH can read it; rejects as `restorePostgres` does.
+ * Checks with the beginning of a dump that the `pg_restore` on the PATH can read it. Rejects with the errors of
+ * `restorePostgres`.
  */
 export async function requireReadableDump(programs: PostgresPrograms, dump: Readable): Promise<void> {
   const child = start('pg_restore', ['--list'], programs)
   child.stdout.resume()
-  // The program does not read the rest of the dump, so writing it fails.
+  // The program does not read the rest of the dump, so writing the rest fails.
   const [, ended] = await Promise.allSettled([pipeline(dump, child.stdin), child.ended])
   if (ended.status === 'rejected') throw ended.reason
 }
 
 /**
- * Restores a dump into the empty database at `url`, in one transaction: after a failure the database is empty as
- * before. Needs `pg_restore` on the PATH. Rejects as `dumpPostgres` does, and with the error of `dump`.
+ * Restores a dump into the empty database at `url`, in one transaction: after a failure, the database is still empty.
+ * Needs `pg_restore` on the PATH. Rejects with the errors of `dumpPostgres` and of `dump`.
  */
 export async function restorePostgres(programs: PostgresPrograms, dump: Readable): Promise<void> {
   const { database } = addressOf(programs.url)
   const options = ['--no-owner', '--no-privileges', '--no-password', '--exit-on-error', '--single-transaction']
   const child = start('pg_restore', [...options, `--dbname=${database}`], programs)
   const [written, ended] = await Promise.allSettled([pipeline(dump, child.stdin), child.ended])
-  // A program that has failed closes the pipe: its own reason is the better one.
+  // A program that has failed closes the pipe. Its own error tells more than that of the pipe.
   if (ended.status === 'rejected') throw ended.reason
   if (written.status === 'rejected') throw written.reason
 }
 
 function start(program: string, options: readonly string[], { url, searchPath }: PostgresPrograms) {
   const child = spawn(program, options, {
-    // Not as an argument, which every user of the machine can read.
+    // Not as an argument, because every user of the machine can read the arguments of a process.
     env: { PATH: searchPath, LC_ALL: 'C', ...addressOf(url).environment },
     stdio: ['pipe', 'pipe', 'pipe'],
   })
@@ -91,7 +92,7 @@ function start(program: string, options: readonly string[], { url, searchPath }:
       else reject(new Error(`${program} ended with ${signal ?? code}: ${explain(program, messages.trim())}`))
     })
   })
-  // The reader of the output may fail first.
+  // The reader of the output may fail before anybody awaits this promise.
   ended.catch(() => undefined)
   return { stdin: child.stdin, stdout: child.stdout, ended, kill: () => child.kill() }
 }
@@ -106,7 +107,7 @@ function explain(program: string, messages: string): string {
   return messages
 }
 
-/** Parameters of the URL that libpq takes from its environment. */
+/** Parameters of the URL that libpq reads from its environment. */
 const parameters: Readonly<Record<string, string>> = {
   host: 'PGHOST',
   sslrootcert: 'PGSSLROOTCERT',
@@ -134,8 +135,8 @@ function addressOf(url: string): { database: string; environment: Record<string,
 }
 
 /**
- * TLS settings for libpq that are as strict as those of pg, with which the services connect: pg treats `prefer`,
- * `require` and `verify-ca` as `verify-full`; libpq would send the password to a server whose certificate it has not
+ * TLS settings for libpq that are as strict as those of pg, with which the services connect. pg treats `prefer`,
+ * `require` and `verify-ca` like `verify-full`. libpq would send the password to a server whose certificate it has not
  * verified.
  */
 export function tlsOf(parameters: URLSearchParams): Record<string, string> {
@@ -150,6 +151,6 @@ export function tlsOf(parameters: URLSearchParams): Record<string, string> {
     ssl === '1' ||
     parameters.get('sslnegotiation') === 'direct' ||
     ['sslrootcert', 'sslcert', 'sslkey'].some((name) => parameters.has(name))
-  // Without a file of certificate authorities, those of the system are used. libpq supports `system` since release 16.
+  // Without a file of certificate authorities, the system's are used. libpq supports `system` since release 16.
   return hasTls ? { PGSSLMODE: 'verify-full', PGSSLROOTCERT: 'system' } : {}
 }

@@ -6,7 +6,7 @@ import type { Db, Tables } from './tables.ts'
 
 /** Where deliveries go. The caller encrypts and decrypts (packages/runtime/secret-cipher.ts). */
 export interface Endpoint {
-  /** The id of the webhook, or of the alert rule, that owns it. */
+  /** The id of the webhook or alert rule that owns the endpoint. */
   endpointId: string
   siteId: string
   owner: 'webhook' | 'alert_rule'
@@ -14,9 +14,9 @@ export interface Endpoint {
   /** Encrypted target: the URL, or for `email` the JSON list of addresses; `targetFingerprint` is its keyed hash. */
   encryptedTarget: Buffer
   targetFingerprint: Buffer
-  /** Null where nothing is signed. */
+  /** Null when deliveries are not signed. */
   encryptedSecret: Buffer | null
-  /** The secret before the last rotation; deliveries are signed with it as well until `previousSecretUntil`. */
+  /** The secret before the last rotation. Deliveries are signed with it too until `previousSecretUntil`. */
   previousEncryptedSecret: Buffer | null
   previousSecretUntil: Date | null
   events: readonly DeliveryKind[]
@@ -50,7 +50,7 @@ export type NewEndpoint = Pick<
   | 'environment'
 >
 
-/** The fields of an endpoint that are to be changed; absent ones keep their values. */
+/** The fields of an endpoint that are changed; absent fields keep their values. */
 export type EndpointChanges = Partial<
   Pick<
     Endpoint,
@@ -92,10 +92,10 @@ export async function insertEndpoint(db: Db, endpoint: NewEndpoint, at: number):
 }
 
 /**
- * Changes what is present, in the caller's transaction; undefined: there is no such endpoint. `active: true` switches
- * deliveries on again and forgets the failures; another target forgets the failures alone. With `active: false` what is
- * waiting becomes `failed`, and with another channel all that is not sent yet, whose body is in the form of the former
- * one.
+ * Changes the present fields, in the caller's transaction. Undefined when there is no such endpoint. `active: true`
+ * switches deliveries on again and resets the failures; another target only resets the failures. With `active: false`,
+ * waiting deliveries become `failed`. With another channel, all unsent deliveries become `failed`, because their bodies
+ * have the form of the former channel.
  */
 export async function updateEndpoint(
   db: Db,
@@ -128,14 +128,14 @@ export async function updateEndpoint(
   return row && toEndpoint(row)
 }
 
-/** Removes an endpoint with its deliveries; false: there is none. */
+/** Removes an endpoint with its deliveries. False when there is none. */
 export async function deleteEndpoint(db: Db, endpointId: string): Promise<boolean> {
   const { numDeletedRows } = await db.deleteFrom('endpoints').where('endpoint_id', '=', endpointId).executeTakeFirst()
   return numDeletedRows > 0n
 }
 
 /**
- * Removes the endpoints of a site, of webhooks and of alert rules, with their deliveries. They are locked in the order in
+ * Removes the endpoints of a site, of webhooks and alert rules, with their deliveries. They are locked in the order in
  * which deliveries are queued for them.
  */
 export async function deleteSiteEndpoints(db: Db, siteId: string): Promise<void> {
@@ -144,18 +144,21 @@ export async function deleteSiteEndpoints(db: Db, siteId: string): Promise<void>
 }
 
 /**
- * SQL: the endpoint was not switched off. The target of an alert rule never is, although earlier builds note it so: no
- * record of a rule says it.
+ * SQL: the endpoint was not switched off. The endpoint of an alert rule never is. Earlier builds may have set its
+ * `disabled_at`, but the record of a rule does not show that.
  */
 export const isNotSwitchedOff = sql`(disabled_at IS NULL OR owner = 'alert_rule')`
 
-/** Makes the deliveries that wait at these endpoints `failed`, except requested ones and those that are being sent. */
+/**
+ * Makes waiting deliveries of these endpoints `failed`, except those that a user requested and those that are being
+ * sent.
+ */
 export async function failWaitingDeliveries(db: Db, endpointIds: readonly string[], at: number): Promise<void> {
   const isWaiting = sql`NOT requested AND (lease_until IS NULL OR lease_until <= ${new Date(at)})`
   await failDeliveries(db, sql`endpoint_id = ANY (${[...endpointIds]}::text[]) AND ${isWaiting}`)
 }
 
-/** Makes deliveries that are to be sent `failed`. */
+/** Makes unsent deliveries `failed`. */
 async function failDeliveries(db: Db, condition: RawBuilder<unknown>): Promise<void> {
   await sql`
     UPDATE deliveries SET status = 'failed', due_at = NULL, lease_until = NULL, lease = lease + 1
@@ -206,7 +209,7 @@ export function toEndpoint(row: Selectable<Tables['endpoints']>): Endpoint {
   }
 }
 
-/** Encrypts a target; its fingerprint is the same for URLs that mean the same. */
+/** Encrypts a target. Its fingerprint is the same for equivalent URLs. */
 export function encryptTarget(
   secrets: Pick<SecretCipher, 'encrypt' | 'fingerprint'>,
   channel: Channel,

@@ -8,19 +8,22 @@ import { leaseTable, progress, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
 import type { Db, Tables } from './tables.ts'
 
-/** The next step of the worker: store the tombstone and count, delete, verify that nothing is left, or no step. */
+/**
+ * The next step of the worker: store the tombstone and count, delete, or verify that nothing is left; `done` has no
+ * step.
+ */
 export type ErasureStep = 'tombstone' | 'delete' | 'verify' | 'done'
 
-/** An erasure's record, which is also the job of the worker. The value to erase is stored as hashes alone. */
+/** An erasure's record, which is also the worker's job. The value to erase is stored only as hashes. */
 export interface ErasureRecord {
   erasureId: string
   siteId: string
   kind: ErasureKind
-  /** Null where the kind has no value, and 400 days after the erasure was completed. */
+  /** Null when the kind has no value, and 400 days after the erasure was completed. */
   hashes: { key: string; rowKey: string } | null
   /** Unix ms, exclusive; null unless the kind is `before`. */
   before: number | null
-  /** Unix ms: rows that were received until then are erased. */
+  /** Unix ms: rows that were received at that time or earlier are erased. */
   requestedAt: number
   status: ErasureStatus
   step: ErasureStep
@@ -36,37 +39,39 @@ export type NewErasure = Pick<ErasureRecord, 'erasureId' | 'siteId' | 'kind' | '
 
 /**
  * Erasures in Postgres. Times `at` are Unix ms of the caller's clock. Every method throws AppError 503 while Postgres
- * is unavailable, and those that take a lease throw LeaseLost without it.
+ * is unavailable. Methods with a lease throw LeaseLost when the lease has ended.
  */
 export interface ErasureStore {
-  /** The erasures as jobs. One never fails for good: a failure that no attempt mends is repeated every hour. */
+  /** The erasures as jobs. A job never fails permanently: a persistent failure is tried again every hour. */
   leases: LeaseTable<ErasureRecord>
-  /**
-   * Stores an erasure and hands it to the workers. An erasure of this id that is stored already is returned as it is.
-   */
+  /** Stores an erasure and makes it a job. If an erasure with this id is stored already, returns that erasure. */
   create(erasure: NewErasure): Promise<ErasureRecord>
   /**
    * Stores the erasure of a deleted site (kind `site`), and removes the site's record, cohorts, endpoints, imports and
-   * exports in the same transaction. Returns the files of the exports as well, and those of imports that have not ended,
-   * which the caller removes. Undefined, and nothing is done, if the site is not registered. An erasure of this id that
-   * is stored already is returned as it is, without files, and nothing is removed.
+   * exports in the same transaction. Also returns the files of the exports and of unfinished imports, which the caller
+   * removes. If the site is not registered, returns undefined and does nothing. If an erasure with this id is stored
+   * already, returns that erasure without files and removes nothing.
    */
   createForSite(erasure: NewErasure): Promise<{ erasure: ErasureRecord; files: ExportFiles } | undefined>
   find(siteId: string, erasureId: string): Promise<ErasureRecord | undefined>
-  /** When the deletion of a site was requested last, in Unix ms; undefined: never. */
+  /** When the last deletion of the site was requested, in Unix ms; undefined if never. */
   siteDeletedAt(siteId: string): Promise<number | undefined>
   /** The oldest erasures that are at the step `delete`, up to `max`. */
   listDeletable(max: number): Promise<ErasureRecord[]>
-  /** When the oldest erasure was requested that is not completed, in Unix ms. */
+  /** When the oldest uncompleted erasure was requested, in Unix ms. */
   oldestUnfinished(): Promise<number | undefined>
-  /** Notes that the rows of these erasures are being deleted: those at the step `delete` are to be verified. */
+  /**
+   * Records that the rows of these erasures are being deleted: the next step of those at the step `delete` is `verify`.
+   */
   advanceDeleted(erasureIds: readonly string[]): Promise<void>
   /**
-   * Notes the next step, with the count where one is given. A larger count stays: a restore erases before the step is
-   * repeated.
+   * Records the next step, and the count if one is given. The count never decreases: when a step is repeated after a
+   * restore, the restore has already erased rows.
    */
   advance(lease: LeaseKey, step: ErasureStep, count?: number): Promise<void>
-  /** Completes an erasure. Its hashes stay, with which a restore repeats it, until `forgetHashes`. */
+  /**
+   * Completes an erasure. Its hashes are kept until `forgetHashes`, because a restore repeats the erasure with them.
+   */
   complete(lease: LeaseKey, at: number): Promise<void>
   /** Removes the hashes of erasures that were completed before `before` (Unix ms). */
   forgetHashes(before: number): Promise<void>
@@ -89,7 +94,8 @@ export function erasureStore(postgres: Postgres): ErasureStore {
     createForSite: (erasure) =>
       postgres.transaction(async (transaction) => {
         const { siteId, erasureId } = erasure
-        // A deletion of this site that is still to commit is waited for: it may be the first attempt at this one.
+        // Waits for another deletion of this site that has not committed yet: it may be an earlier attempt of this
+        // request.
         await sql`SELECT FROM sites WHERE site_id = ${siteId} FOR UPDATE`.execute(transaction)
         const stored = await findStored(transaction, erasureId)
         if (stored) return { erasure: stored, files: filesOf([]) }
@@ -109,8 +115,8 @@ export function erasureStore(postgres: Postgres): ErasureStore {
         await transaction.deleteFrom('imports').where('site_id', '=', siteId).execute()
         await transaction.deleteFrom('alert_sites').where('site_id', '=', siteId).execute()
         await lockSiteRules(transaction, siteId)
-        // The endpoints last: what completes an export or an import, and what evaluates or changes a rule, locks that
-        // first and its endpoints afterwards. The alert rules go with their endpoints.
+        // Endpoints are locked last, because completing an export or import, and evaluating or changing a rule, also
+        // locks endpoints last. The alert rules are deleted together with their endpoints.
         await deleteSiteEndpoints(transaction, siteId)
         const inserted = await insert(transaction, erasure)
         if (!inserted) throw new Error(`${erasureId} was stored by another transaction`)
@@ -206,9 +212,9 @@ async function findStored(db: Db, erasureId: string): Promise<ErasureRecord | un
 }
 
 /**
- * The files of a site's imports that have not ended. The imports are locked in the order in which those that end lock
- * each other (imports.ts), and before their segments. What a worker writes afterwards, and the errors of imports that
- * have ended, hold no values, and are removed a day later (services/worker/imports/import-files.ts).
+ * The files of a site's unfinished imports. Imports are locked before their segments, and in the order in which ending
+ * imports lock each other (imports.ts). Files that a worker writes afterwards, and error files of ended imports,
+ * contain no values; they are removed a day later (services/worker/imports/import-files.ts).
  */
 async function unfinishedImportFiles(db: Db, siteId: string): Promise<string[]> {
   const imports = await db
@@ -234,7 +240,10 @@ async function unfinishedImportFiles(db: Db, siteId: string): Promise<string[]> 
   return segments.flatMap(({ object, errors_object: errors }) => (errors === null ? [object] : [object, errors]))
 }
 
-/** Undefined, and nothing is stored, if an erasure of this id is; a transaction that stores one is waited for. */
+/**
+ * Stores nothing and returns undefined if an erasure with this id is stored. Waits for a transaction that is storing
+ * one.
+ */
 async function insert(
   db: Db,
   { hashes, before, requestedAt, ...erasure }: NewErasure,

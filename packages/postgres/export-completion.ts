@@ -2,7 +2,7 @@ import { encodeBody, queueForWebhooks } from './deliveries.ts'
 import { findRecord, toExportResource } from './export-records.ts'
 import type { Db } from './tables.ts'
 
-/** Queues `export.completed` with what is completed: both are stored, or neither. */
+/** Queues `export.completed` in the transaction that completes the export, so that both are stored or neither. */
 export async function queueCompletion(transaction: Db, exportId: string, now: number): Promise<void> {
   const record = await findRecord(transaction, exportId)
   const { siteId, spec } = record

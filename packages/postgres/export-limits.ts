@@ -6,16 +6,16 @@ import type { NewExport } from './export-records.ts'
 import type { Db } from './tables.ts'
 
 /**
- * Locks the creation of exports of a site until the end of the transaction. Two transactions at once would both count the
- * exports before either has stored its own.
+ * Locks the creation of a site's exports until the end of the transaction. Without the lock, two concurrent
+ * transactions would both count the exports before either has stored one.
  */
 export async function lockCreation(transaction: Db, siteId: string): Promise<void> {
   await takeAdvisoryLock(transaction, 'export', siteId)
 }
 
 /**
- * Throws 409 when the site has as many schedules, or the key as many unfinished exports of the site, as they may. Call
- * `lockCreation` before.
+ * Throws 409 when the site has the maximum number of schedules, or the key has the maximum number of unfinished exports
+ * of the site. Call `lockCreation` first.
  */
 export async function requireFurtherExport(transaction: Db, { siteId, keyId, scheduled }: NewExport): Promise<void> {
   const counted = scheduled

@@ -14,43 +14,43 @@ export interface RecordedSchedule {
 }
 
 /**
- * An export's record, which is also the job of the worker. That of a schedule is no job: its status, counts, times and
- * error are those of its latest run, and it is `queued` before the first.
+ * An export's record, which is also the worker's job. The record of a schedule is not a job: it shows the status,
+ * counts, times and error of its latest run, and is `queued` before the first run.
  */
 export interface ExportRecord {
   exportId: string
-  /** The schedule whose run it is; null: no run. */
+  /** The schedule of a run; null for other exports. */
   scheduleId: string | null
-  /** The time for which the run was planned; null: no run. */
+  /** The time for which the run was planned; null for other exports. */
   occurrence: Date | null
   siteId: string
   keyId: string
   name: string
-  /** A run of stats has the range of its period. */
+  /** The spec. For a run of stats, its range is the run's period. */
   spec: ExportSpec
   status: ExportStatus
-  /** Only what was received from then on is read; null: whenever. */
+  /** Only events that were received at that time or later are read; null: no limit. */
   receivedFrom: Date | null
-  /** Only what was received before then is read; null: a schedule. */
+  /** Only events that were received before that time are read; null for a schedule. */
   receivedUntil: Date | null
   rows: number
   /** Size of the file in bytes; 0 before it is complete. */
   bytes: number
   /** Percent of the work that is done, an estimate. */
   progress: number
-  /** The blob of the file, and its upload in parts while that is under way; null: not begun. */
+  /** The blob of the file, and its multipart upload while that runs; null before the file is begun. */
   object: string | null
   uploadId: string | null
-  /** The last row that the recorded parts hold; null: they hold none. */
+  /** The key of the last row in the recorded parts; null when there are none. */
   afterKey: EventKey | null
   /** ETag of the file, without quotes; null before it is complete. */
   etag: string | null
   /**
-   * How often the file was begun anew: its upload could not be completed, there was no room for it, or an erasure
+   * How often the file was begun again: its upload could not be completed, there was no space for it, or an erasure
    * withdrew it.
    */
   restarts: number
-  /** The criteria of the cohort when the file was begun; null: it is not being made, or names no cohort. */
+  /** The criteria of the cohort when the file was begun; null when no file is being written, or without a cohort. */
   cohortCriteria: Criteria | null
   /** Why the export failed, for users. */
   error: string | null
@@ -58,13 +58,13 @@ export interface ExportRecord {
   finishedAt: Date | null
   /** When the file is removed; null before it is complete for the first time. */
   expiresAt: Date | null
-  /** Null: no schedule. */
+  /** Null for other exports than schedules. */
   scheduled: RecordedSchedule | null
 }
 
 /** An export, or the schedule of one, that is to be stored. */
 export type NewExport = Pick<ExportRecord, 'exportId' | 'siteId' | 'keyId' | 'name' | 'spec'> & {
-  /** `nextRun` is the first occurrence, Unix ms, from which the others are counted. */
+  /** `nextRun` is the first occurrence, Unix ms. The others are counted from it. */
   scheduled?: { frequency: Frequency; nextRun: number; paused: boolean }
 }
 
@@ -74,7 +74,7 @@ type JobColumns = Pick<
   'created_at' | 'due_at' | 'received_from' | 'received_until' | 'schedule_id' | 'occurrence'
 >
 
-/** False, and nothing is stored, if the schedule has a run for this occurrence. */
+/** Stores nothing and returns false if the schedule already has a run for this occurrence. */
 export async function insertExport(
   db: Db,
   { exportId, siteId, keyId, name, spec }: Omit<NewExport, 'scheduled'>,
@@ -97,14 +97,14 @@ export async function insertExport(
   return numInsertedOrUpdatedRows === 1n
 }
 
-/** SQL of the assignments of an export whose file is made from its first row on. */
+/** SQL of the assignments of an export whose file is written from its first row. */
 export const fromFirstRow = sql`
   object = NULL, upload_id = NULL, after_key = NULL, rows = 0, progress = 0, cohort_criteria = NULL`
 
 /** SQL of the assignment that counts a restart if the file had been begun. */
 export const countRestart = sql`restarts = restarts + (exports.upload_id IS NOT NULL)::int`
 
-/** A row of `exports`, with what its schedule and the latest run of that say. */
+/** A row of `exports`, with columns of its schedule and of the schedule's latest run. */
 interface RecordRow extends Selectable<Tables['exports']> {
   frequency?: Frequency | null
   next_run?: Date | null
@@ -112,8 +112,8 @@ interface RecordRow extends Selectable<Tables['exports']> {
 }
 
 /**
- * The records that meet `condition` on the columns of `exports`. Of two columns of one name the driver takes the later
- * one, which is that of a schedule's latest run.
+ * The records that meet `condition` on the columns of `exports`. If two columns have the same name, the driver uses the
+ * second one: for a schedule, that is the column of its latest run.
  */
 export function selectRecords(
   condition: RawBuilder<unknown>,
@@ -144,8 +144,8 @@ export async function findRecord(db: Db, exportId: string): Promise<ExportRecord
 }
 
 /**
- * A page of the records that meet `condition`, in the order of `order`, and the number of all of them. Throws AppError
- * 400 for a page whose filters are too large together.
+ * A page of the records that meet `condition`, sorted by `order`, and the number of all of them. Throws AppError 400
+ * for a page whose filters are too large in total.
  */
 export function listRecords(
   postgres: Postgres,
@@ -222,7 +222,7 @@ export function toExportResource(record: ExportRecord): ExportResource {
     },
     created_at: record.createdAt.getTime(),
     finished_at: record.finishedAt?.getTime() ?? null,
-    // A run that is made again keeps the time at which its file will expire.
+    // A run that is repeated keeps the time at which its file will expire.
     expires_at: hasExpiry(record) ? record.expiresAt.getTime() : null,
     error: record.error,
   }

@@ -6,13 +6,13 @@ import { leaseEnd, progress as leaseProgress, updateHeld } from './leases.ts'
 import { lockReceiptTimes } from './receipt-time-lock.ts'
 import type { Db, Tables } from './tables.ts'
 
-/** A schedule as a job, which is due at its next occurrence. Times are Unix ms. */
+/** A schedule as a job that is due at its next occurrence. Times are Unix ms. */
 export interface ExportSchedule {
   scheduleId: string
   frequency: Frequency
   anchor: number
   nextRun: number
-  /** Where the next run by time of receipt begins; null before the first run. */
+  /** The start of the next run's range of receipt times; null before the first run. */
   lastCutoff: number | null
 }
 
@@ -21,22 +21,22 @@ export interface NewRun {
   exportId: string
   spec: ExportSpec
   /**
-   * For runs that choose by time of receipt: where the first run begins, and until when everything accepted can be
-   * read. Null: the run reads all that was received before `at`.
+   * For runs that select by time of receipt: where the first run begins, and the time until which all accepted events
+   * can be read. Null: the run reads everything that was received before `at`.
    */
   receipt: { firstFrom: number; completeUntil: number } | null
   /** The occurrence after this one. */
   nextRun: number
 }
 
-/** The changes of an export by a user; absent fields keep their values. */
+/** A user's changes of an export; absent fields keep their values. */
 export interface ExportChanges {
   name?: string
-  /** Only of schedules; `nextRun` in Unix ms. */
+  /** Only for schedules. `nextRun` is Unix ms. */
   scheduled?: { frequency?: Frequency; nextRun?: number; paused?: boolean }
 }
 
-/** Stores the schedule of the export `scheduleId`, which is due at its first run unless it is paused. */
+/** Stores the schedule of the export `scheduleId`. It is due at its first run, unless it is paused. */
 export async function insertSchedule(
   db: Db,
   scheduleId: string,
@@ -50,8 +50,9 @@ export async function insertSchedule(
 }
 
 /**
- * A worker that is making a run loses its lease: it would move the schedule on by what it was before. Only another
- * frequency or next run begins the counting anew: the 31st of a month stays the 31st after a next run on the 28th.
+ * A worker that is making a run loses its lease, because it would advance the schedule by its former settings. Only
+ * another frequency or next run sets a new anchor: a schedule of the 31st stays one of the 31st after its next run on
+ * the 28th.
  */
 export async function updateSchedule(
   db: Db,
@@ -71,7 +72,7 @@ export async function updateSchedule(
 }
 
 /**
- * Stores the next run of a schedule, and moves the schedule on; undefined if this occurrence has its run already.
+ * Stores the next run of a schedule, and advances the schedule. Undefined if this occurrence already has its run.
  * Throws LeaseLost without the lease.
  */
 export async function insertRun(
@@ -81,8 +82,8 @@ export async function insertRun(
   at: number,
 ): Promise<ExportRecord | undefined> {
   const definition = await findRecord(db, lease.id)
-  // Imports of the site are accepted before or after this transaction, and runs of the schedule fail before or after
-  // it.
+  // With the lock, every import of the site is accepted, and every run of the schedule fails, either before or after
+  // this transaction.
   await lockReceiptTimes(db, definition.siteId)
   const { rows } = await sql<{ last_cutoff: Date | null; next_run: Date }>`
     SELECT last_cutoff, next_run FROM export_schedules WHERE schedule_id = ${lease.id}`.execute(db)
@@ -118,12 +119,13 @@ export async function insertRun(
   return isNew ? findRecord(db, exportId) : undefined
 }
 
-/** An import that was cancelled or failed may publish for this long, until its worker notices. */
+/** For this long, an import that was cancelled or failed may still publish, until its worker notices. */
 const lastPublishedMs = 600_000
 
 /**
- * Unix ms of the acceptance of the site's oldest import of events that is not finished, or may have left rows in the
- * log that are not stored: all rows that were published until `completeUntil` are. Infinity: there is none.
+ * Unix ms of the acceptance of the site's oldest import of events that is unfinished, or that may have published rows
+ * which are not stored yet. All rows that were published before `completeUntil` are stored. Infinity when there is no
+ * such import.
  */
 async function firstUnstoredImport(db: Db, siteId: string, completeUntil: number): Promise<number> {
   const { rows } = await sql<{ accepted_at: Date | null }>`

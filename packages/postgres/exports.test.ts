@@ -178,7 +178,7 @@ describe('an export', () => {
       [noon + 60_010, 2],
     ] as const) {
       await store.beginFile(await take(at), { object: 'exports/a', uploadId: 'u1' })
-      // Erasures that follow one another make it begin anew once.
+      // Several erasures in a short time restart it only once.
       for (const soon of [0, 10]) await store.withdraw('shop', at + soon)
       expect(await store.find(exportId, null)).toMatchObject({ status: 'processing', uploadId: null, restarts })
       expect(await store.leases.take(at + 59_000, 1)).toStrictEqual([])

@@ -33,7 +33,7 @@ import { lockSite } from './sites.ts'
 import type { Db } from './tables.ts'
 import { siteCondition, type SiteIds } from './visible-sites.ts'
 
-/** A part of the file, as the store of blobs completes it. */
+/** A part of the file, in the form in which the blob store completes it. */
 export interface ExportPart {
   /** From 1. */
   n: number
@@ -41,70 +41,71 @@ export interface ExportPart {
   bytes: number
 }
 
-/** The parts that a unit of work has added to the file. */
+/** The parts that a unit of work has added to the file, and the progress after them. */
 export interface ExportProgress {
   parts: readonly ExportPart[]
-  /** The last row that the parts hold. */
+  /** The key of the last row in the parts. */
   afterKey: EventKey
   /** Rows of all parts so far. */
   rows: number
   progress: number
 }
 
-/** Where the files are of an export that has no record any more. */
+/** The files of an export whose record is deleted. */
 export interface ExportFiles {
   objects: string[]
   uploads: { name: string; uploadId: string }[]
 }
 
 /**
- * Exports in Postgres; those of other sites than `siteIds` are absent. Times `at` are Unix ms of the caller's clock.
- * Every method throws AppError 503 while Postgres is unavailable, and those that take a lease throw LeaseLost without
- * it.
+ * Exports in Postgres. Exports of sites that are not in `siteIds` are treated as absent. Times `at` are Unix ms of the
+ * caller's clock. Every method throws AppError 503 while Postgres is unavailable. Methods with a lease throw LeaseLost
+ * when the lease has ended.
  */
 export interface ExportStore {
-  /** The exports as jobs. One of a site runs at a time: the oldest that is due. */
+  /** The exports as jobs. Only one export of a site runs at a time: the oldest that is due. */
   leases: LeaseTable<ExportRecord>
   /** The schedules as jobs: a unit of work makes the next run. */
   schedules: LeaseTable<ExportSchedule>
   /**
-   * Stores an export and hands it to the workers: its status is `queued`, and it reads what was received until `at`. A
-   * schedule makes its first run at its time, at once if that is over. An export of this id that is stored already is
-   * returned as it is. Throws AppError 404 when the site has been deleted, and 409 at the limits of a site's schedules
-   * and of a key's unfinished exports of it (`exportLimits`).
+   * Stores an export and makes it a job. Its status is `queued`, and it reads what was received until `at`. A schedule
+   * makes its first run at its time, or at once if that has passed. If an export with this id is stored already,
+   * returns that export. Throws AppError 404 when the site has been deleted, and 409 at the limits of a site's
+   * schedules and of a key's unfinished exports of the site (`exportLimits`).
    */
   create(created: NewExport, at: number): Promise<ExportRecord>
   find(exportId: string, siteIds: SiteIds): Promise<ExportRecord | undefined>
   /**
    * Lists the exports of these types of one site, newest first, without the runs of schedules; `total` counts all of
-   * them. Throws AppError 400 for a page whose filters are too large together, as `runs` does.
+   * them. Like `runs`, it throws AppError 400 for a page whose filters are too large in total.
    */
   list(siteId: string, types: readonly ExportType[], page: Page): Promise<{ exports: ExportRecord[]; total: number }>
   /**
-   * Changes what is present; undefined where `find` returns undefined. Another frequency counts from the next run, and
-   * another next run is the one from which all are counted. A record without a schedule takes no change of a schedule.
+   * Changes the present fields; undefined where `find` returns undefined. Another frequency counts from the next run,
+   * and another next run becomes the anchor from which all runs are counted. Changes of a schedule have no effect on a
+   * record without one.
    */
   update(exportId: string, siteIds: SiteIds, changes: ExportChanges): Promise<ExportRecord | undefined>
   /**
-   * Removes an export, or a schedule with its runs; undefined where `find` returns undefined. The worker that has it
-   * can record nothing more. The caller removes the files; what it leaves behind is removed later by the workers.
+   * Removes an export, or a schedule with its runs; undefined where `find` returns undefined. A worker that has a lease
+   * on it can record nothing more. The caller removes the files. Workers later remove those that the caller has left.
    */
   delete(exportId: string, siteIds: SiteIds): Promise<ExportFiles | undefined>
   /** Lists the runs of a schedule, newest first. */
   runs(scheduleId: string, page: Page): Promise<{ runs: ExportRecord[]; total: number }>
-  /** The newest run whose file is there. */
+  /** The newest run whose file exists. */
   latestCompletedRun(scheduleId: string): Promise<ExportRecord | undefined>
   /** The recorded parts of a file that is being written, ascending. */
   parts(exportId: string): Promise<ExportPart[]>
   /**
-   * Notes where the file will be, which begins without a part: those of an earlier attempt are forgotten, and it is
-   * counted. The criteria of the export's cohort stay those of the first attempt where `cohortCriteria` is absent.
+   * Records the place of a new file without parts. The parts of an earlier attempt are deleted, and the restart is
+   * counted. Without `cohortCriteria`, the criteria of the export's cohort stay those of the first attempt.
    */
   beginFile(
     lease: LeaseKey,
     file: { object: string; uploadId: string; cohortCriteria?: Criteria | undefined },
   ): Promise<void>
-  /** Records the parts that were written since the last call: all of them, or none. */
+  /** Records all parts that were written since the last call, or none. */
   recordParts(lease: LeaseKey, done: ExportProgress): Promise<void>
   complete(
     lease: LeaseKey,
@@ -113,39 +114,39 @@ export interface ExportStore {
   ): Promise<void>
   /**
    * `error` is shown to users. The next run takes over the failed run's range of receipt times, and restarts if it
-   * already exists. If that run already has its file, or the failed run had one before an erasure, the failed run is
-   * due again after an hour: so no row is in two files or in none.
+   * already exists. If the next run already has its file, or the failed run had one before an erasure, the failed run
+   * is due again after an hour. Every row is therefore in exactly one file.
    */
   fail(lease: LeaseKey, error: string, at: number): Promise<void>
-  /** Marks up to `max` exports whose time is over as expired, and returns their blobs, which the caller removes. */
+  /** Marks up to `max` expired exports as `expired`, and returns their blobs, which the caller removes. */
   expire(at: number, max: number): Promise<string[]>
   /**
-   * Removes up to `max` records of runs of schedules that ended until `endedUntil` and have no file any more, and
-   * returns their number. The latest run of a schedule stays: the schedule shows its status.
+   * Removes up to `max` records of runs of schedules that ended until `endedUntil` and no longer have a file. Returns
+   * their number. The latest run of a schedule is kept, because the schedule shows its status.
    */
   removeOldRuns(endedUntil: number, max: number): Promise<number>
   /**
-   * Withdraws the files of a site's exports that were requested until `at`: completed exports become `expired`. Those
-   * that are being made begin anew, and the worker that has one can record nothing more. Completed runs by time of
-   * receipt are made again, as no other run reads what was received then, and expire when they would have. The caller
+   * Withdraws the files of a site's exports that were requested until `at`. Completed exports become `expired`. Exports
+   * that are being written begin again, and the worker that had the lease can record nothing more. Completed runs by
+   * time of receipt are repeated, because no other run reads the same range; their expiry does not change. The caller
    * removes the files.
    */
   withdraw(siteId: string, at: number): Promise<ExportFiles>
   /**
-   * Makes the next run of a schedule and moves the schedule on to the occurrence after it. A run by time of receipt
-   * begins where the one before ended, or where that began if it has failed; it ends at `completeUntil`, or before the
-   * acceptance of the site's oldest import whose rows may not all be stored: so no row is in two runs or in none.
-   * Undefined: the schedule has had a run for this occurrence.
+   * Makes the next run of a schedule and advances the schedule to its next occurrence. A run by time of receipt begins
+   * at the end of the previous run, or at the previous run's beginning if that has failed. It ends at `completeUntil`,
+   * or earlier at the acceptance of the site's oldest import whose rows may not all be stored. Every row is therefore
+   * in exactly one run. Undefined when the schedule already had a run for this occurrence.
    */
   createRun(lease: LeaseKey, run: NewRun, at: number): Promise<ExportRecord | undefined>
 }
 
-/** Error, for users, of an export whose file an erasure removed. */
+/** The error that users read for an export whose file an erasure removed. */
 const withdrawnText = 'An erasure removed the file. Export it again.'
 
-/** A withdrawn run is made again after this time, so that erasures that follow one another make it again once. */
+/** A withdrawn run is repeated after this time, so that several erasures in this time repeat it only once. */
 const repeatedAfterMs = 600_000
-/** An export under way restarts after this time, for the same reason. */
+/** A running export restarts after this time, for the same reason. */
 const restartedAfter = '1 minute'
 
 /** The exports of this Postgres. */
@@ -290,7 +291,8 @@ export function exportStore(postgres: Postgres): ExportStore {
     withdraw: (siteId, at) =>
       postgres.transaction(async (transaction) => {
         const made = sql`site_id = ${siteId} AND created_at <= ${new Date(at)}`
-        // Before those that are completed: this statement waits for one that is being completed, the next finds it.
+        // Running exports come before completed ones: this statement waits for one that is being completed, and the
+        // next one finds it.
         const { rows: restarted } = await sql<{ export_id: string; object: string | null; upload_id: string | null }>`
           WITH running AS MATERIALIZED (
             SELECT export_id, object, upload_id FROM exports WHERE ${made} AND status = 'processing' FOR UPDATE
@@ -312,8 +314,9 @@ export function exportStore(postgres: Postgres): ExportStore {
         await sql`
           UPDATE exports SET status = 'expired', expires_at = ${new Date(at)}, error = ${withdrawnText}
           WHERE ${made} AND status = 'completed'`.execute(transaction)
-        // Files that calls of the last day returned are returned again: the caller may have failed before it removed
-        // them. Exports that are made again have another file by then; the worker's clean-up removes the former one.
+        // Files that calls of the last day returned are returned again, because those callers may have failed before
+        // they removed them. A repeated export has another file by then, and the worker's clean-up removes its former
+        // file.
         const { rows: expired } = await sql<{ object: string | null }>`
           SELECT object FROM exports
           WHERE ${made} AND status = 'expired' AND error = ${withdrawnText} AND expires_at > ${new Date(at - dayMs)}
@@ -343,8 +346,9 @@ async function finish(transaction: Db, lease: LeaseKey, set: RawBuilder<unknown>
 }
 
 /**
- * Puts the site's next export behind those of the other sites, as imports do (imports.ts). One that another transaction
- * has locked is passed over: waiting for it, with the ended export locked, could deadlock with the deletion of the site.
+ * Puts the site's next export behind the exports of other sites, as imports do (imports.ts). It skips an export that
+ * another transaction has locked: waiting for it, while the ended export is locked, could deadlock with the deletion of
+ * the site.
  */
 async function requeueNext(db: Db, exportId: string, at: number): Promise<void> {
   await sql`

@@ -4,22 +4,22 @@ import { leaseEnd, progress } from './leases.ts'
 import { lockReceiptTimes } from './receipt-time-lock.ts'
 import type { Db } from './tables.ts'
 
-/** A run by time of receipt, which is to read what was received from `from` on and before `until`. */
+/** A run by time of receipt. It reads what was received at `from` or later and before `until`. */
 export interface FailingRun {
   exportId: string
   scheduleId: string
   from: Date
   until: Date
-  /** Whether there was a file of it, which an erasure has removed. */
+  /** Whether the run had a file, which an erasure has removed. */
   hadFile: boolean
 }
 
-/** A failed run whose rows no other run can read is tried again after this time. */
+/** Delay before another attempt at a failed run whose rows no other run can read. */
 const repeatedAfterMs = 3_600_000
 
 /**
- * Locks an unfinished run by time of receipt, and before it what `lockReceiptTimes` locks: runs of the schedule are made
- * before or after this transaction. Undefined: the export is none, or reads no time, or has ended.
+ * Locks an unfinished run by time of receipt. It first takes the lock of `lockReceiptTimes`, so that runs of the
+ * schedule are made either before or after this transaction. Undefined when the export is not such a run, or has ended.
  */
 export async function lockFailingRun(transaction: Db, exportId: string): Promise<FailingRun | undefined> {
   const run = await transaction
@@ -41,9 +41,9 @@ export async function lockFailingRun(transaction: Db, exportId: string): Promise
 }
 
 /**
- * Leaves what a failed run would have read to the run that begins at its end: to the next one that the schedule makes,
- * or to one that has been made and never had a file. Without such a run, and if the failed one had a file that may have
- * been downloaded, it is due again, until that file would have expired.
+ * Hands the failed run's range to the run that begins where it ends: the next run of the schedule, or an existing run
+ * that never had a file. If there is none, or if the failed run had a file that may have been downloaded, the failed
+ * run is due again, until that file would have expired.
  */
 export async function reassignRange(transaction: Db, run: FailingRun, at: number): Promise<void> {
   if (!run.hadFile && ((await handToSchedule(transaction, run)) || (await handToNextRun(transaction, run, at)))) return

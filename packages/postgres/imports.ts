@@ -15,7 +15,7 @@ import type { Db, LogPositions, Tables } from './tables.ts'
 import { type UploadLeaseStore, uploadLeaseStore } from './uploads.ts'
 import { siteCondition, type SiteIds } from './visible-sites.ts'
 
-/** An import's record, which is also the job of the worker. */
+/** An import's record, which is also the worker's job. */
 export interface ImportRecord {
   importId: string
   /** The order of creation. */
@@ -24,10 +24,10 @@ export interface ImportRecord {
   environment: Environment
   type: ImportType
   status: ImportStatus
-  /** SHA-256 of the unpacked file, in hex. */
+  /** SHA-256 of the uncompressed file, in hex. */
   sha256: string
   totalRecords: number
-  /** Records that were processed, failed ones included. */
+  /** Records that were processed, including failed ones. */
   processedRecords: number
   failedRecords: number
   /** Why the import failed, for users. */
@@ -35,7 +35,7 @@ export interface ImportRecord {
   keyId: string
   /** When the upload began. */
   createdAt: Date
-  /** When the upload was complete: `received_at` of the rows. */
+  /** When the upload was complete. It is the `received_at` of the rows. */
   acceptedAt: Date
   finishedAt: Date | null
 }
@@ -49,25 +49,25 @@ export type NewImport = Pick<ImportRecord, 'importId' | 'siteId' | 'environment'
 
 /** A part of the file, which is one unit of work. */
 export interface NewSegment {
-  /** From 0, without gaps. */
+  /** Number of the segment, from 0 without gaps. */
   n: number
   /** The blob of the records. */
   object: string
-  /** The number of the first record in the file, from 1. */
+  /** The number of the segment's first record within the file, from 1. */
   firstRecord: number
-  /** The line of the file on which the first record begins, from 1. */
+  /** The line of the file where the first record begins, from 1. */
   firstLine: number
   records: number
 }
 
 /** The progress of a segment. */
 export interface SegmentProgress {
-  /** Records that were processed, failed ones included. */
+  /** Records that were processed, including failed ones. */
   processed: number
   failed: number
   /** The blob of the errors; null: none. */
   errorsObject: string | null
-  /** Where the log has the published rows; null: nothing was published. */
+  /** The place of the published rows in the log; null when nothing was published. */
   positions: LogPositions | null
 }
 
@@ -75,34 +75,32 @@ export interface SegmentProgress {
 export interface ImportSegment extends NewSegment, SegmentProgress {}
 
 /**
- * Imports in Postgres; those of other sites than `siteIds` are absent. Times `at` are Unix ms of the caller's clock.
- * Every method throws AppError 503 while Postgres is unavailable, and those that take a lease throw LeaseLost without
- * it.
+ * Imports in Postgres. Imports of sites that are not in `siteIds` are treated as absent. Times `at` are Unix ms of the
+ * caller's clock. Every method throws AppError 503 while Postgres is unavailable. Methods with a lease throw LeaseLost
+ * when the lease has ended.
  */
 export interface ImportStore {
-  /** The imports as jobs. Only a site's oldest one that is not finished is taken. */
+  /** The imports as jobs. Workers take only the oldest unfinished import of a site. */
   leases: LeaseTable<ImportRecord>
   /** The uploads that are not imports yet. */
   uploads: UploadLeaseStore
   /**
-   * Stores an import with its segments at `at`, when its upload is complete, and hands it to the workers: its status is
-   * `queued`. Its upload ends in the same transaction; throws AppError 503 when it has ended before, and 404 when the
-   * site has been deleted.
+   * Stores an import with its segments when its upload is complete, at `at`, and makes it a job with the status
+   * `queued`. The same transaction ends its upload. Throws AppError 503 when the upload has already ended, and 404 when
+   * the site has been deleted.
    */
   create(created: NewImport, at: number): Promise<ImportRecord>
   find(importId: string, siteIds: SiteIds): Promise<ImportRecord | undefined>
   /** Lists the imports of these types of one site, newest first; `total` counts all of them. */
   list(siteId: string, types: readonly ImportType[], page: Page): Promise<{ imports: ImportRecord[]; total: number }>
   /**
-   * Cancels an import that is not finished and leaves a finished one as it is; returns the record as it is then,
-   * undefined where `find` returns undefined. The worker that has it can record nothing more.
+   * Cancels an unfinished import; a finished one is not changed. Returns the record; undefined where `find` returns
+   * undefined. A worker that has a lease on it can record nothing more.
    */
   cancel(importId: string, siteIds: SiteIds, at: number): Promise<ImportRecord | undefined>
   /** The segments in the order of the file. */
   segments(importId: string): Promise<ImportSegment[]>
-  /**
-   * Stores the progress of segment `n` together with the counts of its import, which are the sums over all segments.
-   */
+  /** Stores the progress of segment `n`, and the counts of the import, which are the sums over all segments. */
   recordSegment(lease: LeaseKey, n: number, done: SegmentProgress): Promise<void>
   complete(lease: LeaseKey, at: number): Promise<void>
   /** `error` is what users read. */
@@ -187,7 +185,7 @@ export function importStore(postgres: Postgres): ImportStore {
       }),
     recordSegment: (lease, n, { processed, failed, errorsObject, positions }) =>
       postgres.transaction(async (transaction) => {
-        // The import before its segments, in which order the deletion of a site locks them.
+        // The import before its segments. The deletion of a site locks them in the same order.
         await updateHeld(transaction, 'imports', lease, progress)
         await transaction
           .updateTable('import_segments')
@@ -209,8 +207,8 @@ export function importStore(postgres: Postgres): ImportStore {
 }
 
 /**
- * `at`, or later: no run of an export's schedule may have ended after it, which would take the time before as complete
- * (exports.ts, `createRun`).
+ * Returns `at` or a later time. The time must not be before the end of a run of an export's schedule, because that run
+ * has treated all earlier times as complete (exports.ts, `createRun`).
  */
 async function acceptanceTime(transaction: Db, siteId: string, at: number): Promise<Date> {
   await lockReceiptTimes(transaction, siteId)
@@ -226,7 +224,7 @@ async function finish(transaction: Db, lease: LeaseKey, set: RawBuilder<unknown>
   await requeueNext(transaction, lease.id, at)
 }
 
-/** Queues `import.completed` with what is completed: both are stored, or neither. */
+/** Queues `import.completed` in the transaction that completes the import, so that both are stored or neither. */
 async function queueCompletion(transaction: Db, importId: string, now: number): Promise<void> {
   const row = await selectVisible(transaction, importId, null).executeTakeFirstOrThrow()
   const record = toRecord(row)
@@ -243,9 +241,9 @@ async function queueCompletion(transaction: Db, importId: string, now: number): 
 }
 
 /**
- * Puts the site's next import behind the jobs of the other sites. Its own due time is that of its upload: a site with
- * thousands of files would otherwise be first again after each of them. Rows are locked in the order of `seq`, so that
- * no two transactions deadlock.
+ * Puts the site's next import behind the jobs of the other sites. Its due time is otherwise the time of its upload, and
+ * a site with thousands of files would be first again after each file. Rows are locked in the order of `seq`, so that
+ * transactions do not deadlock.
  */
 async function requeueNext(db: Db, importId: string, at: number): Promise<void> {
   await sql`

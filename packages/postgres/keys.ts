@@ -6,9 +6,7 @@ import { requirePageSize, selectPage } from './page.ts'
 import { registerNamed } from './sites.ts'
 import type { Db, Tables } from './tables.ts'
 
-/**
- * `last_used_at` is true within a minute: it is written at most every 20 s, and may be that far behind the last use.
- */
+/** `last_used_at` is written at most every 20 s, so that it lags the last use by less than a minute. */
 const staleAfter = sql`interval '20 seconds'`
 
 /** The API keys of this Postgres. */
@@ -111,7 +109,7 @@ export function keyStore(postgres: Postgres): KeyStore {
             environment: old.environment,
             hash: replacement.hash,
             hint: replacement.hint,
-            // `npm run admin-key` revokes the replacement as it would have revoked the old key.
+            // `npm run admin-key` revokes the replacement if it would have revoked the old key.
             bootstrap: old.bootstrap,
             ...changeableColumns(toRecord(old)),
           })
@@ -177,13 +175,16 @@ export function keyStore(postgres: Postgres): KeyStore {
   }
 }
 
-/** Selects the keys that a key bound to `siteIds` may see: those bound to a part of these sites; null: all keys. */
+/**
+ * Selects the keys that a key bound to `siteIds` may see: the keys that are bound to a subset of these sites. Null: all
+ * keys.
+ */
 function selectVisible(db: Db, siteIds: ActingKey['siteIds']) {
   const keys = db.selectFrom('api_keys')
   return siteIds === null ? keys : keys.where(sql<boolean>`site_ids <@ ${[...siteIds]}::text[]`)
 }
 
-/** Locks a key's row until the end of the transaction, and returns it; undefined when it is not visible. */
+/** Locks a key's row until the end of the transaction and returns it; undefined when the key is not visible. */
 async function lockKey(
   transaction: Db,
   keyId: string,
@@ -192,7 +193,7 @@ async function lockKey(
   return selectVisible(transaction, siteIds).selectAll().where('key_id', '=', keyId).forUpdate().executeTakeFirst()
 }
 
-/** The columns that may change; a rotation copies them to the new key. */
+/** The columns that users can change. A rotation copies them to the new key. */
 function changeableColumns({ name, scopes, siteIds, rateLimits, allowedOrigins, expiresAt }: Required<KeyChanges>) {
   return {
     name,

@@ -6,29 +6,29 @@ import type { Db, Tables } from './tables.ts'
 interface WorkTable {
   /** The column of the job's id. */
   id: string
-  /** SQL of a further condition on the row `job`, without which a job that is due at `at` is not taken. */
+  /** SQL of a further condition on the row `job`. A job that is due at `at` is taken only if it is true. */
   canTake: (at: Date) => RawBuilder<unknown>
-  /** Columns that a take sets besides those of the lease. */
+  /** Columns that a take sets in addition to those of the lease. */
   onTake: RawBuilder<unknown>
-  /** When a job is due again that is released without a time, and has not ended. */
+  /** SQL of the next due time of a job that is released without one. */
   dueAfterEnd: RawBuilder<unknown>
 }
 
-/** Units in a row without progress after which a job counts as failing: some nine minutes. */
+/** Number of units in a row without progress after which a job counts as failing. They take about nine minutes. */
 const failingTries = 10
 
-/** A job that is released without a time has ended. */
+/** A job that is released without a due time has ended. */
 const never = sql`NULL`
-/** A failed job is due at the time that `fail` has set; jobs of these tables end in no other way. */
+/** The due time that `fail` has set. Jobs of these tables end only by `fail`. */
 const asSetByFail = sql`due_at`
-/** A failed job is due at the time that `fail` has set; a job that has ended without a failure is due no more. */
+/** The due time that `fail` has set for a failed job. A job that has ended without a failure has no due time. */
 const asSetByFailOrNever = sql`CASE WHEN status = 'failed' THEN due_at END`
 
 /** The tables of jobs. Each has `status` and the columns of `LeaseColumns` (tables.ts). */
 const workTables = {
   imports: {
     id: 'import_id',
-    // A site's imports run one after the other, so that one site's many files leave the others their turns.
+    // A site's imports run one after the other, so that many files of one site leave other sites their turns.
     canTake: () => sql`NOT EXISTS (
       SELECT FROM imports AS earlier
       WHERE earlier.site_id = job.site_id AND earlier.seq < job.seq AND earlier.status IN ('queued', 'processing')
@@ -56,13 +56,13 @@ const workTables = {
   },
   exports: {
     id: 'export_id',
-    // A site's exports run one after the other too. One that waits to be tried again lets the later ones pass.
+    // A site's exports also run one after the other. An export that waits for another attempt lets later ones pass.
     canTake: (at) => sql`NOT EXISTS (
       SELECT FROM exports AS other
       WHERE other.site_id = job.site_id AND other.due_at IS NOT NULL
         AND (other.seq < job.seq AND other.due_at <= ${at} OR other.seq <> job.seq AND other.lease_until > ${at})
     )`,
-    // A run that has failed may be due once more.
+    // A failed run may be due again.
     onTake: sql`status = 'processing', error = NULL, finished_at = NULL`,
     dueAfterEnd: asSetByFailOrNever,
   },
@@ -89,8 +89,8 @@ const workTables = {
 export type WorkTableName = keyof typeof workTables
 
 /**
- * The leases on the rows of a table of jobs; what else a failed job means is its store's. `toJob` reads a row. All
- * times come from the caller, because the workers' clock decides, and not that of a transaction.
+ * The leases on the rows of a table of jobs. Each store implements `fail` itself. `toJob` converts a row. All times
+ * come from the caller, because the clock of the workers decides, not the time of a transaction.
  */
 export function leaseTable<N extends WorkTableName, Job>(
   postgres: Postgres,
@@ -105,8 +105,8 @@ export function leaseTable<N extends WorkTableName, Job>(
     take: (now, max) =>
       postgres.run(async (db) => {
         const until = new Date(now + leaseMs)
-        // Materialized, because a plan that repeated the selection would lock more rows than `max`. A lease that lapsed
-        // was not released: its worker died, or was cut off from Postgres.
+        // Materialized, because a plan that repeated the selection would lock more rows than `max`. A lease that has
+        // expired was not released: its worker has died or lost its connection to Postgres.
         const { rows } = await sql<
           Selectable<Tables[N]> & { id: string; lease: string; failures: number; due_at: Date }
         >`
@@ -137,8 +137,8 @@ export function leaseTable<N extends WorkTableName, Job>(
           SELECT 1 FROM ${table} WHERE ${idColumn} = ${key.id} AND status = 'cancelled'`.execute(db)
         return rows.length > 0 ? 'cancelled' : 'lost'
       }),
-    // A job that has ended is due at no time, and stays so: its worker may not know that the transaction of its end was
-    // committed, and then releases it for another attempt.
+    // A job that has ended has no due time and keeps none. Its worker may not know that the transaction which ended the
+    // job was committed, and may release the job for another attempt.
     release: (key, dueAt, { isProgress }) =>
       postgres.run((db) =>
         updateHeld(
@@ -183,8 +183,8 @@ export function leaseTable<N extends WorkTableName, Job>(
 }
 
 /**
- * Updates the row of a job that the caller holds, in one statement that is also the guard of the transaction around it.
- * Throws LeaseLost when the lease has ended or another worker holds the job.
+ * Updates the row of a job on which the caller has a lease. The statement also protects the transaction around it: it
+ * throws LeaseLost when the lease has ended or another worker has one.
  */
 export async function updateHeld(db: Db, name: WorkTableName, key: LeaseKey, set: RawBuilder<unknown>): Promise<void> {
   if (!(await tryUpdate(db, name, key, set))) throw new LeaseLost(key)
@@ -195,10 +195,12 @@ async function tryUpdate(db: Db, name: WorkTableName, key: LeaseKey, set: RawBui
   return numAffectedRows === 1n
 }
 
-/** SQL of the assignments of a unit that has recorded progress: the counts of failures start anew. */
+/** SQL of the assignments after a unit with progress: the counts of failures are reset. */
 export const progress = sql`tries = 0, failures = 0`
 
-/** SQL of the assignments that end a lease: with another number, its former holder can no longer change the row. */
+/**
+ * SQL of the assignments that end a lease. The number changes, so that the former holder can no longer change the row.
+ */
 export const leaseEnd = sql`lease_until = NULL, lease = lease + 1`
 
 function isHeld(name: WorkTableName, { id, lease }: LeaseKey) {

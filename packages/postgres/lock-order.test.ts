@@ -53,8 +53,9 @@ async function deleteSite(siteId: string): Promise<boolean> {
 }
 
 /**
- * Holds what `lock` locks first, begins the deletion, which waits for it, and then does the work in the transaction that
- * holds it. Postgres ends one of the two if the deletion has locked what the work needs. Returns what the work returned.
+ * Takes in a transaction the first lock of the work (`lock`), starts the deletion, which waits for this lock, and then
+ * does the work in the same transaction. If the deletion holds a lock that the work needs, Postgres ends one of the
+ * two. Returns the result of the work.
  */
 async function whileDeletionWaits<T>(
   deletion: () => Promise<boolean>,
@@ -149,7 +150,7 @@ test.each<
     'export',
     async (siteId) => {
       const { exportId } = await addExport(exportStore(postgres), { site: siteId }, noon)
-      // The next one of the site, which the completion puts behind those of other sites.
+      // The site's next export, which the completion puts behind the exports of other sites.
       await addExport(exportStore(postgres), { site: siteId }, noon)
       const lease = await taken(exportStore(postgres).leases.take(noon, 1_000), exportId)
       const file = { rows: 0, bytes: 0, etag: 'etag', expiresAt: noon + minuteMs }

@@ -2,21 +2,21 @@ import { sql } from 'kysely'
 import { leaseEnd } from './leases.ts'
 import type { Postgres } from './open.ts'
 
-/** The completed exports whose files a restore did not bring back, by what has become of them. */
+/** The completed exports whose files are missing after a restore, by what happens to them. */
 export interface LostExportFiles {
-  /** Runs of schedules that are made again. */
+  /** Runs of schedules that are repeated. */
   repeatedRuns: string[]
   /** Exports that have expired. */
   expiredExports: string[]
 }
 
-/** Error, for users, of an export whose file a restore did not bring back. */
+/** The error that users read for an export whose file is missing after a restore. */
 const lostText = 'A restore lost the file. Export it again.'
 
 /**
- * Makes the completed exports fit the files that are there, in one transaction at `at` (Unix ms). A run by time of
- * receipt whose file is missing is made again, since no other run reads what was received then, and expires when it
- * would have; other exports become `expired`. `files`: the names of all blobs. May be repeated.
+ * Adapts the completed exports to the existing files, in one transaction at `at` (Unix ms). A run by time of receipt
+ * whose file is missing is repeated, because no other run reads the same range; its expiry does not change. Other
+ * exports become `expired`. `files` are the names of all blobs. May be repeated.
  */
 export async function reconcileExports(
   postgres: Postgres,

@@ -44,7 +44,7 @@ test('an import fails when the file of a segment that is not processed is missin
   expect(await store.find(users.importId, null)).toMatchObject(failed)
   expect(await store.find(kept.importId, null)).toMatchObject({ status: 'processing' })
   expect(await store.find(ended, null)).toMatchObject({ status: 'completed' })
-  // Only the import that goes on is due, once the lease of its worker has ended.
+  // Only the import that continues is due, after the lease of its worker has ended.
   const later = await store.leases.take(noon + 3_600_000, 9)
   expect(later.map(({ id }) => id)).toStrictEqual([kept.importId])
   expect(await failImportsWithoutFiles(postgres, files, at)).toStrictEqual([])

@@ -2,14 +2,15 @@ import { sql } from 'kysely'
 import { leaseEnd } from './leases.ts'
 import type { Postgres } from './open.ts'
 
-/** Error, for users, of an import whose file a restore did not bring back. */
+/** The error that users read for an import whose file is missing after a restore. */
 const lostText =
   'A restore lost the uploaded file. Import it again: events that are stored already are not stored twice.'
 
 /**
- * Fails the imports that need a file which is not there, at `at` (Unix ms), and returns their ids: the dump of Postgres
- * may be younger than the copies of the files, and an import that ended while these were made has removed its own.
- * `files`: the names of all blobs. Called after `reconcile`, which has some imports begin anew. May be repeated.
+ * Fails the imports that need a missing file, at `at` (Unix ms), and returns their ids. A file may be missing because
+ * the dump of Postgres is newer than the copies of the files, or because an import that ended while the files were
+ * copied has removed its own. `files` are the names of all blobs. Called after `reconcile`, which restarts some
+ * imports. May be repeated.
  */
 export async function failImportsWithoutFiles(
   postgres: Postgres,

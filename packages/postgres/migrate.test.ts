@@ -305,7 +305,7 @@ describeWithPgbouncer('behind PgBouncer', () => {
     ['transactions, servers in turn', { pool_mode: 'transaction', server_round_robin: '1', min_pool_size: '3' }],
     ['transactions, one server', { pool_mode: 'transaction', default_pool_size: '1' }],
   ]
-  /** Runs checks on connections through a PgBouncer, which ends also when they fail. */
+  /** Runs checks on connections through a PgBouncer, and ends the PgBouncer even if they fail. */
   const behind = async (
     settings: Readonly<Record<string, string>>,
     options: Parameters<typeof openPostgres>[1],

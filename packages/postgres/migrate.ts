@@ -72,17 +72,17 @@ export const migrations: Migrations = {
   '028-retention-runs': retentionRuns,
 }
 
-/** The server's code of a statement that has waited for a lock for as long as it may. */
+/** The server's error code when a statement has waited too long for a lock. */
 const lockNotAvailable = '55P03'
-/** Between attempts, services use the table that others have locked. */
+/** The pause between attempts, in which services can use the table. */
 const tableRetryMs = 1_000
 
 /**
- * Applies the missing migrations in order, in one transaction; none to a schema that a newer build left. Returns the
- * names of the applied migrations. A table that another transaction uses, such as one of pg_dump, is waited for in
- * attempts, for `waitMs`: what waits for a lock on a table holds up everybody else who uses it. Throws AppError when
- * this build can't work with the schema, with what to do when a table stays in use, and 503 while Postgres is
- * unavailable.
+ * Applies the missing migrations in order, in one transaction; none if a newer build left the schema. Returns the names
+ * of the applied migrations. If another transaction uses a table, for example one of pg_dump, waits in several attempts
+ * for up to `waitMs`: while a statement waits for a table lock, everybody else who uses the table has to wait too.
+ * Throws AppError when this build can't work with the schema, AppError with what to do when a table stays in use, and
+ * 503 while Postgres is unavailable.
  */
 export async function migratePostgres(
   postgres: Postgres,
@@ -111,7 +111,8 @@ export async function migratePostgres(
 async function applyMissing(postgres: Postgres, wanted: Migrations): Promise<string[]> {
   return postgres.run(async () => {
     if (await hasAll(postgres, wanted)) return []
-    // Before the migrations: a build that meets one of them must find out whether it can work with it.
+    // Recorded before the migrations: a build that finds one of them applied must be able to tell whether it can work
+    // with it.
     await noteOldestBuilds(postgres, wanted)
     const provider = { getMigrations: () => Promise.resolve({ ...wanted }) }
     const { error, results = [] } = await new Migrator({ db: postgres.db, provider }).migrateToLatest()
@@ -131,7 +132,7 @@ async function noteOldestBuilds({ db }: Postgres, wanted: Migrations): Promise<v
   )
 }
 
-/** Whether no migration is missing. Throws as `migratePostgres` does. */
+/** Whether all migrations are applied. Throws the errors of `migratePostgres`. */
 export async function isMigrated(postgres: Postgres): Promise<boolean> {
   return postgres.run(() => hasAll(postgres, migrations))
 }
@@ -160,16 +161,16 @@ export function rejectNewerPostgresSchema(applied: AppliedMigrations): void {
   missingMigrations({ engine: 'Postgres', applied: new Map(applied), known: Object.keys(migrations) })
 }
 
-/** The name of an advisory lock: an arbitrary number that is the same in every build. */
+/** Name of the advisory lock: an arbitrary number, which must be the same in every build. */
 const migrationLock = 5_757_005
 const lockRetryMs = 200
-/** Longer than most migrations; what starts them should hear of a longer one. */
+/** Longer than most migrations take. If one takes longer, whoever started the command should see a message. */
 const lockWaitMsDefault = 300_000
 
 /**
  * Runs `work` while no other process migrates. The lock ends with the connection of its holder. Throws AppError, with
- * what to do, when another process holds the lock for longer than `waitMs`, and when a pooler hands the connection to
- * others between two statements: the lock would mean nothing.
+ * what to do, when another process holds the lock for longer than `waitMs`. Also throws it when a pooler assigns the
+ * connection to other clients between statements, because the lock would then have no effect.
  */
 export async function withMigrationLock<T>(
   postgres: Postgres,
@@ -201,7 +202,7 @@ async function tryLock(connection: Db): Promise<boolean> {
   return rows[0]?.locked === true
 }
 
-/** The process of Postgres that holds the lock. */
+/** The server process that holds the lock. */
 async function holderOf(connection: Db): Promise<number | undefined> {
   const { rows } = await sql<{ pid: number }>`
     SELECT pid FROM pg_locks
@@ -217,17 +218,19 @@ function lockIsHeld(pid: number | undefined, waitMs: number): AppError {
   )
 }
 
-/** A pooler that gives its servers out in turn has shown it by then. */
+/** Number of statements after which a pooler that rotates its server connections has used several. */
 const sessionProbes = 4
 
 /**
- * Throws AppError when a session of Postgres is not this connection's own. A pooler of transactions shows in one of two
- * ways: statements of one connection meet several sessions, or those of two connections meet the same one.
+ * Throws AppError when this connection does not have a Postgres session of its own. A transaction pooler is recognised
+ * in one of two ways: statements of one connection run in several sessions, or statements of two connections run in the
+ * same session.
  */
 async function requireOwnSession(connection: Db, db: Db): Promise<void> {
   const sessions = new Set<number>()
   for (let probe = 0; probe < sessionProbes; probe++) sessions.add(await sessionOf(connection))
-  // PgBouncer gives out the server that was used last: a second client gets it while the first one sends nothing.
+  // PgBouncer assigns the server connection that was used last. A second client gets it while the first client sends
+  // nothing.
   await db.transaction().execute(async (other) => {
     if (sessions.size > 1 || sessions.has(await sessionOf(other))) {
       throw internalError(
@@ -249,18 +252,19 @@ export interface PlannedMigration {
   statements: readonly PlannedStatement[]
 }
 
-/** A statement of a migration that was not applied yet. */
+/** A statement of a migration that is not applied yet. */
 export interface PlannedStatement {
   sql: string
   /**
-   * Bytes of the table that the statement reads or writes anew, at most; 0: it changes what the table is described by.
+   * Upper bound of the bytes of the table that the statement reads or rewrites. 0 for a statement that changes only the
+   * table's metadata.
    */
   bytes: number
 }
 
 /**
- * The missing migrations with their statements, as they read without data; nothing is changed. Throws as
- * `migratePostgres` does.
+ * The missing migrations with the statements that they would execute without data. Nothing is changed. Throws the
+ * errors of `migratePostgres`.
  */
 export async function planPostgres(postgres: Postgres, wanted: Migrations = migrations): Promise<PlannedMigration[]> {
   return postgres.run(async (db) => {
@@ -277,7 +281,7 @@ export async function planPostgres(postgres: Postgres, wanted: Migrations = migr
   })
 }
 
-/** The statements that a migration would execute, recorded by a driver that executes none. */
+/** The statements that a migration would execute. A driver records them and executes none. */
 async function statementsOf(migration: VersionedMigration | undefined): Promise<string[]> {
   const statements: string[] = []
   const recorder = new Kysely<never>({
@@ -296,7 +300,8 @@ async function statementsOf(migration: VersionedMigration | undefined): Promise<
 }
 
 /**
- * Statements that read or write each row of a table: indexes, constraints, other types, values that are not constants.
+ * Statements that read or rewrite all rows of a table: indexes, constraints, changed types, defaults that are not
+ * constants.
  */
 const rewriting =
   /^\s*(?:CREATE (?:UNIQUE )?INDEX\b[^]*?\bON|UPDATE|DELETE FROM|ALTER TABLE(?=[^]*\b(?:TYPE|SET NOT NULL|CHECK|REFERENCES|UNIQUE|PRIMARY KEY|DEFAULT [a-z_]+\()))\s+(?:ONLY\s+)?"?(\w+)"?/i

@@ -8,7 +8,7 @@ import type { Defaulted, LeaseColumns } from './table-columns.ts'
 /** Transitions, and tests. */
 export interface AlertHistoryTable {
   rule_id: string
-  /** The end of the window that was evaluated; of a test its time. */
+  /** The end of the window that was evaluated; for a test, the time of the test. */
   minute: Date
   is_test: Defaulted<boolean>
   from_state: AlertState['state']
@@ -19,7 +19,7 @@ export interface AlertHistoryTable {
   source: string
 }
 
-/** Times are ends of windows, which are whole minutes, except for the last four. */
+/** Times are ends of windows, which are whole minutes. The last four columns are exact times. */
 export interface AlertRulesTable {
   /** The rule's own endpoint has the same id. */
   rule_id: string
@@ -30,23 +30,23 @@ export interface AlertRulesTable {
   description: string | null
   /** Written as JSON text. */
   condition: ColumnType<AlertCondition, string, string>
-  /** Durations as they were sent. */
+  /** Durations in the form in which the user sent them. */
   for: string
   cooldown: string
   no_data: NoDataRule
   enabled: boolean
-  /** The caller's name for the target, which notifications repeat. */
+  /** The user's name for the target, which notifications contain. */
   channel_name: string | null
-  /** Raised by each change of a user, so that what was measured for the rule before counts no more. */
+  /** Increased by each change of a user. Measurements for an earlier revision then have no effect. */
   revision: Defaulted<number>
   state: Defaulted<AlertState['state']>
   pending_since: Defaulted<Date | null>
   true_at: Defaulted<Date | null>
-  /** Null: the rule does not fire. */
+  /** Null when the rule does not fire. */
   firing_id: Defaulted<string | null>
   last_fired_at: Defaulted<Date | null>
   last_value: Defaulted<number | null>
-  /** The last minute that was evaluated, or the one of the creation: earlier ones never will be. */
+  /** The last minute that was evaluated, or the minute of the creation. Earlier minutes are never evaluated. */
   evaluated_minute: Date
   last_evaluated_at: Defaulted<Date | null>
   last_error: Defaulted<string | null>
@@ -66,9 +66,9 @@ export interface AttemptsTable {
   delivery_id: string
   /** From 1. */
   n: number
-  /** When it began. */
+  /** When the attempt began. */
   at: Date
-  /** Status of the response; null: there was none. */
+  /** Status of the response; null without a response. */
   status: number | null
   latency_ms: number
   response: string | null
@@ -76,32 +76,31 @@ export interface AttemptsTable {
   error: string | null
 }
 
-/** A delivery is also the job of the worker that sends it; what a take sets differs from other jobs (deliveries.ts). */
+/** A delivery is also the job of the worker that sends it. Its take differs from that of other jobs (deliveries.ts). */
 export interface DeliveriesTable {
   delivery_id: string
   endpoint_id: string
-  /** Names the occurrence that is reported, once for each endpoint, e.g. `import:imp_…`. */
+  /** Identifies the occurrence that is reported, for example `import:imp_…`. Unique for each endpoint. */
   source: string
   kind: DeliveryKind
-  /** The bytes that are sent; for e-mail JSON of `{subject, text}`. */
+  /** The bytes that are sent. For e-mail, JSON of `{subject, text}`. */
   body: Buffer
   status: DeliveryStatus
-  /**
-   * A user requested the delivery (a test, a replay, a recovery): one attempt is made even at an endpoint that is off.
-   */
+  /** A user requested the delivery (a test, a replay, a recovery): one attempt is made even if the endpoint is off. */
   requested: Defaulted<boolean>
   /** Attempts so far: the number of the last row of `attempts`. */
   attempts: Defaulted<number>
   created_at: Date
-  /** When the next attempt is due; null: none follows. */
+  /** When the next attempt is due; null when there is none. */
   due_at: Defaulted<Date | null>
   lease_until: Defaulted<Date | null>
   lease: Generated<string>
-  /** Attempts since the schedule began, or began anew by a replay. */
+  /** Attempts since the schedule began, or since a replay restarted it. */
   tries: Defaulted<number>
   /**
-   * Fingerprints of the recipients of an e-mail that need no further attempt, while others do: addresses are only
-   * stored encrypted. With another SLUICE_SECRETS_KEY they match no recipient, and all get the e-mail again.
+   * Fingerprints of the recipients of an e-mail that need no further attempt, while other recipients do. They are
+   * fingerprints because addresses are only stored encrypted. With another SLUICE_SECRETS_KEY they match no recipient,
+   * and all recipients get the e-mail again.
    */
   settled_recipients: Defaulted<Buffer[]>
 }
@@ -116,24 +115,27 @@ export interface EndpointsTable {
   owner: 'webhook' | 'alert_rule'
   channel: Channel
   /**
-   * Encrypted target (packages/runtime/secret-cipher.ts): the URL, or for `email` the JSON list of addresses; and its
-   * keyed hash.
+   * Encrypted target (packages/runtime/secret-cipher.ts): the URL, or for `email` the JSON list of addresses.
+   * `target_fingerprint` is its keyed hash.
    */
   target_box: Buffer
   target_fingerprint: Buffer
-  /** Null where nothing is signed, or with the secret of a webhook. */
+  /** Null when nothing is signed, or when the secret of a webhook signs. */
   secret_box: Defaulted<Buffer | null>
-  /** The secret before the last rotation, with which deliveries are signed as well until then. */
+  /** The secret before the last rotation. Deliveries are signed with it too until `previous_secret_until`. */
   previous_secret_box: Defaulted<Buffer | null>
   previous_secret_until: Defaulted<Date | null>
-  /** The kinds that it takes; a rule's own endpoint takes what the rule sends it. */
+  /** The kinds of deliveries that the endpoint takes. A rule's own endpoint takes everything that the rule sends. */
   events: DeliveryKind[]
   active: boolean
   summary_interval: Defaulted<SummaryInterval | null>
-  /** The key that made it, whose environment it has. */
+  /** The key that created the endpoint. The endpoint has the environment of this key. */
   key_id: string
   environment: Environment
-  /** Since when no attempt has succeeded, failed attempts since then, and deliveries that ran out of attempts. */
+  /**
+   * The time of the first failed attempt since the last success, the number of failed attempts since then, and the
+   * number of deliveries that have no attempts left.
+   */
   failing_since: Defaulted<Date | null>
   failures_in_row: Defaulted<number>
   exhausted: Defaulted<number>

@@ -8,12 +8,12 @@ import type { Db, Tables } from './tables.ts'
 export interface Postgres {
   readonly db: Db
   /**
-   * Runs database work. Failures that a later attempt may not have become AppError 503, retryable; other failures pass
-   * unchanged. Every store uses it.
+   * Runs database work. Failures that a later attempt may not have become AppError 503, which is retryable. Other
+   * failures are not changed. Every store uses this method.
    */
   run<T>(work: (db: Db) => Promise<T>): Promise<T>
   /**
-   * Runs database work in one transaction: it is committed once the promise of `work` has resolved, and rolled back
+   * Runs database work in one transaction. It is committed when the promise of `work` has resolved, and rolled back
    * when that rejects. Failures become those of `run`.
    */
   transaction<T>(work: (transaction: Db) => Promise<T>): Promise<T>
@@ -25,22 +25,23 @@ export interface Postgres {
 export interface PostgresOptions {
   poolSize?: number
   /**
-   * A statement without an answer for this many ms fails, and its connection is closed. The server ends statements,
-   * waits for locks and idle transactions before that. 0: no limits. Default: 10 s.
+   * If a statement gets no answer for this many ms, it fails and its connection is closed. Before that, the server ends
+   * statements, waits for locks and idle transactions. 0: no limits. Default: 10 s.
    */
   queryTimeoutMs?: number
   /**
-   * The server ends a statement that waits for a lock for this many ms. 0: no limit. Default: 40 % of `queryTimeoutMs`.
+   * If a statement waits for a lock for this many ms, the server ends it. 0: no limit. Default: 40 % of
+   * `queryTimeoutMs`.
    */
   lockTimeoutMs?: number
-  /** A call that gets no connection for this many ms fails. Default: 5 s. */
+  /** A call that gets no connection within this many ms fails. Default: 5 s. */
   connectTimeoutMs?: number
   /** Called when an idle connection has broken; the pool replaces it. */
   onIdleError?: (error: Error) => void
 }
 
 const defaultQueryTimeoutMs = 10_000
-/** A busy server takes seconds for each of the ten connections that the first page of a dashboard asks for at once. */
+/** The first page of a dashboard needs ten connections at once, and a busy server takes seconds for each. */
 const defaultConnectTimeoutMs = 5_000
 /** An idle connection to a host that has vanished is closed about 10 s after the first unanswered probe. */
 const keepAliveAfterMs = 10_000
@@ -60,8 +61,8 @@ export function openPostgres(url: string, options: PostgresOptions = {}): Postgr
     application_name: 'sluice',
   })
   pool.on('error', (error) => options.onIdleError?.(error))
-  // A connection that breaks during a statement makes the statement fail and emits `error` as well, which would end the
-  // process without a listener.
+  // If a connection breaks during a statement, the statement fails, and the client also emits `error`. Without a
+  // listener, that event would end the process.
   pool.on('connect', (client) => client.on('error', () => undefined))
   const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: closingUnusable(pool) }) })
 
@@ -89,8 +90,9 @@ export function openPostgres(url: string, options: PostgresOptions = {}): Postgr
 }
 
 /**
- * The limits of the server, below the client's: the server has ended a statement by the time the client gives it up,
- * and a process that hangs or vanishes with a transaction open does not keep its locks. Postgres takes 0 as no limit.
+ * The server's limits are below the client's. The server has therefore ended a statement before the client stops
+ * waiting for it. A process that hangs or disappears during a transaction does not keep its locks. Postgres takes 0 as
+ * no limit.
  */
 function serverTimeouts(queryTimeoutMs: number, lockTimeoutMs = queryTimeoutMs * 0.4) {
   return {
@@ -101,10 +103,10 @@ function serverTimeouts(queryTimeoutMs: number, lockTimeoutMs = queryTimeoutMs *
 }
 
 /**
- * The pool for `db`, except that a connection is closed once a statement got no answer on it within the time-out of the
- * client. pg returns such a connection to the pool, where each further statement waits behind the first: behind a host
- * that vanished without a reset, until the kernel gives up after 15 minutes. A connection to a standby is closed, too:
- * a proxy may keep it open after the failover.
+ * The pool for `db`. It differs from pg's pool in that it closes a connection after a statement got no answer within
+ * the client's time-out. pg would return such a connection to the pool, and each further statement on it would wait
+ * behind the first: if the host has disappeared without a reset, until the kernel gives up after 15 minutes. A
+ * connection to a standby is closed too, because a proxy may keep it open after the failover.
  */
 function closingUnusable(pool: Pool): PostgresPool {
   return {
@@ -115,7 +117,7 @@ function closingUnusable(pool: Pool): PostgresPool {
       let timeout: Error | undefined
       let isStandby = false
       const query = async (text: string, values: unknown[]) => {
-        // The ROLLBACK of a transaction whose statement timed out.
+        // This is the ROLLBACK of a transaction whose statement timed out.
         if (timeout !== undefined) throw timeout
         try {
           return await client.query(text, values)
@@ -134,7 +136,7 @@ function closingUnusable(pool: Pool): PostgresPool {
   }
 }
 
-/** The SQLSTATE of a write that a server refuses because it only reads. */
+/** The SQLSTATE with which a server that is read-only refuses a write. */
 const readOnlyCode = '25006'
 
 /** pg gives the error of `query_timeout` no code. */
@@ -143,11 +145,11 @@ function isQueryTimeout(error: unknown): error is Error {
 }
 
 /**
- * True for failures after which the same statement may succeed later: connection failures of the system (ECONNREFUSED
- * …) and of pg itself (no SQLSTATE), the SQLSTATE classes 08 (connection), 40 (rolled back: deadlocks), 53 (resources),
- * 57P (shutdown), the time-outs of the server 57014 (statement), 55P03 (lock) and 25P03 (idle transaction), and 25006,
- * with which a server refuses to write while it is a standby, as during a failover. Codes of Node (ERR_INVALID_URL …)
- * are permanent mistakes.
+ * True for failures after which the same statement may succeed later. These are connection failures of the system
+ * (ECONNREFUSED …) and of pg (no SQLSTATE), and the SQLSTATE classes 08 (connection), 40 (rollback, for example after a
+ * deadlock), 53 (resources) and 57P (shutdown). Also the server's time-outs 57014 (statement), 55P03 (lock) and 25P03
+ * (idle transaction), and 25006, with which a standby refuses writes, for example during a failover. Codes of Node
+ * (ERR_INVALID_URL …) are permanent mistakes.
  */
 function isTransientFailure(error: unknown): boolean {
   const code = errorCode(error)

@@ -3,11 +3,11 @@ import type { Page } from '@sluice/contracts/paging'
 import { invalidField } from '@sluice/runtime/errors'
 import type { Db, Tables } from './tables.ts'
 
-/** Bytes that the documents of one page may have, which are held several times while the page is answered. */
+/** Maximum bytes of the documents of one page, of which several copies are in memory while the page is answered. */
 const pageBytesMax = 32 * 1024 * 1024
 
 /**
- * Throws AppError 400 when the documents of a page together are too large. `documents`: selects the `document` of each
+ * Throws AppError 400 when the documents of a page are too large in total. `documents` selects the `document` of each
  * row of the page, a text or JSON.
  */
 export async function requirePageSize(db: Db, documents: RawBuilder<unknown>): Promise<void> {
@@ -17,7 +17,7 @@ export async function requirePageSize(db: Db, documents: RawBuilder<unknown>): P
   throw invalidField('limit', 'asks for more than one answer may hold: ask for fewer at once')
 }
 
-/** Reads a page of the rows that `selected` selects in its order, and counts all of them. */
+/** Reads a page of the rows of `selected`, in its order, and counts all of its rows. */
 export async function selectPage<T extends keyof Tables, Row>(
   selected: SelectQueryBuilder<Tables, T, Row>,
   { limit, offset }: Page,

@@ -3,7 +3,7 @@ import type { LeaseTable } from '@sluice/leases/lease-table'
 import { leaseTable, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
 
-/** Work that recurs, once for all workers; its name is the job. Each name is a row that a migration makes. */
+/** Recurring work, which one worker runs for all. A migration inserts a row for each name. */
 export interface RecurringJob {
   name: string
 }
@@ -11,7 +11,7 @@ export interface RecurringJob {
 const failedRetryMs = 3_600_000
 
 /**
- * The recurring jobs of a table. One that fails repeatedly is tried again after `retryMs`, an hour by default.
+ * The recurring jobs of a table. A job that fails repeatedly is tried again after `retryMs`, an hour by default.
  * Workers take every row of the table.
  */
 export function recurringJobLeases(

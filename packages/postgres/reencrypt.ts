@@ -8,9 +8,9 @@ const startsWith = (column: RawBuilder<unknown>, prefix: Buffer) =>
   sql`substring(${column} FROM 1 FOR ${prefix.length}::int) = ${prefix}`
 
 /**
- * Encrypts anew what is stored with the previous key, the endpoints of a site in one transaction, so that at every
- * moment those with one URL have one fingerprint. Returns how many were changed. Any number of processes may do so at
- * once.
+ * Encrypts again what is stored with the previous key. The endpoints of a site are changed in one transaction, so that
+ * endpoints with the same URL have the same fingerprint at all times. Returns the number of changed endpoints. Any
+ * number of processes may run it concurrently.
  */
 export async function reencryptEndpoints(postgres: Postgres, secrets: SecretCipher): Promise<number> {
   const { previous } = secrets.prefixes
@@ -40,7 +40,7 @@ async function reencryptSite(
     .selectFrom('endpoints')
     .select(['endpoint_id', 'channel', 'target_box', 'secret_box', 'previous_secret_box'])
     .where('site_id', '=', siteId)
-    // In one order, because two workers that lock the same rows in different orders would deadlock.
+    // In one order, because workers that lock the same rows in different orders can deadlock.
     .orderBy('endpoint_id')
     .forNoKeyUpdate()
     .execute()
@@ -66,10 +66,10 @@ async function reencryptSite(
   return reencrypted
 }
 
-/** How many endpoints have a URL or a secret that is in use and was not stored with the present key. */
+/** The number of endpoints whose URL or used secret was not stored with the current key. */
 export async function countOtherKey(postgres: Postgres, { prefixes }: Pick<SecretCipher, 'prefixes'>): Promise<number> {
   const { current } = prefixes
-  // A column that is null is none of another key.
+  // A column that is null does not count.
   const usedPreviousSecret = sql`CASE WHEN previous_secret_until > now() THEN previous_secret_box END`
   return postgres.run(async (db) => {
     const { rows } = await sql<{ endpoints: number }>`

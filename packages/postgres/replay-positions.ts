@@ -2,15 +2,15 @@ import { sql } from 'kysely'
 import type { Postgres } from './open.ts'
 
 /**
- * How far the dead letters of a log have been replayed. Kafka forgets the positions of a group without members after a
- * week; these last. Every method throws AppError 503 while Postgres is unavailable.
+ * How far the dead letters of a log were replayed. Kafka deletes the offsets of a group without members after a week,
+ * but these are permanent. Every method throws AppError 503 while Postgres is unavailable.
  */
 export interface ReplayPositionStore {
-  /** The offsets after the last replayed letters, by partition; a partition without one is left out. */
+  /** The offsets after the last replayed letters, by partition. Partitions without one are absent. */
   read(logId: string): Promise<ReadonlyMap<number, bigint>>
-  /** Stores the offset after the last replayed letter of a partition, which never moves back. */
+  /** Stores the offset after the last replayed letter of a partition. The stored offset never decreases. */
   advance(logId: string, partition: number, next: bigint): Promise<void>
-  /** Deletes the positions of a log, whose topic was made anew. */
+  /** Deletes the positions of a log whose topic was created again. */
   forget(logId: string): Promise<void>
 }
 

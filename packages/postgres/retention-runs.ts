@@ -4,30 +4,30 @@ import { leaseTable, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
 import { recurringJobLeases } from './recurring-jobs.ts'
 
-/** A run of the deletion of expired events, which takes as many units of work as the sites need. */
+/** A run of the deletion of expired events. With many sites it takes several units of work. */
 export interface RetentionRun {
-  /** Unix ms: the time that the ages of events are counted to. */
+  /** Unix ms: the time at which the ages of events are computed. */
   at: number
-  /** The last site, in the order of ids, that it has dealt with. */
+  /** The last site, in the order of ids, that the run has processed. */
   afterSite: string
 }
 
 /** The recurring job that deletes expired events. */
 export interface RetentionJob {
   name: string
-  /** The run that is under way; null: none is. */
+  /** The current run; null when there is none. */
   run: RetentionRun | null
 }
 
 /**
- * The runs of the deletion of expired events in Postgres. Every method throws AppError 503 while Postgres is unavailable,
- * and those that take a lease throw LeaseLost without it.
+ * The runs of the deletion of expired events in Postgres. Every method throws AppError 503 while Postgres is
+ * unavailable. Methods with a lease throw LeaseLost when the lease has ended.
  */
 export interface RetentionRunStore {
   leases: LeaseTable<RetentionJob>
-  /** Notes how far a run is. */
+  /** Records the progress of a run. */
   advance(lease: LeaseKey, run: RetentionRun): Promise<void>
-  /** Notes that no run is under way. */
+  /** Records that there is no current run. */
   end(lease: LeaseKey): Promise<void>
 }
 

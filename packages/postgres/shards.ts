@@ -6,44 +6,47 @@ import type { Db } from './tables.ts'
 
 /** The shards of ClickHouse, as Postgres has recorded them. */
 export interface Shards {
-  /** The number of shards, by which the shard of an event is chosen. */
+  /** The number of shards. An event's shard is chosen by it. */
   number: number
   /** When `npm run reshard` began to double the number, by the clock of Postgres; null: it is not being doubled. */
   doublingSince: Date | null
 }
 
 /**
- * The number of shards of ClickHouse, which only `npm run reshard` changes, because it moves the events. Every method
+ * The number of ClickHouse's shards. Only `npm run reshard` changes it, because it moves the events. Every method
  * throws AppError 503 while Postgres is unavailable.
  */
 export interface ShardStore {
-  /** The number; undefined: `npm run migrate` has not noted it yet. */
+  /** The number; undefined when `npm run migrate` has not recorded it yet. */
   read(): Promise<number | undefined>
   /** Like `read`, and whether the number is being doubled. */
   readState(): Promise<Shards | undefined>
-  /** Throws AppError, with what to do, when another number is noted. */
+  /** Throws AppError, with what to do, when another number is recorded. */
   requireSame(shards: number): Promise<void>
-  /** Notes the number, if none is noted. Throws as `requireSame` does. */
+  /** Records the number, if none is recorded. Throws the error of `requireSame`. */
   fix(shards: number): Promise<void>
-  /** Notes that the number is being doubled, until `double` or `cancelDoubling`; a second call changes nothing. */
+  /** Records that the number is being doubled, until `double` or `cancelDoubling`. A second call changes nothing. */
   startDoubling(): Promise<void>
-  /** Ends the doubling. Throws AppError when it is not the one that was `read`: another command has ended that. */
+  /**
+   * Ends the doubling. Throws AppError if it is not the doubling that was `read`, because another command has ended
+   * that one.
+   */
   cancelDoubling(read: Shards): Promise<void>
-  /** Notes twice the number. Throws as `cancelDoubling` does. */
+  /** Records the doubled number. Throws the error of `cancelDoubling`. */
   double(read: Shards): Promise<void>
 }
 
 /**
- * The number of shards by whose multiple an event's partition must be chosen to be on the shard of its hash: while the
- * number is being doubled, that of afterwards.
+ * The number of shards that determines an event's partition: the partition modulo this number must be the event's hash
+ * modulo it. While the number is being doubled, this is the doubled number.
  */
 export function placementShards({ number, doublingSince }: Shards): number {
   return doublingSince === null ? number : 2 * number
 }
 
 /**
- * How long a gateway may rely on having read that there is one shard. Gateways read it more often; one that can't
- * reckons with several from then on, so that all know of a doubling after this time.
+ * How long a gateway may rely on the information that there is one shard. Gateways read it more often. If a gateway
+ * can't read it, it assumes several shards after this time. After this time, all gateways therefore know of a doubling.
  */
 export const oneShardLeaseMs = 30_000
 
@@ -78,7 +81,7 @@ export function shardStore(postgres: Postgres): ShardStore {
     },
     startDoubling: () =>
       postgres.run(async (db) => {
-        // As precise as a Date, by which `endDoubling` compares it.
+        // Truncated to milliseconds, the precision of a Date, because `endDoubling` compares it with one.
         await sql`
           UPDATE shards SET doubling_since = date_trunc('milliseconds', clock_timestamp())
           WHERE doubling_since IS NULL`.execute(db)
@@ -92,7 +95,7 @@ export function shardStore(postgres: Postgres): ShardStore {
   }
 }
 
-/** A command of a reshard may have lost its lock, and another one may have ended the doubling meanwhile. */
+/** A reshard command may have lost its lock, and another command may have ended the doubling in the meantime. */
 async function endDoubling(db: Db, { number, doublingSince }: Shards, next: number): Promise<void> {
   const { numAffectedRows } = await sql`
     UPDATE shards SET number = ${next}, doubling_since = NULL
@@ -101,7 +104,7 @@ async function endDoubling(db: Db, { number, doublingSince }: Shards, next: numb
   throw internalError('Another "npm run reshard" has ended the doubling of the number of shards meanwhile.')
 }
 
-/** Builds that know no shards would store all events on one of several. */
+/** Builds that do not know shards would store all events on one shard. */
 async function noteOldestBuild(db: Db): Promise<void> {
   await sql`
     UPDATE migration_builds SET oldest_build = ${oldestBuildOfShards}

@@ -75,7 +75,7 @@ test.each<[table: string, create: (siteId: string) => Promise<unknown>]>([
     await lockAwaited(postgres)
     creation = create(siteId)
     creation.catch(() => undefined)
-    // With the second one, both wait; without a lock, the creation ends.
+    // The creation waits as the second transaction. Without a lock, it would end.
     await Promise.race([creation.catch(() => undefined), lockAwaited(postgres, 2)])
   })
   await deletion

@@ -332,7 +332,7 @@ describe('the limit of 1,000 new sites of a key in 24 hours', () => {
     )
     expect(await registeredBy('racing')).toBe(max)
     const refused = new Set(answers.flat())
-    // 60 calls name 3 sites of their own each, and all of them one common site.
+    // Each of 60 calls names 3 sites of its own, and all calls name one common site.
     expect(refused.size).toBe(181 - 100)
     for (const siteId of refused) expect(await sites.find(siteId)).toBeUndefined()
     await Promise.all(processes.map((process) => process.close()))

@@ -10,7 +10,7 @@ import { selectPage } from './page.ts'
 import type { Db, Tables } from './tables.ts'
 import { siteCondition } from './visible-sites.ts'
 
-/** A process that is suspended with the lock must not delay others for longer; they try again later. */
+/** A process that is suspended while it holds the lock must not delay others for longer. They try again later. */
 const lockTimeoutMs = 400
 /** The default of the column. */
 const timezoneDefault = 'UTC'
@@ -51,7 +51,7 @@ export function siteStore(postgres: Postgres): SiteStore {
           .selectAll()
           .where('site_id', '=', siteId)
           .where('registered_by', '=', keyId)
-          // Both times of a row that was not changed are those of the statement that inserted it.
+          // If a row was not changed, both of its times are that of the statement that inserted it.
           .where(
             sql<boolean>`
               (name, timezone, conversion_event, retention_days) IS NOT DISTINCT FROM
@@ -82,10 +82,10 @@ export function siteStore(postgres: Postgres): SiteStore {
         const retentionDays = new Map<string, number>()
         for (const [siteId, days] of known) if (days !== null) retentionDays.set(siteId, days)
         if (unknown.length === 0) return { refused: [], retryAfterSeconds: 0, retentionDays }
-        // A key that has reached its limit is refused without a lock, so that its requests do not queue up.
+        // A key that has reached its limit is refused without a lock, so that its requests do not wait for each other.
         const { remaining, retryAfterSeconds } = await registrationQuota(db, keyId)
         if (remaining === 0) {
-          // The call that reached the limit may have registered these very sites.
+          // The call that reached the limit may have registered these sites.
           const since = await findKnown(db, unknown)
           return { refused: unknown.filter((siteId) => !since.has(siteId)), retryAfterSeconds, retentionDays }
         }
@@ -128,17 +128,16 @@ export function siteStore(postgres: Postgres): SiteStore {
 }
 
 /**
- * Registers sites that an administrator names, without a limit. The key `keyId` is stored as the one that registered
- * them (null: none). Call it in the transaction that stores the record which names the sites.
+ * Registers sites that an administrator names, without a limit. `keyId` is stored as the key that registered them
+ * (null: none). Call it in the transaction that stores the record which names the sites.
  */
 export async function registerNamed(db: Db, siteIds: readonly string[], keyId: string | null): Promise<void> {
   await insertNew(db, siteIds, keyId, sql`now()`)
 }
 
 /**
- * Keeps a site from being deleted until the end of the transaction, which must store a record of the site: a deletion
- * under way is waited for. Throws 404 `Site not found` for a site that has been deleted. Call it before any other lock
- * is taken.
+ * Prevents the deletion of a site until the end of the transaction, which must store a record of the site. Waits for a
+ * deletion that runs. Throws 404 `Site not found` for a deleted site. Call it before any other lock is taken.
  */
 export async function lockSite(transaction: Db, siteId: string): Promise<void> {
   const { rows } = await sql`SELECT FROM sites WHERE site_id = ${siteId} FOR KEY SHARE`.execute(transaction)
@@ -153,14 +152,16 @@ export async function lockSite(transaction: Db, siteId: string): Promise<void> {
   if (deletion !== undefined) throw notFound('Site')
 }
 
-/** Inserts first and deletes the sites above the limit: only the insert shows which sites are new. */
+/**
+ * Inserts the sites first, and then deletes those above the limit, because only the insert shows which sites are new.
+ */
 async function registerUpToLimit(
   db: Db,
   keyId: string,
   siteIds: readonly string[],
 ): Promise<Omit<Registration, 'retentionDays'>> {
   await sql`SELECT set_config('lock_timeout', ${String(lockTimeoutMs)}, true)`.execute(db)
-  // The lock of the key: no other transaction changes its count until this one ends.
+  // The lock of the key: no other transaction changes the key's count until this one ends.
   await takeAdvisoryLock(db, 'registration', keyId)
   const { remaining } = await registrationQuota(db, keyId)
   const inserted = await insertNew(db, siteIds, keyId)
@@ -171,14 +172,14 @@ async function registerUpToLimit(
   return { refused, retryAfterSeconds }
 }
 
-/** Returns the registered ones among the sites, with the days that their events are kept (null: for ever). */
+/** Returns those of the sites that are registered, with the days for which their events are kept (null: for ever). */
 async function findKnown(db: Db, siteIds: readonly string[]): Promise<Map<string, number | null>> {
   const { rows } = await sql<{ site_id: string; retention_days: number | null }>`
     SELECT site_id, retention_days FROM sites WHERE site_id = ANY (${[...siteIds]}::text[])`.execute(db)
   return new Map(rows.map(({ site_id, retention_days }) => [site_id, retention_days]))
 }
 
-/** Inserts the sites that are not registered and returns them; registered ones stay as they are. */
+/** Inserts the sites that are not registered, and returns them. Registered sites are not changed. */
 async function insertNew(
   db: Db,
   siteIds: readonly string[],
@@ -186,7 +187,7 @@ async function insertNew(
   changedAt = sql`NULL`,
 ): Promise<Set<string>> {
   if (siteIds.length === 0) return new Set()
-  // Sorted, because two transactions that lock the same rows in different orders would deadlock.
+  // Sorted, because transactions that lock the same rows in different orders can deadlock.
   const sorted = [...new Set(siteIds)].sort()
   const { rows } = await sql<{ site_id: string }>`
     INSERT INTO sites (site_id, registered_by, changed_at)
@@ -198,7 +199,8 @@ async function insertNew(
 /** Returns how many sites a key may register now, and the seconds until it may register one more. */
 async function registrationQuota(db: Db, keyId: string): Promise<{ remaining: number; retryAfterSeconds: number }> {
   const max = eventLimits.newSitesPerDayMax
-  // Sites that an administrator named are counted too: the next one is free when all but 999 are a day old.
+  // Sites that an administrator named count too. The key may register a further site when only 999 of its sites are
+  // less than a day old.
   const { rows } = await sql<{ registered: number; seconds: number | null }>`
     WITH of_today AS (
       SELECT created_at FROM sites WHERE registered_by = ${keyId} AND created_at > now() - interval '24 hours'

@@ -7,18 +7,20 @@ import { leaseTable, progress, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
 import type { Db, Tables } from './tables.ts'
 
-/** The summaries of one environment of a site at one interval, which are the same for all webhooks that take them. */
+/** The summaries of one environment of a site at one interval. All webhooks that take them get the same ones. */
 export interface SummaryJob {
   siteId: string
   environment: Environment
   interval: SummaryInterval
-  /** Since when a webhook takes these summaries, Unix ms: the first one is of the period that holds this time. */
+  /**
+   * Unix ms: since when a webhook takes these summaries. The first summary is of the period that contains this time.
+   */
   since: number
   /** Start of the next period, Unix ms; null before the first one. */
   nextStart: number | null
 }
 
-/** A period that is done with; times are Unix ms. */
+/** A finished period. Times are Unix ms. */
 export interface FinishedPeriod {
   start: number
   end: number
@@ -29,13 +31,13 @@ export interface FinishedPeriod {
 /** Times `now` are Unix ms of the caller's clock. Every method throws AppError 503 while Postgres is unavailable. */
 export interface SummaryStore {
   /**
-   * The summaries as jobs. The table of jobs follows the webhooks: a take adds the jobs that webhooks need since, and
-   * removes those that none takes any more. A job that fails again and again is repeated an hour later.
+   * The summaries as jobs. A take first compares the jobs with the webhooks: it adds missing jobs, and removes those
+   * whose summaries no webhook takes any more. A job that fails repeatedly is tried again an hour later.
    */
   leases: LeaseTable<SummaryJob>
   /**
-   * Goes on to the next period, and queues the summary in the same transaction for the webhooks that take it and were
-   * made before the period ended. Throws LeaseLost without the lease.
+   * Advances to the next period, and in the same transaction queues the summary for the webhooks that take it and were
+   * created before the period ended. Throws LeaseLost without the lease.
    */
   finish(lease: LeaseKey, job: SummaryJob, period: FinishedPeriod, now: number): Promise<void>
 }
@@ -85,7 +87,7 @@ function later(now: number): Date {
 /** SQL of the condition that an endpoint takes summaries. */
 const takesSummaries = sql`
   owner = 'webhook' AND active AND 'event_summary' = ANY (events) AND summary_interval IS NOT NULL`
-/** No part of the id but the site's holds a slash. */
+/** Only the site's part of the id may contain a slash. */
 const summaryId = sql`environment || '/' || summary_interval || '/' || site_id`
 
 async function syncWithWebhooks(db: Db, now: number): Promise<void> {
@@ -109,8 +111,8 @@ async function syncWithWebhooks(db: Db, now: number): Promise<void> {
 }
 
 /**
- * Webhooks that take the summary; of several with one URL the oldest that is not disabled, as `queueForWebhooks`
- * chooses.
+ * Webhooks that take the summary. If several have the same URL, only the oldest that is not disabled, as in
+ * `queueForWebhooks`.
  */
 async function subscribedEndpoints(
   db: Db,

@@ -20,7 +20,7 @@ import type { Defaulted, LeaseColumns } from './table-columns.ts'
 /** The database, or a transaction of it. */
 export type Db = Kysely<Tables>
 
-/** The rows of Postgres as TypeScript types; the migrations define them. */
+/** TypeScript types of the rows in Postgres. The migrations define the tables. */
 export interface Tables {
   alert_history: AlertHistoryTable
   alert_rules: AlertRulesTable
@@ -61,17 +61,17 @@ interface ApiKeysTable {
   /** SHA-256 in hex; the key itself is not stored. */
   hash: string
   hint: string
-  /** True for keys made by SLUICE_ADMIN_KEY, a first start or `npm run admin-key`, and for their replacements. */
+  /** True for keys that SLUICE_ADMIN_KEY, a first start or `npm run admin-key` created, and for their replacements. */
   bootstrap: Defaulted<boolean>
   created_at: Generated<Date>
   last_used_at: Defaulted<Date | null>
   expires_at: Defaulted<Date | null>
   revoked_at: Defaulted<Date | null>
-  /** Id of the key that replaces it; null: it was not rotated. */
+  /** Id of the key that replaces it; null when it was not rotated. */
   rotated_to: Defaulted<string | null>
   /** Set by every change of the key's rights. */
   changed_at: Defaulted<Date>
-  /** The transaction that set `changed_at`, by a trigger; processes poll for later ones. */
+  /** The transaction that set `changed_at`. A trigger sets it, and processes poll for later ones. */
   changed_xid: Defaulted<string | null>
 }
 
@@ -83,7 +83,7 @@ interface ImportsTable extends LeaseColumns {
   environment: Environment
   type: ImportType
   status: ImportStatus
-  /** SHA-256 of the unpacked file, in hex. */
+  /** SHA-256 of the uncompressed file, in hex. */
   sha256: string
   total_records: Defaulted<string>
   processed_records: Defaulted<string>
@@ -92,7 +92,7 @@ interface ImportsTable extends LeaseColumns {
   error: Defaulted<string | null>
   key_id: string
   created_at: Date
-  /** When the upload was complete, which the rows have as `received_at`. */
+  /** When the upload was complete. It is the `received_at` of the rows. */
   accepted_at: Date
   finished_at: Defaulted<Date | null>
 }
@@ -102,13 +102,13 @@ interface ImportSegmentsTable {
   n: number
   /** The blob of the records. */
   object: string
-  /** The number of its first record in the file, and the line on which that begins, both from 1. Bigints. */
+  /** The number of the segment's first record within the file, and the line where it begins, both from 1. Bigints. */
   first_record: string
   first_line: string
   records: number
   processed: Defaulted<number>
   failed: Defaulted<number>
-  /** The blob of its errors; null: none. */
+  /** The blob of the segment's errors; null when there are none. */
   errors_object: Defaulted<string | null>
   positions: ColumnType<LogPositions | null, string | null | undefined, string | null>
 }
@@ -131,10 +131,10 @@ interface ErasuresTable extends LeaseColumns {
   count: Defaulted<string | null>
   key_id: string
   requested_at: Date
-  /** The transaction that made the row; null for rows of earlier builds. Gateways poll for later ones. */
+  /** The transaction that created the row; null for rows of earlier builds. Gateways poll for later ones. */
   created_xid: Generated<string | null>
   completed_at: Defaulted<Date | null>
-  /** When ten units in a row had failed last. */
+  /** When ten units in a row had last failed. */
   failed_at: Defaulted<Date | null>
 }
 
@@ -144,9 +144,9 @@ interface RecurringJobsTable extends LeaseColumns {
 }
 
 interface ChoresTable extends RecurringJobsTable {
-  /** The run of the deletion of expired events that is under way; null: none is. */
+  /** The current run of the deletion of expired events; null when there is none. */
   run_at: Defaulted<Date | null>
-  /** The last site that the run has dealt with. */
+  /** The last site that the run has processed. */
   after_site: Defaulted<string | null>
 }
 
@@ -155,11 +155,11 @@ interface CanaryEventsTable {
   event_id: string
   timestamp: Date
   acknowledged_at: Date
-  /** Null: it was not seen in the event store yet. */
+  /** Null while the event was not seen in the event store. */
   found_at: Defaulted<Date | null>
-  /** Null: it was found in time, or may still be. */
+  /** Null when the event was found in time, or may still be. */
   lost_at: Defaulted<Date | null>
-  /** Null: it was never seen twice. */
+  /** Null when the event was never seen twice. */
   doubled_at: Defaulted<Date | null>
 }
 
@@ -170,12 +170,12 @@ interface UploadsTable {
   expires_at: Date
 }
 
-/** An export, a run of a schedule, or the definition of a schedule, which is never due itself. */
+/** An export, a run of a schedule, or the definition of a schedule. A definition is never due. */
 interface ExportsTable extends LeaseColumns {
   export_id: string
   /** The order of creation. A bigint, as are `rows` and `bytes`. */
   seq: Generated<string>
-  /** The schedule whose run it is, and the time for which that was planned; null: no run. */
+  /** The schedule of a run, and the time for which the run was planned; null for other exports. */
   schedule_id: Defaulted<string | null>
   occurrence: Defaulted<Date | null>
   site_id: string
@@ -185,23 +185,26 @@ interface ExportsTable extends LeaseColumns {
   /** Written as JSON text. */
   spec: ColumnType<ExportSpec, string, string>
   status: ExportStatus
-  /** The events that are read were received from then on (null: whenever), until before then (null: a schedule). */
+  /**
+   * Events are read that were received at `received_from` or later (null: no limit), and before `received_until` (null
+   * for a schedule).
+   */
   received_from: Defaulted<Date | null>
   received_until: Defaulted<Date | null>
   rows: Defaulted<string>
   bytes: Defaulted<string>
   /** Percent. */
   progress: Defaulted<number>
-  /** The blob of the file, and its upload in parts while that is under way. */
+  /** The blob of the file, and its multipart upload while that runs. */
   object: Defaulted<string | null>
   upload_id: Defaulted<string | null>
-  /** The last row that the recorded parts hold; null: none. */
+  /** The key of the last row in the recorded parts; null when there are none. */
   after_key: ColumnType<EventKey | null, string | null | undefined, string | null>
   etag: Defaulted<string | null>
-  /** How often the file was begun anew, because its upload could not be completed. */
+  /** How often the file was begun again because its upload could not be completed. */
   restarts: Defaulted<number>
   /**
-   * The criteria of the cohort when the file was begun; null: it is not begun, or names no cohort. Written as JSON
+   * The criteria of the cohort when the file was begun. Null when it is not begun, or without a cohort. Written as JSON
    * text.
    */
   cohort_criteria: ColumnType<Criteria | null, string | null | undefined, string | null>
@@ -223,26 +226,29 @@ interface ExportPartsTable {
 }
 
 interface ExportSchedulesTable extends LeaseColumns {
-  /** The export that is its definition. */
+  /** The id of the export that defines the schedule. */
   schedule_id: string
   status: Defaulted<'active' | 'failed'>
   frequency: Frequency
-  /** One of the occurrences, from which all others are counted. */
+  /** One of the occurrences. All others are counted from it. */
   anchor: Date
-  /** The occurrence that is next. `due_at` is another time while that is tried again, and null while it is paused. */
+  /**
+   * The next occurrence. While a run for it is tried again, `due_at` is a later time; while the schedule is paused, it
+   * is null.
+   */
   next_run: Date
   paused: Defaulted<boolean>
-  /** Where the next run by time of receipt begins; null before the first run. */
+  /** The start of the next run's range of receipt times; null before the first run. */
   last_cutoff: Defaulted<Date | null>
   error: Defaulted<string | null>
 }
 
 interface LogWatermarksTable {
-  /** `EventLog.id()` of the live log; that of the backfill log ends in `.backfill`. */
+  /** `EventLog.id()` of the live log. The id of the backfill log ends in `.backfill`. */
   log_id: string
   partition: number
   lane: Defaulted<Lane>
-  /** Every accepted event that was received until then can be read; null: no writer has reported yet. */
+  /** Every accepted event that was received before this time can be read; null when no writer has reported yet. */
   complete_until: Date | null
 }
 
@@ -270,11 +276,11 @@ interface SitesTable {
   /** Null: events are kept for ever. */
   retention_days: Defaulted<number | null>
   created_at: Generated<Date>
-  /** The key whose event or request named the site first; null: the site was found by its events. */
+  /** The key whose event or request first named the site; null for a site that was found by its events. */
   registered_by: Defaulted<string | null>
-  /** Set when an administrator names or changes the site. Null: an event registered it. */
+  /** When an administrator named or last changed the site; null for a site that an event registered. */
   changed_at: Defaulted<Date | null>
-  /** The transaction that set `changed_at`, by a trigger; processes poll for later ones. */
+  /** The transaction that set `changed_at`. A trigger sets it, and processes poll for later ones. */
   changed_xid: Defaulted<string | null>
 }
 
@@ -283,7 +289,7 @@ interface CohortsTable {
   site_id: string
   name: string
   description: string | null
-  /** As criteriaSchema returns it; written as JSON text. */
+  /** In the form that criteriaSchema returns; written as JSON text. */
   criteria: ColumnType<Criteria, string, string>
   created_at: Generated<Date>
   updated_at: Defaulted<Date>

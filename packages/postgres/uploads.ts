@@ -1,26 +1,26 @@
 import { takeAdvisoryLock } from './advisory-lock.ts'
 import type { Postgres } from './open.ts'
 
-/** An upload that is not renewed for this long, because its process died, no longer counts. */
+/** An upload that is not renewed for this long no longer counts: its process has died. */
 export const uploadLeaseMs = 60_000
 
 /**
- * The uploads of files that are under way, in all processes. Times `at` are Unix ms of the caller's clock. Every method
- * throws AppError 503 while Postgres is unavailable.
+ * The running uploads of files, in all processes. Times `at` are Unix ms of the caller's clock. Every method throws
+ * AppError 503 while Postgres is unavailable.
  */
 export interface UploadLeaseStore {
-  /** Registers an upload that begins; false, and nothing is registered, if `max` uploads of the key are under way. */
+  /** Registers a new upload. Registers nothing and returns false if the key already has `max` running uploads. */
   begin(upload: { importId: string; keyId: string }, max: number, at: number): Promise<boolean>
-  /** Keeps an upload counted for another minute. */
+  /** Renews the registration of an upload for another minute. */
   renew(importId: string, at: number): Promise<void>
   /**
-   * Ends an upload. False: it has ended before, which is by `ImportStore.create` if nobody else has ended it. An upload
-   * that `end` has ended can't become an import any more, not even by a statement that Postgres is still to carry out.
+   * Ends an upload. Returns false if it has already ended: by `ImportStore.create`, or by another call of `end`. After
+   * `end`, the upload can no longer become an import, not even by a statement that Postgres has yet to execute.
    */
   end(importId: string): Promise<boolean>
 }
 
-/** The uploads that this Postgres counts. */
+/** The uploads that are registered in this Postgres. */
 export function uploadLeaseStore(postgres: Postgres): UploadLeaseStore {
   return {
     begin: ({ importId, keyId }, max, at) =>

@@ -5,12 +5,13 @@ import { urlVariable } from '@sluice/runtime/variables'
 const description =
   'Postgres: postgres://user:password@host:5432/database[?sslmode=verify-full[&sslrootcert=<PEM file>]].'
 
-/** The parameters about TLS that the driver obeys. */
+/** The TLS parameters that the driver supports. */
 const tlsParameters = ['ssl', 'sslmode', 'sslrootcert', 'sslcert', 'sslkey', 'sslnegotiation']
 
 /**
- * Requires that everything that the URL says about TLS is obeyed: the driver ignores what it does not know, such as
- * `sslmod`. It reads the file when it is opened, and its error does not name the variable.
+ * Requires that the driver supports all TLS parameters of the URL: it ignores unknown ones, such as `sslmod`. Also
+ * reads the file of certificates, because the driver would read it at the first connection, and its error would not
+ * name the variable.
  */
 function requireUsableTls({ searchParams }: URL): void {
   const tls = new URLSearchParams([...searchParams].filter(([name]) => /^ssl/i.test(name)))
@@ -19,7 +20,7 @@ function requireUsableTls({ searchParams }: URL): void {
   if (mistakes.length > 0) throw new TypeError(mistakes.join('; ').replaceAll('"ca"', '"sslrootcert"'))
 }
 
-/** SLUICE_POSTGRES_URL of a service that runs alone. */
+/** SLUICE_POSTGRES_URL of a service that runs in its own process. */
 export const postgresUrl = urlVariable({
   schemes: ['postgres', 'postgresql'],
   description,

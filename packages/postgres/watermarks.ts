@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Lane } from '@sluice/contracts/lanes'
 import type { Postgres } from './open.ts'
 
-/** Until when all accepted events can be read, in Unix ms; 0 while that is not known. */
+/** The time until which all accepted events can be read, in Unix ms; 0 while it is unknown. */
 export interface CompleteTimes {
   /** For the events of the live log: the earliest watermark of its partitions, over all logs. */
   live: number
@@ -11,22 +11,22 @@ export interface CompleteTimes {
 }
 
 /**
- * The watermark of each partition of a log: the time up to which all accepted events can be read. Every method throws
+ * The watermark of each partition of a log: the time until which all accepted events can be read. Every method throws
  * AppError 503 while Postgres is unavailable.
  */
 export interface WatermarkStore {
   /**
-   * Stores the watermarks of a log's lane, by partition, in Unix ms, and adds the partitions that have none yet.
-   * Undefined: the caller does not know the watermark of the partition, whose row is then left alone if there is one. A
-   * stored watermark never moves back.
+   * Stores the watermarks of a log's lane, by partition, in Unix ms, and adds partitions that have none yet. Undefined
+   * means that the caller does not know the partition's watermark; an existing row is then not changed. A stored
+   * watermark never decreases.
    */
   advance(logId: string, completeUntil: readonly (number | undefined)[], lane?: Lane): Promise<void>
-  /** True once the live log has a partition here, so that `completeUntil` includes it. */
+  /** True once a partition of the live log is stored here. Then `completeUntil` includes the log. */
   isRegistered(logId: string): Promise<boolean>
   completeUntil(): Promise<CompleteTimes>
   /**
-   * True once a writer has reported on the backfill log that belongs to this log, which it therefore reads.
-   * `completeUntil` then includes it.
+   * True once a writer has reported on the backfill log of this log. Then a writer reads the backfill log, and
+   * `completeUntil` includes it.
    */
   isBackfillRead(logId: string): Promise<boolean>
 }
@@ -37,7 +37,7 @@ export function watermarkStore(postgres: Postgres): WatermarkStore {
     advance: (logId, completeUntil, lane = 'live') =>
       postgres.run(async (db) => {
         const watermarks = completeUntil.map((until) => (until === undefined ? null : new Date(until)))
-        // In order, because two writers that lock the same rows in different orders would deadlock.
+        // In order, because writers that lock the same rows in different orders can deadlock.
         await sql`
           INSERT INTO log_watermarks AS known (log_id, partition, complete_until, lane)
           SELECT ${idOf(logId, lane)}, place - 1, until, ${lane}
@@ -79,7 +79,7 @@ export function watermarkStore(postgres: Postgres): WatermarkStore {
   }
 }
 
-/** The lanes have ids of their own, because the key of a build that does not know lanes is (log_id, partition). */
+/** Each lane has its own id, because in builds that do not know lanes, the key is (log_id, partition). */
 function idOf(logId: string, lane: Lane): string {
   return lane === 'live' ? logId : `${logId}.${lane}`
 }

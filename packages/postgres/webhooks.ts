@@ -21,7 +21,7 @@ import { siteCondition, type SiteIds } from './visible-sites.ts'
 /** The record of an attempt to deliver. */
 export interface AttemptRecord {
   at: Date
-  /** Status of the response; null: there was none. */
+  /** Status of the response; null without a response. */
   status: number | null
   latencyMs: number
   /** The beginning of the response's body. */
@@ -36,7 +36,7 @@ export interface DeliveryRecord {
   kind: DeliveryKind
   status: DeliveryStatus
   createdAt: Date
-  /** When the next attempt is due; null: none follows. */
+  /** When the next attempt is due; null when there is none. */
   dueAt: Date | null
   /** The bytes that are sent; empty in lists. */
   body: Buffer
@@ -44,23 +44,23 @@ export interface DeliveryRecord {
   attempts: AttemptRecord[]
 }
 
-/** Characters of each response that a list shows. */
+/** Number of characters of each response that a list shows. */
 const listedResponseLength = 200
 
 /**
- * Webhooks and their deliveries in Postgres; those of other sites than `siteIds` are absent. Times `at` are Unix ms of
- * the caller's clock. Every method throws AppError 503 while Postgres is unavailable.
+ * Webhooks and their deliveries in Postgres. Webhooks of sites that are not in `siteIds` are treated as absent. Times
+ * `at` are Unix ms of the caller's clock. Every method throws AppError 503 while Postgres is unavailable.
  */
 export interface WebhookStore {
   /**
-   * Undefined, and nothing is stored, if the site has `max` webhooks. A webhook of this id that is stored already is
-   * returned as it is. Throws AppError 404 when the site has been deleted.
+   * Stores nothing and returns undefined if the site already has `max` webhooks. If a webhook with this id is stored
+   * already, returns that webhook. Throws AppError 404 when the site has been deleted.
    */
   create(endpoint: NewEndpoint, at: number, max: number): Promise<Endpoint | undefined>
   find(webhookId: string, siteIds: SiteIds): Promise<Endpoint | undefined>
   /** Lists the webhooks of one site, newest first; `total` counts all of them. */
   list(siteId: string, page: Page): Promise<{ webhooks: Endpoint[]; total: number }>
-  /** Stores what `change` makes of the present record; undefined where `find` returns undefined. */
+  /** Applies the changes that `change` returns for the present record; undefined where `find` returns undefined. */
   update(
     webhookId: string,
     siteIds: SiteIds,
@@ -70,7 +70,7 @@ export interface WebhookStore {
   /** Removes a webhook with its deliveries; false where `find` returns undefined. */
   delete(webhookId: string, siteIds: SiteIds): Promise<boolean>
   /**
-   * Queues a delivery that somebody asked for; returns its id, also where it is queued already. Undefined: there is no
+   * Queues a delivery that a user requested. Returns its id, even if it is queued already. Undefined when there is no
    * such webhook.
    */
   queueRequested(
@@ -84,9 +84,12 @@ export interface WebhookStore {
     page: Page,
   ): Promise<{ deliveries: DeliveryRecord[]; total: number }>
   findDelivery(webhookId: string, deliveryId: string): Promise<DeliveryRecord | undefined>
-  /** Sends a delivery again at once, whatever its status, with a new schedule; false: there is none. */
+  /** Sends a delivery of any status again at once, with a new schedule. False when there is no such delivery. */
   replay(webhookId: string, deliveryId: string, at: number): Promise<boolean>
-  /** Sends again at once what has not succeeded of the deliveries that were queued since then; returns how many. */
+  /**
+   * Sends the deliveries again at once that were queued at `since` or later and have not succeeded. Returns their
+   * number.
+   */
   recover(webhookId: string, since: number, at: number): Promise<number>
 }
 
@@ -97,7 +100,7 @@ export function webhookStore(postgres: Postgres): WebhookStore {
       postgres.transaction(async (transaction) => {
         const { siteId } = endpoint
         await lockSite(transaction, siteId)
-        // Two creations at once would both count the webhooks before either.
+        // Without the lock, two concurrent creations would both count the webhooks before either is stored.
         await takeAdvisoryLock(transaction, 'webhook', siteId)
         const stored = await find(transaction, endpoint.endpointId, null)
         if (stored) return stored
@@ -184,7 +187,7 @@ async function countWebhooks(db: Db, siteId: string): Promise<number> {
   return rows[0]?.total ?? 0
 }
 
-/** An attempt that is under way is not interrupted: its delivery continues from its outcome. */
+/** A running attempt is not interrupted: its outcome determines how the delivery continues. */
 async function sendAgain(
   postgres: Postgres,
   webhookId: string,

@@ -11,6 +11,6 @@ export async function up(db: Kysely<never>): Promise<void> {
     .addColumn('complete_until', 'timestamptz')
     .addPrimaryKeyConstraint('log_watermarks_pkey', ['log_id', 'partition'])
     .execute()
-  // Each row changes once a second: room for the new version beside the old one.
+  // Each row changes once a second. The free space in its page is for the new version of the row.
   await sql`ALTER TABLE log_watermarks SET (fillfactor = 50)`.execute(db)
 }

@@ -3,7 +3,7 @@ import type { Kysely } from 'kysely'
 export const oldestBuild = 1
 
 export async function up(db: Kysely<never>): Promise<void> {
-  // The rows of a build that does not know lanes are of the live one.
+  // Builds that do not know lanes write rows of the live lane.
   await db.schema
     .alterTable('log_watermarks')
     .addColumn('lane', 'text', (column) => column.notNull().defaultTo('live'))

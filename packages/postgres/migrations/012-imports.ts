@@ -27,7 +27,7 @@ export async function up(db: Kysely<never>): Promise<void> {
       failures integer NOT NULL DEFAULT 0
     )`.execute(db)
   await sql`CREATE INDEX imports_due_at ON imports (due_at) WHERE due_at IS NOT NULL`.execute(db)
-  // A site's oldest import that is not finished, which is the only one that is worked on.
+  // For a site's oldest unfinished import, the only one that workers process.
   await sql`CREATE INDEX imports_unfinished ON imports (site_id, seq) WHERE status IN ('queued', 'processing')`.execute(
     db,
   )
@@ -47,7 +47,7 @@ export async function up(db: Kysely<never>): Promise<void> {
       PRIMARY KEY (import_id, n),
       CHECK (0 <= failed AND failed <= processed AND processed <= records)
     )`.execute(db)
-  // An import has no row before its upload is complete: this one counts it among its key's uploads meanwhile.
+  // An import has no row before its upload is complete. Until then, this row counts it among its key's uploads.
   await sql`
     CREATE TABLE uploads (
       import_id text PRIMARY KEY,

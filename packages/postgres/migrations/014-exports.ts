@@ -39,7 +39,7 @@ export async function up(db: Kysely<never>): Promise<void> {
       CHECK ((schedule_id IS NULL) = (occurrence IS NULL))
     )`.execute(db)
   await sql`CREATE INDEX exports_due_at ON exports (due_at) WHERE due_at IS NOT NULL`.execute(db)
-  // A site's exports that wait for their turn or run.
+  // A site's exports that wait or run.
   await sql`CREATE INDEX exports_unfinished ON exports (site_id, seq) WHERE due_at IS NOT NULL`.execute(db)
   await sql`CREATE INDEX exports_site_id ON exports (site_id, created_at, export_id) WHERE schedule_id IS NULL`.execute(
     db,

@@ -26,7 +26,7 @@ export async function up(db: Kysely<never>): Promise<void> {
     )`.execute(db)
   await sql`CREATE INDEX erasures_due_at ON erasures (due_at) WHERE due_at IS NOT NULL`.execute(db)
   await sql`CREATE INDEX erasures_unfinished ON erasures (requested_at) WHERE status <> 'completed'`.execute(db)
-  // A deleted site is looked up by each request that names it.
+  // Each request that names a deleted site looks it up.
   await sql`CREATE INDEX erasures_sites ON erasures (site_id, requested_at) WHERE kind = 'site'`.execute(db)
   await sql`
     CREATE TABLE chores (

@@ -46,7 +46,7 @@ export async function up(db: Kysely<never>): Promise<void> {
       tries integer NOT NULL DEFAULT 0,
       UNIQUE (source, endpoint_id)
     )`.execute(db)
-  // The workers look for the endpoints that have something due, then for what is due at each.
+  // The workers first look for endpoints with due deliveries, then for the due deliveries of each.
   await sql`CREATE INDEX deliveries_due_at ON deliveries (endpoint_id, due_at) WHERE due_at IS NOT NULL`.execute(db)
   await sql`
     CREATE INDEX deliveries_leased ON deliveries (endpoint_id, lease_until) WHERE lease_until IS NOT NULL`.execute(db)

@@ -3,7 +3,7 @@ import { type Kysely, sql } from 'kysely'
 export const oldestBuild = 1
 
 export async function up(db: Kysely<never>): Promise<void> {
-  // A rule is the owner of an endpoint, and goes with it.
+  // A rule owns an endpoint and is deleted together with it.
   await sql`
     CREATE TABLE alert_rules (
       rule_id text PRIMARY KEY REFERENCES endpoints ON DELETE CASCADE,
@@ -45,7 +45,7 @@ export async function up(db: Kysely<never>): Promise<void> {
       source text NOT NULL,
       PRIMARY KEY (rule_id, minute, is_test)
     )`.execute(db)
-  // The rules of a site are judged together: one row for each site that has rules.
+  // The rules of a site are evaluated together: one row for each site that has rules.
   await sql`
     CREATE TABLE alert_sites (
       site_id text PRIMARY KEY,

@@ -3,7 +3,7 @@ import { type Kysely, sql } from 'kysely'
 export const oldestBuild = 1
 
 export async function up(db: Kysely<never>): Promise<void> {
-  // A table of its own: workers of earlier builds treat every row of `chores` as the deletion of expired events.
+  // A separate table, because workers of earlier builds treat every row of `chores` as the deletion of expired events.
   await sql`
     CREATE TABLE canary_runs (
       name text PRIMARY KEY,

@@ -3,7 +3,7 @@ import { type Kysely, sql } from 'kysely'
 export const oldestBuild = 1
 
 export async function up(db: Kysely<never>): Promise<void> {
-  // The run of the deletion of expired events that is under way: its time, and the last site that it has dealt with.
-  // Null: none is. Earlier builds begin with the first site each time.
+  // The current run of the deletion of expired events: its time, and the last site that it has processed. Null: there
+  // is no current run. Earlier builds begin with the first site each time.
   await sql`ALTER TABLE chores ADD COLUMN run_at timestamptz, ADD COLUMN after_site text`.execute(db)
 }
