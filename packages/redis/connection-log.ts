@@ -2,23 +2,23 @@ import { errorCode } from '@sluice/runtime/errors'
 import { logThrottle } from '@sluice/runtime/log-throttle'
 import type { RedisLogger } from './port.ts'
 
-/** An overloaded Redis becomes unavailable and available again many times a second. */
+/** An overloaded Redis may become unavailable and available again many times a second. */
 const logIntervalMs = 10_000
 const consequence = 'enforcing limits per process, refusing sessions and idempotent requests'
 
 /**
- * The log lines about a Redis server. Within ten seconds at most one line says that it became unavailable, and its
- * counterpart that it is back; further ones are written at debug.
+ * The log lines about a Redis server. Within ten seconds, at most one line says that Redis became unavailable, and one
+ * that it is available again. Further ones are logged at debug.
  */
 export interface ConnectionLog {
   isDown(): boolean
-  /** Logs that Redis is unavailable; does nothing when it was unavailable already. */
+  /** Logs that Redis is unavailable. Does nothing when it was already unavailable. */
   logDown(reason: string): void
-  /** Logs that Redis is back; does nothing unless it was unavailable. */
+  /** Logs that Redis is available again. Does nothing unless it was unavailable. */
   logUp(): void
   /**
-   * Logs that Redis replied with an error. Waiting does not help then: rights or memory are missing, or a command was
-   * renamed.
+   * Logs that Redis replied with an error. Such a failure does not end by itself: the user lacks rights, Redis lacks
+   * memory, or a command was renamed.
    */
   logErrorReply(reason: string): void
 }
@@ -53,9 +53,9 @@ export function createConnectionLog(server: string, logger: RedisLogger): Connec
 }
 
 /**
- * The text of a failure for the log and for `internal`, without keys and values: some texts of Redis quote the command
- * that was sent, and errors of ioredis hold it. The function does not ask for `instanceof Error`, because Node's own
- * errors may come from another realm.
+ * The text of a failure for the log and for `internal`. It contains no keys and values: some texts of Redis quote the
+ * command, and errors of ioredis contain it. The function does not use `instanceof Error`, because Node's own errors
+ * may come from another realm.
  */
 export function describeRedisError(error: unknown): string {
   const code = errorCode(error) ?? 'unknown'
@@ -66,6 +66,6 @@ export function describeRedisError(error: unknown): string {
     .replace(/,? with args beginning with.*$/s, '')
     .replace(/'[^']*'/g, '…')
     .slice(0, 200)
-  // The error of an attempt at several addresses has no text of its own.
+  // An error of attempts at several addresses has an empty text.
   return text === '' ? code : text
 }

@@ -1,8 +1,8 @@
 import type { Consumption, LimitState } from '@sluice/access/limiter'
 
 /**
- * The time window of one counter as this process knows it: the consumed part of the limit, and the end of the window.
- * Every `now` is Unix ms.
+ * What this process knows of a counter's time window: the consumed part of the limit, and the end of the window. Every
+ * `now` is Unix ms.
  */
 export class LimitWindow {
   consumed = 0
@@ -14,7 +14,10 @@ export class LimitWindow {
     this.#lengthMs = lengthMs
   }
 
-  /** False also for an end that is further away than a window is long: the clock was set back since. */
+  /**
+   * False also when the end is further away than the length of a window, because the clock was set back in the
+   * meantime.
+   */
   isOpen(now: number): boolean {
     return now < this.endsAt && this.endsAt - now <= this.#lengthMs
   }
@@ -24,7 +27,7 @@ export class LimitWindow {
     return this.isOpen(now) ? this.consumed : 0
   }
 
-  /** Counts `cost` whatever the limit; opens a window when none is open. */
+  /** Counts `cost` without comparing it with a limit. Opens a window when none is open. */
   count(cost: number, now: number): void {
     if (this.isOpen(now)) {
       this.consumed += cost
@@ -34,15 +37,15 @@ export class LimitWindow {
     }
   }
 
-  /** Takes back a cost that was counted. */
+  /** Subtracts a cost that was counted. */
   refund(cost: number, now: number): void {
     this.consumed = Math.max(0, this.consumedAt(now) - cost)
   }
 
   /**
-   * Merges the state that Redis returned; `counted` is the cost that Redis has just counted for this process. Within an
-   * open window the local count does not fall below what it was: a Redis that lost its data, or that was unavailable
-   * while this process counted by itself, is no reason to start anew.
+   * Merges the state that Redis returned. `counted` is the cost that Redis has just counted for this process. Within an
+   * open window, the local count never decreases: it remains valid when Redis has lost its data, or was unavailable
+   * while this process counted locally.
    */
   mergeRemote(consumed: number, endsAt: number, counted: number, now: number): void {
     if (this.isOpen(now)) {
@@ -53,7 +56,7 @@ export class LimitWindow {
     }
   }
 
-  /** The state of `limit` when `consumed` of it is consumed. */
+  /** The state of a limit of which `consumed` is consumed. */
   stateAfter(consumed: number, limit: number, now: number): LimitState {
     return {
       remaining: Math.max(0, limit - consumed),

@@ -6,7 +6,7 @@ import type { SignInCodes } from '@sluice/access/sign-in-codes'
 import { LimitWindow } from './limit-window.ts'
 import type { Redis, Times } from './port.ts'
 
-/** Beyond these numbers the least recently used entries are forgotten. */
+/** Above these numbers, the least recently used entries are removed. */
 const countersMax = 100_000
 const sessionsMax = 100_000
 const signInCodesMax = 1_000
@@ -112,7 +112,7 @@ function memoryIdempotency({ claimMs, resultMs }: Times): IdempotencyStore {
   interface Claim {
     fingerprint: string
     owner: string
-    /** JSON, as in Redis, so that a later change of the object has no effect; undefined while the request runs. */
+    /** JSON, as in Redis, so that later changes of the object have no effect. Undefined while the request runs. */
     answer: string | undefined
     /** Unix ms. */
     expiresAt: number

@@ -9,14 +9,16 @@ export interface OpenRedisOptions {
   logger: RedisLogger
   /** Lifetimes that differ from the defaults; for tests. */
   times?: Partial<Times>
-  /** Longest wait for a reply, 100 ms by default; tests of what is stored allow more on a busy machine. */
+  /**
+   * Longest wait for a reply, 100 ms by default. Tests of stored values allow more, because the machine may be busy.
+   */
   replyTimeoutMs?: number
 }
 
 /**
  * Opens the Redis of `SLUICE_REDIS_URL`: `redis://…`, `rediss://…` or `redis+sentinel://…` (see redis-url.ts), or
- * `memory:`, which keeps everything in this process until it ends. Returns at once, whether Redis is there or not.
- * Throws an Error that names every mistake in the URL.
+ * `memory:`, which keeps everything in this process until it ends. Returns without waiting for Redis. Throws an Error
+ * that names every mistake in the URL.
  */
 export function openRedis(url: string, { logger, times, replyTimeoutMs }: OpenRedisOptions): Redis {
   const allTimes = { ...defaultTimes, ...times }

@@ -16,22 +16,23 @@ export interface Redis {
   signInCodes: SignInCodes
   idempotency: IdempotencyStore
   /**
-   * Resolves when Redis replies; rejects with AppError 503 and the reason otherwise. It is cheap: readiness calls it.
+   * Resolves when Redis replies; rejects with AppError 503 and the reason otherwise. Readiness checks call it, so it
+   * must be cheap.
    */
   check(): Promise<void>
-  /** Waits a moment for the calls under way, then ends the connection. */
+  /** Waits briefly for running calls, then ends the connection. */
   close(): Promise<void>
 }
 
-/** Lifetimes of everything that is kept in Redis. */
+/** Lifetimes of the entries in Redis. */
 export interface Times {
   limitWindowSeconds: number
   sessionIdleMs: number
   sessionAgeMsMax: number
   signInCodeMs: number
-  /** An idempotent request that takes longer than its claim lasts may be carried out a second time. */
+  /** If an idempotent request takes longer than its claim lasts, it may be executed a second time. */
   claimMs: number
-  /** The result of an idempotent request is repeated for this long. */
+  /** For this long, the result of an idempotent request is returned to repeated requests. */
   resultMs: number
 }
 
@@ -46,6 +47,7 @@ export const defaultTimes: Times = {
 }
 
 /**
- * The log levels that the adapters use: one line when Redis becomes unavailable and one when it is back, none per call.
+ * The log levels that the adapters use. They log one line when Redis becomes unavailable and one when it is available
+ * again, but none per call.
  */
 export type RedisLogger = Pick<Logger, 'debug' | 'info' | 'warn'>

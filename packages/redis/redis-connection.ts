@@ -6,20 +6,20 @@ import { createConnectionLog, describeRedisError } from './connection-log.ts'
 import type { RedisLogger } from './port.ts'
 import type { RedisAddress, RedisNode } from './redis-url.ts'
 
-/** No caller waits longer for a reply. */
+/** The longest time that a caller waits for a reply. */
 const defaultReplyTimeoutMs = 100
-/** A connection without any reply for this long is closed: the machine at its other end may be switched off. */
+/** If a connection gets no reply for this long, it is closed: the machine at its other end may be switched off. */
 const silenceMsMax = 1_000
 const connectTimeoutMs = 2_000
 const reconnectMs = { first: 50, longest: 1_000 }
 
 /**
- * One connection to Redis, which reconnects for ever when it breaks. A call gets its reply or a rejection within 100
- * ms; while Redis is known to be unavailable or unresponsive, it is rejected at once and nothing is sent.
+ * One connection to Redis. When it breaks, it reconnects without end. A call gets its reply or a rejection within 100
+ * ms. While Redis is known to be unavailable or unresponsive, calls are rejected at once and nothing is sent.
  */
 export interface RedisConnection {
   readonly client: Client
-  /** False while there is no connection, and from a call without reply to the next reply. */
+  /** False without a connection, and after a call without a reply until the next reply. */
   isUp(): boolean
   /** Resolves with the reply to `send`; rejects with AppError 503, whose text holds neither keys nor values. */
   run<T>(send: (client: Client) => Promise<T>): Promise<T>
@@ -32,7 +32,7 @@ function failure(reason: string): AppError {
   return unavailable(`Redis: ${reason}`, code === undefined ? undefined : { code })
 }
 
-/** Connects at once and returns without waiting for the connection. */
+/** Starts to connect, and returns without waiting for the connection. */
 export function connectRedis(
   address: RedisAddress,
   logger: RedisLogger,
@@ -59,13 +59,13 @@ export function connectRedis(
     markDown(describeRedisError(error))
   })
   client.on('close', () => {
-    // After an error, the error is the reason.
+    // If an error came first, that error was logged as the reason.
     if (!log.isDown()) markDown('it closed the connection')
   })
 
   /**
-   * The calls of one turn of the event loop. They are sent in one write at the end of the turn, because writes cost
-   * more than all else; their time starts then.
+   * The calls of one turn of the event loop. They are sent in one write at the end of the turn, because a write costs
+   * more than everything else in a call. The time limit of the calls starts then.
    */
   interface Turn {
     /** Rejects each call that has no reply yet. */
@@ -81,7 +81,7 @@ export function connectRedis(
     setImmediate(() => {
       currentTurn = undefined
       stream.uncork()
-      // When this process itself was suspended, the reply is in the socket: it is read before the immediate runs.
+      // If this process was suspended, the reply may already be in the socket. It is read before the immediate runs.
       turn.timer = setTimeout(() => setImmediate(rejectPending, turn), replyTimeoutMs)
       if (turn.pendingRejections.size === 0) clearTimeout(turn.timer)
     })
@@ -109,7 +109,7 @@ export function connectRedis(
       const onReply = (): void => {
         turn.pendingRejections.delete(rejectCall)
         if (turn.pendingRejections.size === 0) clearTimeout(turn.timer)
-        // A late reply shows that Redis is back.
+        // A late reply shows that Redis is available again.
         if (isUnresponsive && client.status === 'ready') markUp()
       }
       send(client).then(
@@ -135,7 +135,7 @@ export function connectRedis(
       const wasUp = isUp()
       isClosed = true
       if (wasUp) {
-        // Redis replies to QUIT after all earlier calls. An unresponsive Redis is not waited for.
+        // Redis replies to QUIT after all earlier calls. The wait is limited, in case Redis does not respond.
         await withDeadline(client.quit(), replyTimeoutMs, () => new Error('no answer')).catch(() => undefined)
         await new Promise(setImmediate) // The callers of these calls continue first.
       }
@@ -150,11 +150,11 @@ function describePlace(address: RedisAddress): string {
   return 'sentinels' in address ? `${address.name} of ${address.sentinels.map(text).join(',')}` : text(address)
 }
 
-/** Where ioredis connects to; it asks the Sentinels anew at each connection. */
+/** The options for ioredis's target. With Sentinels, ioredis asks them again at each connection. */
 function placeOptions(address: RedisAddress) {
   if ('sentinels' in address) {
     const { sentinels, name } = address
-    // A Sentinel that is frozen takes connections and answers nothing.
+    // A frozen Sentinel accepts connections and answers nothing.
     return { sentinels, name, sentinelCommandTimeout: connectTimeoutMs }
   }
   const { host, port, tls } = address
@@ -175,17 +175,17 @@ function clientOptions(address: RedisAddress, replyTimeoutMs: number) {
     keyPrefix: prefix,
     connectionName: 'sluice',
     disableClientInfo: true,
-    // All replies have types of RESP2: the handshake of RESP3 would gain nothing, and proxies refuse it.
+    // All replies have types of RESP2. The handshake of RESP3 would bring nothing, and proxies refuse it.
     protocol: 2,
     connectTimeout: connectTimeoutMs,
-    // A caller gives up before the connection is closed.
+    // Callers stop waiting before the connection is closed.
     socketTimeout: Math.max(silenceMsMax, 2 * replyTimeoutMs),
     disconnectTimeout: defaultReplyTimeoutMs,
     maxLoadingRetryTime: reconnectMs.longest,
     retryStrategy: (times) => Math.min(reconnectMs.first * 2 ** Math.min(times - 1, 10), reconnectMs.longest),
-    // After a failover the name resolves to another server, or the Sentinels name another one.
+    // After a failover, the host name resolves to another server, or the Sentinels name another one.
     reconnectOnError: (error) => error.message.startsWith('READONLY'),
-    // The caller decides what follows a call without reply: a call that is sent again would be counted twice.
+    // The caller decides what to do after a call without a reply. A call that is sent again would be counted twice.
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,

@@ -19,7 +19,7 @@ import type { Redis } from './port.ts'
 const root = mkdtempSync(join(tmpdir(), 'sluice-redis-faults-'))
 const hasRedis = redisMissing() === undefined
 const describeIfRuns = describeWith('Redis', hasRedis)
-/** Longer than the product waits: a machine with too much to do must not look like a Redis that is silent. */
+/** Longer than in production, so that an overloaded machine does not look like a Redis that does not reply. */
 const replyTimeoutMs = 500
 const { open, openAnswering } = redisOpener({ replyTimeoutMs })
 

@@ -5,7 +5,7 @@ import { LimitWindow } from './limit-window.ts'
 import type { Times } from './port.ts'
 import type { RedisConnection } from './redis-connection.ts'
 
-/** Beyond them the least recently used are forgotten in this process; Redis still has them. */
+/** Above this number, this process removes the least recently used counters; Redis keeps them. */
 const countersMax = 100_000
 
 declare module 'ioredis' {
@@ -25,9 +25,10 @@ declare module 'ioredis' {
 }
 
 /**
- * Counts a cost if it fits into a limit. KEYS: the counter; ARGV: cost (below 0: a refund), seconds of a window, limit.
- * Returns the consumed part of the limit and the ms until the window ends. When the cost does not fit, nothing is
- * counted, and the first number is `used + cost`, which is above the limit. A window opens with the first cost above 0.
+ * Counts a cost if it fits into a limit. KEYS: the counter. ARGV: cost (negative for a refund), seconds of a window,
+ * limit. Returns the consumed part of the limit and the ms until the window ends. If the cost does not fit, nothing is
+ * counted, and the first number is `used + cost`, which is above the limit. A window opens with the first positive
+ * cost.
  */
 const countScript = `
 local cost = tonumber(ARGV[1])
@@ -45,7 +46,7 @@ end
 return {used, left}
 `
 
-/** One call of `consume` or `refund`; its result is filled in when its batch is settled. */
+/** One call of `consume` or `refund`. Its result is set when its batch is settled. */
 class Call implements Consumption {
   granted = false
   remaining = 0
@@ -58,8 +59,8 @@ class Call implements Consumption {
 }
 
 /**
- * Calls that go to Redis together, as one. `consume` calls wait for the result; `count` calls were granted ahead and
- * are counted whatever the limit; `refund` calls take costs back.
+ * Calls that are sent to Redis together, as one. `consume` calls wait for the result. `count` calls were granted ahead,
+ * and are counted without a limit. `refund` calls subtract costs.
  */
 class Batch {
   readonly kind: 'consume' | 'count' | 'refund'
@@ -78,17 +79,20 @@ class Batch {
   }
 }
 
-/** The window of a counter as this process knows it, and the batches that wait for Redis. */
+/** What this process knows of a counter's window, and the batches that wait for Redis. */
 class Counter extends LimitWindow {
-  /** In the order of arrival, without the batch under way. */
+  /** In the order of arrival, without the batch that is being settled. */
   readonly pendingBatches: Batch[] = []
   isBusy = false
-  /** The sum of the refunds that are pending or under way. */
+  /** The sum of the refunds that Redis has not processed yet. */
   pendingRefunds = 0
-  /** The sum of the costs that were granted ahead of Redis, and that Redis has not counted yet. */
+  /** The sum of the costs that were granted ahead and that Redis has not counted yet. */
   ahead = 0
 
-  /** Adds a call to the last pending batch if kind and limit are the same, else to a new one; returns the batch. */
+  /**
+   * Adds a call to the last pending batch if that has the same kind and limit, otherwise to a new batch. Returns the
+   * batch.
+   */
   addCall(kind: Batch['kind'], limit: number, call: Call): Batch {
     let batch = this.pendingBatches.at(-1)
     if (batch?.kind !== kind || batch.limit !== limit) {
@@ -101,27 +105,27 @@ class Counter extends LimitWindow {
 }
 
 /**
- * While more than `comfortable` of a limit remains, up to `ahead` of it is granted without waiting for Redis, which
- * counts it all the same: a batch whose parsed events wait for Redis costs a third more (docs/benchmarks.md). Limits
- * below 1,000 are exact; higher ones can be exceeded by a thousandth for each process, if the other processes consume
- * the tenth within one call to Redis.
+ * While more than `comfortable` of a limit remains, a cost of up to `ahead` of the limit is granted without waiting for
+ * Redis. Redis counts it afterwards. If the parsed events of a batch waited for Redis, the batch would cost a third
+ * more (docs/benchmarks.md). Limits below 1,000 are exact. A higher limit can be exceeded by a thousandth for each
+ * process, if the other processes consume the remaining tenth within one call to Redis.
  */
 const shares = { comfortable: 1 / 10, ahead: 1 / 1_000 }
 
 interface RemoteCount {
   granted: boolean
-  /** The consumed part of the limit, this cost included if it was granted. */
+  /** The consumed part of the limit. It includes this cost if it was granted. */
   consumed: number
   /** Unix ms. */
   endsAt: number
 }
 
 /**
- * Counts in Redis, for all processes together (docs/decisions/010-limits-in-redis.md). Per counter one call to Redis is
- * under way; costs that arrive meanwhile are summed and go with the next call, those that were granted ahead too. A
- * cost above what is known to remain is refused without a call: within a window what remains only rises by refunds,
- * which a process sees with its next call. Costs for which Redis does not reply are counted in this process, on top of
- * the last count that Redis returned.
+ * Counts in Redis, for all processes together (docs/decisions/010-limits-in-redis.md). Each counter has at most one
+ * running call to Redis. Costs that arrive during the call, including those that were granted ahead, are summed and
+ * sent with the next call. A cost above the known rest of the limit is refused without a call: within a window, the
+ * rest only increases by refunds, and this process learns of them by its next call. If Redis does not reply, costs are
+ * counted in this process, on top of the last count that Redis returned.
  */
 export function redisLimiter(connection: RedisConnection, { limitWindowSeconds }: Times): Limiter {
   const windowMs = limitWindowSeconds * 1000
@@ -138,7 +142,7 @@ export function redisLimiter(connection: RedisConnection, { limitWindowSeconds }
     return counter
   }
 
-  /** Undefined when Redis did not reply; it may have counted the sum or not. */
+  /** Undefined when Redis did not reply. It may or may not have counted the sum. */
   const countInRedis = async (name: string, { kind, limit }: Batch, sum: number): Promise<RemoteCount | undefined> => {
     if (!connection.isUp()) return undefined
     const sentAt = Date.now()
@@ -152,7 +156,7 @@ export function redisLimiter(connection: RedisConnection, { limitWindowSeconds }
       return {
         granted,
         consumed: granted ? consumed : consumed - cost,
-        // Never later than the end in Redis: this process must not refuse what Redis would grant.
+        // Never later than the end in Redis, because this process must not refuse what Redis would grant.
         endsAt: sentAt + Math.max(0, leftMs),
       }
     } catch {
@@ -172,7 +176,8 @@ export function redisLimiter(connection: RedisConnection, { limitWindowSeconds }
       }
       counter.mergeRemote(remote.consumed, remote.endsAt, remote.granted ? sum : 0, now)
       if (remote.granted) break
-      // Other processes have consumed more than was known. The calls that still fit are granted in the same order.
+      // Other processes have consumed more than this process knew. The calls that still fit are granted in the same
+      // order.
       sum = grantInOrder(calls, limit - counter.consumedAt(now) - counter.ahead)
     }
     const now = Date.now()
@@ -271,7 +276,7 @@ function sumOfCosts(calls: readonly Call[]): number {
   return calls.reduce((sum, { cost }) => sum + cost, 0)
 }
 
-/** Grants each call that fits into what the calls before it left over; returns the sum of the granted costs. */
+/** Grants each call that fits into the rest after the previous calls. Returns the sum of the granted costs. */
 function grantInOrder(calls: readonly Call[], remaining: number): number {
   let sum = 0
   for (const call of calls) {

@@ -10,7 +10,7 @@ declare module 'ioredis' {
   }
 }
 
-/** Sets `now` to the time of Redis in ms, which is one clock for all processes. */
+/** Sets `now` to the time of Redis in ms, so that all processes use the same clock. */
 const clock = `
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -9,7 +9,7 @@ export interface RedisNode {
   port: number
 }
 
-/** Where Redis is: a server, or the Sentinels that know which server is the primary of this name. */
+/** The place of Redis: a server, or the Sentinels that know which server is the primary with this name. */
 export type RedisPlace = RedisNode | { sentinels: RedisNode[]; name: string }
 
 /** The address and the settings in a Redis URL. */
@@ -22,15 +22,15 @@ interface RedisSettings {
   db: number
   /** TLS, for `rediss:`; `ca` holds PEM certificates to trust instead of the system's. */
   tls: { ca: string | undefined } | undefined
-  /** The beginning of all keys. */
+  /** Prefix of all keys. */
   prefix: string
 }
 
 /**
  * Reads `redis[s]://[[user]:password@]host[:6379][/<database>][?ca=<file>&prefix=sluice:]`. User and password may be
- * percent-encoded, `ca` names a PEM file. Several installations can share a Redis with a `prefix` each. Reads as well
- * `redis+sentinel://[[user]:password@]host[:26379],…/<name of the primary>[?db=<database>&prefix=sluice:]`, with the
- * user and the password of the primary. Throws one Error that names every mistake; it never holds the password.
+ * percent-encoded, and `ca` names a PEM file. Several installations can share a Redis if each has its own `prefix`.
+ * Also reads `redis+sentinel://[[user]:password@]host[:26379],…/<name of the primary>[?db=<database>&prefix=sluice:]`,
+ * with the user and password of the primary. Throws one Error that names every mistake; it never contains the password.
  */
 export function parseRedisUrl(text: string): RedisAddress {
   if (text.startsWith('redis+sentinel:')) return parseSentinelUrl(text)
@@ -41,7 +41,7 @@ export function parseRedisUrl(text: string): RedisAddress {
   const mistakes: string[] = []
   if (hostname === '') mistakes.push('the host is missing')
   if (port === '0') mistakes.push('the port is not between 1 and 65535')
-  // The text is not quoted: it may hold part of a password that was not percent-encoded.
+  // The message does not quote the text, which may contain part of a password that was not percent-encoded.
   if (!/^\/?\d{0,5}$/.test(pathname)) mistakes.push('the database is not a number')
   if (hash !== '') mistakes.push('"#" is not percent-encoded ("%23")')
   checkParameters(searchParams, parameters, mistakes)
@@ -59,7 +59,7 @@ export function parseRedisUrl(text: string): RedisAddress {
   return address
 }
 
-/** `URL` knows no list of hosts. */
+/** A parser of its own, because `URL` does not support a list of hosts. */
 function parseSentinelUrl(text: string): RedisAddress {
   const match =
     /^redis\+sentinel:\/\/(?:(?<user>[^/?#:]*)(?::(?<password>[^/?#]*))?@)?(?<hosts>[^/?#@]*)(?:\/(?<name>[^?#]*))?(?:\?(?<query>[^#]*))?$/.exec(
@@ -89,7 +89,7 @@ function parseSentinelUrl(text: string): RedisAddress {
   return address
 }
 
-/** Unknown names are not quoted: they may hold part of a password, too. */
+/** The messages do not quote unknown names, which may contain part of a password too. */
 function checkParameters(search: URLSearchParams, known: readonly string[], mistakes: string[]): void {
   for (const name of new Set(search.keys())) {
     if (!known.includes(name)) mistakes.push(`unknown parameter (known: ${known.join(', ')})`)
@@ -103,7 +103,8 @@ function throwMistakes({ username, password }: RedisSettings, mistakes: string[]
 }
 
 /**
- * Reads `host[:26379]`. Mistakes do not quote the text: it may hold part of a password that was not percent-encoded.
+ * Reads `host[:26379]`. The messages do not quote the text, which may contain part of a password that was not
+ * percent-encoded.
  */
 function readNode(text: string, name: string, mistakes: string[]): RedisNode {
   const match = /^(?:\[(?<address>[0-9a-f:]+)\]|(?<host>[A-Za-z0-9._-]+))(?::(?<port>\d+))?$/i.exec(text)

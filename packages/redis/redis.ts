@@ -6,7 +6,7 @@ import { redisSessions } from './redis-sessions.ts'
 import { redisSignInCodes } from './redis-sign-in-codes.ts'
 import type { RedisAddress } from './redis-url.ts'
 
-/** Opens a Redis server, which all processes share: version 6.2 or newer, or a server that is compatible with it. */
+/** Opens a Redis server, which all processes share. It must be version 6.2 or newer, or a compatible server. */
 export function openRedisServer(
   address: RedisAddress,
   { logger, times, replyTimeoutMs }: { logger: RedisLogger; times: Times; replyTimeoutMs?: number | undefined },
