@@ -1,15 +1,16 @@
 /**
- * A lease lasts for this many ms unless it is renewed. The holder aborts its work earlier, so that the clocks of two
+ * A lease ends after this many ms unless it is renewed. The holder aborts its work earlier, so that the clocks of two
  * workers may differ by five seconds.
  */
 export const leaseMs = 30_000
 /**
- * Time without a renewal, or after a take that is not renewed, in which work ends before another worker takes the job.
+ * After this time without a renewal, counted from the take or the last renewal, work ends. Another worker takes the job
+ * later.
  */
 export const leaseWorkMsMax = leaseMs - 5_000
 
 /**
- * A lease: the id of the job's row, and the number that names one holder. A job that is taken again has another number.
+ * A lease: the id of the job's row, and a number that identifies the holder. Each take gives the job another number.
  */
 export interface LeaseKey {
   readonly id: string
@@ -19,61 +20,61 @@ export interface LeaseKey {
 /** A job that was taken. */
 export interface Leased<Job> extends LeaseKey {
   job: Job
-  /** Unix ms since when the job was due. */
+  /** When the job became due, Unix ms. */
   dueAt: number
   /**
-   * Units in a row that failed without progress for a reason that lies in the job. A unit whose worker died counts: its
-   * lease lapsed.
+   * Number of units in a row that failed without progress, because of the job itself. A unit whose worker died counts
+   * too, because its lease has expired.
    */
   failures: number
 }
 
-/** How many unfinished jobs of a kind there are: under a lease, due and not taken, and due later. */
+/** Numbers of unfinished jobs of a kind: with a lease, due without a lease, and due later. */
 export interface JobCounts {
   running: number
   waiting: number
   scheduled: number
-  /** Those among them that have failed at least ten times in a row, whatever the reason. */
+  /** The number of these jobs that have failed at least ten times in a row, for any reason. */
   failing: number
 }
 
 /** Units in a row without progress. */
 export interface FailureCounts {
-  /** All units; the delay before the next one depends on their number. */
+  /** All units. The delay before the next one depends on this number. */
   tries: number
-  /** Units whose failure was the job's own. */
+  /** Units whose failure the job itself caused. */
   failures: number
 }
 
 /**
  * The port of one kind of job, whose rows are leased (packages/postgres/leases.ts). `now` and `dueAt` are times of the
- * caller's clock in Unix ms; the table has no clock of its own. Every method throws AppError 503, retryable, while the
- * table is unavailable, and those that need the lease throw LeaseLost when another worker holds it, or none does.
+ * caller's clock in Unix ms; the table has no clock. Every method throws AppError 503, which is retryable, while the
+ * table is unavailable. Methods with a lease throw LeaseLost when another worker, or nobody, holds the job.
  */
 export interface LeaseTable<Job> {
-  /** Takes up to `max` jobs that are due and not leased, the longest due first, each for `leaseMs`. */
+  /** Takes up to `max` due jobs without a lease, each for `leaseMs`. The job that has been due longest comes first. */
   take(now: number, max: number): Promise<Leased<Job>[]>
   /** Prolongs the lease to `now + leaseMs`. `lost`: another worker has taken the job, or the lease has ended. */
   renew(lease: LeaseKey, now: number): Promise<'held' | 'lost' | 'cancelled'>
   /**
-   * Ends the lease: the job can be taken from `dueAt` on, never when it is null. A job that has ended stays ended,
-   * whatever `dueAt` is. `isProgress` resets the counts of failures.
+   * Ends the lease. The job can be taken again at `dueAt` or later, and never when that is null. A job that has ended
+   * is not changed by `dueAt`. `isProgress` resets the counts of failures.
    */
   release(lease: LeaseKey, dueAt: number | null, options: { isProgress: boolean }): Promise<void>
   /**
-   * Counts a unit that failed without progress, and returns the counts with it. `isCausedByJob`: the reason lies in the
-   * job, and not in an engine or its settings. The lease continues.
+   * Counts a unit that failed without progress, and returns the new counts. `isCausedByJob` means that the job itself
+   * is the reason, and not an engine or its settings. The lease continues.
    */
   countFailure(lease: LeaseKey, options: { isCausedByJob: boolean }): Promise<FailureCounts>
-  /** Notes that the job has failed for good, with a text that users read. The lease continues. */
+  /** Records that the job has failed permanently, with a text for users. The lease continues. */
   fail(lease: LeaseKey, error: string, now: number): Promise<void>
-  /** Due time (Unix ms) of the longest-waiting job that `take` would return; undefined if there is none. */
+  /** Due time (Unix ms) of the job that `take` would return first; undefined if there is none. */
   oldestDue(now: number): Promise<number | undefined>
-  /** How many jobs are not finished, by what they wait for. */
+  /** The numbers of unfinished jobs, by their state. */
   count(now: number): Promise<JobCounts>
 }
 
-/** Thrown by every write under a lease that its caller no longer holds; nothing was written. */
+/** Thrown by every write under a lease that the caller no longer holds. Nothing was written. */
 export class LeaseLost extends Error {
   override readonly name = 'LeaseLost'
 

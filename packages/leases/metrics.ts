@@ -12,7 +12,7 @@ export interface LeaseMetrics {
   unitSeconds: Histogram<'kind'>
 }
 
-/** Registers the metrics of jobs; to be called once for each process. */
+/** Registers the metrics of jobs. Call it once for each process. */
 export function leaseMetrics(metrics: Metrics): LeaseMetrics {
   const registers = [metrics]
   const labelNames = ['kind'] as const
@@ -23,7 +23,7 @@ export function leaseMetrics(metrics: Metrics): LeaseMetrics {
     help: 'Time for which the oldest job that no worker has taken has been due; 0 when none is. While jobs can not be taken, at least the time since then.',
     labelNames,
     registers,
-    // Computed at the scrape, so that the age grows while Postgres is unavailable.
+    // Computed at each scrape, so that the age grows while Postgres is unavailable.
     collect() {
       for (const [kind, ageSeconds] of ages) this.set({ kind }, ageSeconds())
     },

@@ -7,9 +7,9 @@ const renewMs = 10_000
 const retryMs = 1_000
 
 /**
- * Renews a lease, which was taken at `takenAt`, every 10 s until `ended` aborts; the promise is then undefined.
- * Otherwise it says why the work has to be aborted: `expired`, because no renewal has succeeded for 25 s. Failures that
- * are not retryable reject.
+ * Renews a lease, which was taken at `takenAt`, every 10 s until `ended` aborts. Then resolves to undefined. Otherwise
+ * it resolves to the reason why the work must be aborted; `expired` means that no renewal has succeeded for 25 s.
+ * Rejects after failures that are not retryable.
  */
 export async function renewLease(
   table: Pick<LeaseTable<unknown>, 'renew'>,
@@ -21,7 +21,7 @@ export async function renewLease(
   for (;;) {
     await clock.sleep(Math.max(0, Math.min(renewAt, expiresAt) - clock.now()), ended)
     if (isAborted(ended)) return undefined
-    // The lease lasts from before the request, however long the response takes.
+    // The lease is counted from before the request, because the response may take long.
     const now = clock.now()
     if (now >= expiresAt) return 'expired'
     const state = await renewOnce(now)
@@ -31,7 +31,7 @@ export async function renewLease(
     renewAt = state === 'held' ? now + renewMs : clock.now() + retryMs
   }
 
-  /** Undefined: Postgres is unavailable, or does not answer before the lease expires. */
+  /** Undefined when Postgres is unavailable, or does not answer before the lease expires. */
   async function renewOnce(now: number): Promise<'held' | 'lost' | 'cancelled' | undefined> {
     const answered = new AbortController()
     const renewal = table.renew(key, now).catch((error: unknown) => {
@@ -43,7 +43,7 @@ export async function renewLease(
       return await Promise.race([renewal, timeout])
     } finally {
       answered.abort()
-      // A response that comes later is ignored.
+      // A later response is ignored.
       renewal.catch(() => undefined)
     }
   }

@@ -5,22 +5,25 @@ import { startUnit, type Unit, type UnitOptions } from './run-unit.ts'
 import { takeLoop } from './take-loop.ts'
 
 export interface LeaseOptions<Job> extends UnitOptions<Job> {
-  /** Units of this kind that run at a time in this process. */
+  /** Maximum number of concurrent units of this kind in this process. */
   concurrency: number
-  /** Aborts when the process begins to stop; the component itself is stopped later, after the last request. */
+  /** Aborts when the process begins to stop. The component itself is stopped later, after the last request. */
   stopping?: AbortSignal
 }
 
-/** Interval between counts of jobs for the metrics, in ms: a count reads every unfinished row. */
+/**
+ * Interval between counts of jobs for the metrics, in ms. A count reads every unfinished row, so it is not done at each
+ * scrape.
+ */
 const countMs = 15_000
 
 /**
- * Takes the jobs of one kind that are due, each second and as soon as a unit has ended, and works on them: one unit of
- * work under each lease, then the job waits for its next turn behind the others. Any number of processes may do so.
+ * Takes the due jobs of one kind each second, and as soon as a unit has ended. Each lease covers one unit of work; then
+ * the job waits for its next turn behind the others. Any number of processes may do so.
  *
- * A unit that fails is repeated after 1 s, doubling to 5 min: without end while an engine or its settings are the
- * reason, otherwise until ten in a row have failed without progress. A stop takes nothing more, waits 5 s for the units
- * under way, aborts them and releases their leases, within 7 s.
+ * A unit that fails is repeated after 1 s, and the delay doubles up to 5 min. If an engine or its settings are the
+ * reason, this continues without end; otherwise the job fails after ten units in a row without progress. After a stop,
+ * it takes nothing more, waits 5 s for the running units, aborts them and releases their leases, within 7 s in total.
  */
 export function runLeases<Job>(options: LeaseOptions<Job>): Component {
   const { kind, table, clock, concurrency, logger, metrics, stopping } = options
@@ -31,7 +34,8 @@ export function runLeases<Job>(options: LeaseOptions<Job>): Component {
   let countedAt = -Infinity
   metrics.addOldestDue(kind, () => (oldestDueAt === undefined ? 0 : Math.max(0, clock.now() - oldestDueAt) / 1000))
   metrics.addJobs(kind, () => counts)
-  // An alert on an increase would miss the first increment of a series that did not exist before.
+  // An alert on an increase would miss the first increment of a series that did not exist before. Therefore the series
+  // begins at 0.
   metrics.leasesLost.inc({ kind }, 0)
 
   async function work(leased: Leased<Job>, takenAt: number): Promise<void> {
@@ -41,20 +45,20 @@ export function runLeases<Job>(options: LeaseOptions<Job>): Component {
     units.delete(unit)
   }
 
-  /** Takes as many jobs as there are free slots, and measures what is left. */
+  /** Takes as many jobs as there are free slots, and measures what remains. */
   async function take(signal: AbortSignal, follow: (work: Promise<void>) => void): Promise<void> {
     const takenAt = clock.now()
     try {
       requireComparedClock(clock)
       await takeAt(takenAt, signal, follow)
     } catch (error) {
-      // Whatever is due from now on waits.
+      // All jobs that become due from now on have to wait.
       oldestDueAt ??= takenAt
       throw error
     }
   }
 
-  /** Jobs that come after a stop are given back. */
+  /** Jobs that were taken during a stop are given back. */
   async function takeAt(takenAt: number, signal: AbortSignal, follow: (work: Promise<void>) => void): Promise<void> {
     const free = concurrency - units.size
     const taken = free > 0 ? await table.take(takenAt, free) : []

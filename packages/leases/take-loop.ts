@@ -7,31 +7,31 @@ export interface TakeLoopOptions {
   /** The component's name. */
   name: string
   clock: Clock
-  /** Aborts when the process begins to stop; the component itself is stopped later, after the last request. */
+  /** Aborts when the process begins to stop. The component itself is stopped later, after the last request. */
   stopping?: AbortSignal
   /**
-   * Takes due jobs up to the number of free slots, starts the work on them, and hands each piece of work to `follow` as
-   * a promise that never rejects. What arrives after `signal` has aborted is given back.
+   * Takes due jobs up to the number of free slots, starts the work on them, and passes each piece of work to `follow`,
+   * as a promise that never rejects. Jobs that arrive after `signal` has aborted are given back.
    */
   take: (signal: AbortSignal, follow: (work: Promise<void>) => void) => Promise<void>
-  /** Aborts the work under way, which gives back what it has not finished. */
+  /** Aborts the running work, which gives back its unfinished jobs. */
   abort: () => void
-  /** Says that nothing can be taken now, for reasons that pass. */
+  /** Logs that nothing can be taken now, for a temporary reason. */
   warn: (fields: { error: string }) => void
 }
 
 const takeMs = 1_000
-/** Takes back off up to this many ms while Postgres is unavailable. */
+/** Longest pause between takes while Postgres is unavailable, in ms. */
 const longestBackoffMs = 10_000
-/** Time after a stop in which running work may finish, in ms. */
+/** Time that running work gets to finish after a stop, in ms. */
 const graceMs = 5_000
-/** Time for aborted work to end and to be given back. A Postgres that hangs is not waited for. */
+/** Time that aborted work gets to end and to give back its jobs. It is short, because Postgres may hang. */
 const releaseMs = 1_500
 
 /**
- * Takes each second, and as soon as a piece of work has ended. A stop takes nothing more, waits 5 s for the work under
- * way, aborts it and lets it give back what it holds, within 7 s. Errors of `take` that are not retryable end the
- * component.
+ * Takes each second, and as soon as a piece of work has ended. After a stop, it takes nothing more, waits 5 s for the
+ * running work, aborts it and lets it give back its jobs, within 7 s in total. Errors of `take` that are not retryable
+ * end the component.
  */
 export function takeLoop({ name, clock, stopping, take, abort, warn }: TakeLoopOptions): Component {
   const underWay = new Set<Promise<void>>()
@@ -64,7 +64,7 @@ export function takeLoop({ name, clock, stopping, take, abort, warn }: TakeLoopO
     }
   }
 
-  /** Sleeps until `ms` have passed, the loop stops, or `ended` resolves. Leaves nothing at the signal. */
+  /** Sleeps until `ms` have passed, the loop stops, or `ended` resolves. Leaves no listener on the signal. */
   async function pause(ms: number, signal: AbortSignal, ended: Promise<undefined> | undefined): Promise<void> {
     const awake = new AbortController()
     const wake = (): void => {
@@ -78,7 +78,7 @@ export function takeLoop({ name, clock, stopping, take, abort, warn }: TakeLoopO
   }
 
   async function stop(): Promise<void> {
-    // A take that is under way may still bring work, which it gives back.
+    // A running take may still return jobs, which it gives back.
     const within = async (ms: number): Promise<void> => {
       const done = new AbortController()
       await Promise.race([Promise.allSettled([taking, ...underWay]), clock.sleep(ms, done.signal)])

@@ -6,13 +6,13 @@ export interface TableUnderTest {
   table: LeaseTable<unknown>
   /** Adds a job that is due at `dueAt` and waits for no other one; returns its id. */
   add: (dueAt: number) => Promise<string>
-  /** Ends a job for good, whoever has it. */
+  /** Ends a job permanently, even if a worker has a lease on it. */
   cancel: (id: string, now: number) => Promise<unknown>
-  /** What has become of a cancelled job; without it, its status is `cancelled`. */
+  /** The status of a cancelled job and the result of a renewal. Without it, the status is `cancelled`. */
   cancelled?: { status: string | undefined; renewal: 'cancelled' | 'lost' }
   /** Completes a job, where jobs end otherwise than by a failure. */
   complete?: (lease: LeaseKey, now: number) => Promise<void>
-  /** The status of a failed job, and how many ms later it is due again; without it, it is `failed` for good. */
+  /** The status of a failed job, and how many ms later it is due again. Without it, the job is `failed` permanently. */
   failed?: { status: string; dueAfterMs: number }
   status: (id: string) => Promise<string | undefined>
   /** Removes all jobs. */
@@ -20,12 +20,12 @@ export interface TableUnderTest {
   close: () => Promise<unknown>
 }
 
-/** A time far from that of the machine: a table that asked its own clock would take nothing, or everything. */
+/** A time far from that of the machine. A table that read its own clock would take no job, or all of them. */
 const noon = Date.UTC(2042, 5, 1, 12)
 const progress = { isProgress: true }
 const noProgress = { isProgress: false }
 
-/** What every table of jobs does, whatever its jobs are. */
+/** The requirements of every table of jobs. */
 export function describeLeaseTable(name: string, open: () => Promise<TableUnderTest>): void {
   describe(`leases on ${name}`, () => {
     let opened: TableUnderTest
