@@ -1,8 +1,8 @@
 import type { BlobContent } from './blob-store.ts'
 
 /**
- * The chunks of `content` until `signal` is aborted: throws its reason then, even while the content waits for its next
- * chunk. The content's iterator is closed when the reader stops before its end.
+ * The chunks of `content`. When `signal` aborts, it throws the signal's reason, even while the content waits for its
+ * next chunk. When the reader stops early, the content's iterator is closed.
  */
 export async function* chunksUntilAborted(
   content: BlobContent,
@@ -21,7 +21,7 @@ export async function* chunksUntilAborted(
   }
   const chunks = content[Symbol.asyncIterator]()
   let isAtEnd = false
-  // One promise per chunk: a race with a promise that lasts as long as the signal would keep every chunk in memory.
+  // One promise per chunk: a race with one promise that exists as long as the signal would keep every chunk in memory.
   let rejectNext = (_reason: unknown): void => undefined
   const onAbort = (): void => {
     rejectNext(signal.reason)
@@ -42,7 +42,7 @@ export async function* chunksUntilAborted(
     }
   } finally {
     signal.removeEventListener('abort', onAbort)
-    // Not awaited: a content that waits would never be closed before its next chunk.
+    // Not awaited, because a content that waits for its next chunk closes only after that chunk.
     if (!isAtEnd) chunks.return?.().catch(() => undefined)
   }
 }

@@ -14,7 +14,7 @@ export function rangeNotSatisfiable(name: string, { start }: ByteRange): AppErro
   })
 }
 
-/** The upload was completed or aborted, or lacks a part: its blob must be written anew. */
+/** The error of an upload that was completed or aborted, or that lacks a part. The caller must write the blob again. */
 export function uploadConflict({ name, uploadId }: Upload, what: string): AppError {
   return new AppError('conflict', {
     message: 'The file can no longer be completed',

@@ -10,7 +10,7 @@ export type OpenBlobStoreOptions = S3StoreOptions
  * mistake in the URL, and with an AppError when the folder can't be used.
  */
 export async function openBlobStore(url: string, options: OpenBlobStoreOptions = {}): Promise<BlobStore> {
-  // Each adapter is loaded when it is used: the SDK takes time and memory.
+  // An adapter is loaded only when it is used, because the SDK takes time and memory.
   if (url.startsWith('file:')) {
     const { openFileStore } = await import('./file/file-store.ts')
     return openFileStore(folderOf(url))

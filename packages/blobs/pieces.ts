@@ -10,7 +10,7 @@ export interface Piece {
   sha256: string
 }
 
-/** Stores a blob as `BlobStore.write` does, and returns the checksum of what was written. */
+/** Stores a blob with `BlobStore.write`, and returns the checksum of the written bytes. */
 export async function writePiece(store: Pick<BlobStore, 'write'>, name: string, content: BlobContent): Promise<Piece> {
   const hash = createHash('sha256')
   async function* hashed(): AsyncGenerator<Uint8Array> {
@@ -23,7 +23,9 @@ export async function writePiece(store: Pick<BlobStore, 'write'>, name: string, 
   return { name, bytes, sha256: hash.digest('hex') }
 }
 
-/** Reads a piece to its end. Throws an Error that names it when it is missing or is not what was written. */
+/**
+ * Reads a piece to its end. Throws an Error that names the piece when it is missing or differs from what was written.
+ */
 export async function verifyPiece(store: Pick<BlobStore, 'read'>, piece: Piece): Promise<void> {
   const content = await openIfThere(store, piece.name)
   if (content === undefined) throw new Error(`${piece.name} is missing.`)
@@ -32,7 +34,7 @@ export async function verifyPiece(store: Pick<BlobStore, 'read'>, piece: Piece):
   if (hash.digest('hex') !== piece.sha256) throw new Error(`${piece.name} is damaged: its checksum differs.`)
 }
 
-/** Opens a blob; undefined when there is none of that name. */
+/** Opens a blob; undefined when there is no blob with that name. */
 export async function openIfThere(store: Pick<BlobStore, 'read'>, name: string) {
   try {
     return await store.read(name)

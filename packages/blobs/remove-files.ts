@@ -1,12 +1,12 @@
 import type { BlobStore, Upload } from './blob-store.ts'
 
-/** Blobs and uploads that belong to one another, for example the files of a site's exports. */
+/** Blobs and uploads that belong together, for example the files of a site's exports. */
 export interface Files {
   objects: string[]
   uploads: Upload[]
 }
 
-/** Removes blobs and drops uploads; those that are gone are no error. Throws the errors of the store. */
+/** Removes blobs and drops uploads. Missing ones are ignored. Throws the errors of the store. */
 export async function removeFiles(
   blobs: Pick<BlobStore, 'remove' | 'abortParts'>,
   { objects, uploads }: Files,

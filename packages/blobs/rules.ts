@@ -1,21 +1,22 @@
 import { sum } from '@sluice/runtime/sum'
 import type { ByteRange, UploadedPart } from './blob-store.ts'
 
-/** The file adapter adds an id and keeps both in one file name, of which file systems allow 255 characters. */
+/** The file adapter adds an id to the name and stores both in one file name. File systems allow 255 characters. */
 const nameLengthMax = 200
 /** Limits of S3: https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html */
 const partsMax = 10_000
 const partBytesMin = 5 * 1024 * 1024
 
 /**
- * Throws a TypeError unless `name` can be a blob's: segments of `A-Z a-z 0-9 . _ -` between slashes, of which none
- * begins with a dot, at most 200 characters. So no name leaves its folder or is one of a store's own files.
+ * Throws a TypeError unless `name` is a valid name of a blob: at most 200 characters, segments of `A-Z a-z 0-9 . _ -`
+ * between slashes, and no segment that begins with a dot. A valid name therefore never leaves its folder, and is never
+ * one of a store's own files.
  */
 export function checkName(name: string): void {
   if (!isName(name)) throw new TypeError(`${JSON.stringify(name)} is no name of a blob`)
 }
 
-/** Whether `name` can be a blob's. What is stored beside blobs under other names is not Sluice's, and is not listed. */
+/** Whether `name` is a valid name of a blob. Files with other names do not belong to Sluice and are not listed. */
 export function isName(name: string): boolean {
   return name.length <= nameLengthMax && /^[\w-][\w.-]*(\/[\w-][\w.-]*)*$/.test(name) && !name.includes('..')
 }
@@ -34,12 +35,15 @@ export function checkRange(range: ByteRange | undefined): void {
   }
 }
 
-/** Throws a TypeError unless `n` may be the number of a part. */
+/** Throws a TypeError unless `n` is a valid number of a part. */
 export function checkPartNumber(n: number): void {
   if (!Number.isInteger(n) || n < 1 || n > partsMax) throw new TypeError(`${n} is no number of a part`)
 }
 
-/** Throws a TypeError unless the parts can be completed in every store: S3's rules, which a folder does not need. */
+/**
+ * Throws a TypeError unless the parts can be completed in every store. These are S3's rules; a folder does not need
+ * them.
+ */
 export function checkParts(parts: readonly UploadedPart[]): void {
   if (parts.length === 0) throw new TypeError('an upload needs a part')
   let previous: UploadedPart | undefined
@@ -51,7 +55,7 @@ export function checkParts(parts: readonly UploadedPart[]): void {
   }
 }
 
-/** The size of the blob that the parts become. */
+/** The size of the blob that consists of the parts. */
 export function totalBytes(parts: readonly UploadedPart[]): number {
   return sum(parts.map(({ bytes }) => bytes))
 }

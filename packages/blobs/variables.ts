@@ -10,19 +10,19 @@ function check(url: string): void {
   if (url.startsWith('s3:')) parseS3Url(url)
 }
 
-/** SLUICE_BLOBS_URL of a service that runs alone. */
+/** SLUICE_BLOBS_URL of a service that runs in its own process. */
 export const blobsUrl = urlVariable({ schemes, description, check })
 
-/** SLUICE_BLOBS_URL where a folder in the data folder will do. */
+/** SLUICE_BLOBS_URL when a folder in the data folder is the default. */
 export const blobsUrlOrEmbedded = {
   ...urlVariable({ schemes, description: `${description} Default: file:<SLUICE_DATA_DIR>/blobs.`, check }),
   optional: true as const,
 }
 
 /**
- * Credentials for an `s3:` store. They have variables of their own, because secret keys of S3 hold "/" and "+", which a
- * URL would need percent-encoded, and because most installations on a cloud need none: without both, the SDK of AWS
- * takes the machine's own (AWS_… variables, ~/.aws, roles of EKS, ECS and EC2), which it renews by itself.
+ * Credentials for an `s3:` store. They are not part of the URL, because secret keys of S3 contain "/" and "+", which
+ * would have to be percent-encoded there. Most installations in a cloud need neither variable: without both, the AWS
+ * SDK uses the machine's credentials (AWS_… variables, ~/.aws, roles of EKS, ECS and EC2), and renews them.
  */
 export const s3Credentials = {
   SLUICE_S3_ACCESS_KEY_ID: {
@@ -40,13 +40,13 @@ interface S3Config {
   SLUICE_S3_SECRET_ACCESS_KEY?: string | undefined
 }
 
-/** The credentials that a configuration has; undefined: those of the machine. */
+/** The credentials of a configuration; undefined when those of the machine are used. */
 export function s3CredentialsOf(config: S3Config): S3Credentials | undefined {
   const { SLUICE_S3_ACCESS_KEY_ID: accessKeyId, SLUICE_S3_SECRET_ACCESS_KEY: secretAccessKey } = config
   return accessKeyId === undefined || secretAccessKey === undefined ? undefined : { accessKeyId, secretAccessKey }
 }
 
-/** A line break copied along would make every signature wrong. */
+/** A line break that was copied with the text would make every signature wrong. */
 function requireVisible(text: string): void {
   if (!/^[!-~]+$/.test(text)) throw new Error('holds characters other than visible ASCII')
 }

@@ -57,7 +57,7 @@ export function createHarness({ createPlace }: ConformanceSubject) {
   return { createPlace, open, openNew: () => open(createPlace()), startProcess }
 }
 
-/** The content in chunks of 64 KiB, as a socket has it. */
+/** The content in chunks of 64 KiB, as a socket delivers it. */
 export async function* chunksOf(content: Buffer): AsyncGenerator<Uint8Array> {
   for (let start = 0; start < content.length; start += 65_536) {
     yield await Promise.resolve(content.subarray(start, start + 65_536))

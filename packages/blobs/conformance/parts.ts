@@ -6,7 +6,7 @@ import { collect, type Harness, listAll, mebibyte, readAll, uploadsOf } from './
 const partBytes = 5 * mebibyte
 
 export function describeParts({ createPlace, open, openNew }: Harness): void {
-  /** Writes a part and returns what completeParts needs of it. */
+  /** Writes a part, and returns it in the form that completeParts needs. */
   const write = async (store: BlobStore, upload: Upload, n: number, content: Buffer): Promise<UploadedPart> => {
     const { etag } = await store.writePart(upload, n, content)
     return { n, etag, bytes: content.length }

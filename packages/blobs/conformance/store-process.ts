@@ -1,5 +1,4 @@
-// A process of the tests: one that is killed, whose memory is measured, or that has an environment of its own. Sends
-// one message.
+// A process for tests that kill it, measure its memory, or give it another environment. It sends one message.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { internalMessage } from '@sluice/runtime/errors'
 import { openBlobStore, type OpenBlobStoreOptions } from '../open-blob-store.ts'

@@ -6,15 +6,15 @@ import { undefinedIfMissing } from './files.ts'
 /** Only this user may read the files and enter the folders. */
 const fileMode = 0o600
 const folderMode = 0o700
-/** How often a folder may vanish while it is needed. */
+/** How often another process may remove a folder while it is needed. */
 const attemptsMax = 100
 
-/** Runs a step of a file's life, e.g. with another error for its failure. */
+/** Runs one step, for example to replace the error of its failure. */
 type RunStep = <T>(step: () => Promise<T>) => Promise<T>
 
 /**
- * Creates a file and hands it to `write`. The content is durable when the promise resolves, the file when its folder
- * is. `run` gets the steps besides `write`.
+ * Creates a file and passes it to `write`. When the promise resolves, the content is durable; the file's name becomes
+ * durable with its folder. All steps except `write` are run by `run`.
  */
 export async function createFile<T>(
   path: string,
@@ -31,14 +31,17 @@ export async function createFile<T>(
   }
 }
 
-/** Appends a chunk as a whole: the system may take less at a time. */
+/** Appends a complete chunk. A single write may write only a part of it. */
 export async function append(file: FileHandle, chunk: Uint8Array): Promise<void> {
   for (let written = 0; written < chunk.length;) {
     written += (await file.write(chunk, written)).bytesWritten
   }
 }
 
-/** Gives a durable file its final name, in place of another one; the name is durable when the promise resolves. */
+/**
+ * Renames a durable file to its final name, which may replace another file. The name is durable when the promise
+ * resolves.
+ */
 export async function renameDurably(from: string, to: string): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
@@ -46,14 +49,14 @@ export async function renameDurably(from: string, to: string): Promise<void> {
       await rename(from, to)
       break
     } catch (error) {
-      // The removal of the last file of a folder removes the folder too, perhaps at this moment.
+      // The removal of a folder's last file also removes the folder, perhaps at this moment.
       if (errorCode(error) !== 'ENOENT' || attempt === attemptsMax) throw error
     }
   }
   await undefinedIfMissing(syncFolder(dirname(to)))
 }
 
-/** Creates a folder with those above it, durably. */
+/** Creates a folder and its missing parents, durably. */
 async function createFolder(folder: string): Promise<void> {
   const first = await mkdir(folder, { recursive: true, mode: folderMode })
   if (first === undefined) return

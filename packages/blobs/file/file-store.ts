@@ -14,13 +14,14 @@ import { fileSize, listFiles, openIfExists, removeFile, streamFile } from './fil
 import { uploadsIn } from './uploads.ts'
 
 const copyBytes = 1024 * 1024
-/** Content of the file that `check` writes: a block, which a full disk refuses. */
+/** Content of the file that `check` writes. On a full disk, writing this block fails. */
 const probe = Buffer.alloc(4096)
 
 /**
  * Opens a store in a folder, which is created if missing. Processes that see the same folder may share it. A blob is a
- * file of its name; it is written elsewhere (uploads.ts), synced and renamed. Completing an upload copies its parts,
- * which needs its bytes a second time on the disk meanwhile. Throws an AppError when the folder can't be used.
+ * file with its name. The file is written in another place (uploads.ts), synced and renamed. Completing an upload
+ * copies its parts, so it temporarily needs the space of its bytes twice. Throws an AppError when the folder can't be
+ * used.
  */
 export function openFileStore(folder: string): BlobStore {
   const uploads = uploadsIn(folder)
@@ -42,7 +43,7 @@ export function openFileStore(folder: string): BlobStore {
       await renameDurably(draft, pathOf(upload.name))
     } catch (error) {
       if (existsSync(uploads.folderOf(upload))) throw error
-      // Another process completed it meanwhile, or this one before it was killed.
+      // Another process has completed it in the meantime, or this process before it was killed.
       if ((await fileSize(pathOf(upload.name))) === totalBytes(parts)) return
       throw uploadConflict(upload, 'it was completed or aborted')
     }
@@ -64,7 +65,7 @@ export function openFileStore(folder: string): BlobStore {
         await disk(() => renameDurably(draft, path))
         return { bytes }
       } finally {
-        // A file that can't be removed costs disk space only, and is listed among the uploads.
+        // A file that can't be removed only takes disk space, and is listed among the uploads.
         await uploads.remove(upload).catch(() => undefined)
       }
     },
@@ -116,7 +117,7 @@ export function openFileStore(folder: string): BlobStore {
 
     writePart: async (upload, n, content) => {
       checkPartNumber(n)
-      // A file of its own for each attempt: a part that a caller knows is never overwritten.
+      // Each attempt writes its own file, so that a part that a caller knows is never overwritten.
       const etag = randomBytes(8).toString('hex')
       const path = partPath(uploads.folderOf(upload), n, etag)
       return disk(async () => {
@@ -171,7 +172,8 @@ export function openFileStore(folder: string): BlobStore {
 }
 
 /**
- * Appends all chunks; failures of the disk go through `disk`, those of the content stay as they are. Returns the bytes.
+ * Appends all chunks and returns the number of bytes. Failures of the disk are converted by `disk`; those of the
+ * content are not changed.
  */
 async function writeChunks(
   file: FileHandle,

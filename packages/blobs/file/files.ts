@@ -72,7 +72,7 @@ export async function removeFile(path: string, root: string): Promise<void> {
   }
 }
 
-/** The files below `root` whose path begins with `prefix` and is a blob's name: others are neither read nor entered. */
+/** The files below `root` whose path is a valid name and begins with `prefix`. Other files and folders are skipped. */
 export async function* listFiles(root: string, prefix: string, below = ''): AsyncGenerator<StoredBlob> {
   const folder = await undefinedIfMissing(opendir(join(root, below)))
   if (folder === undefined) return
@@ -88,13 +88,13 @@ export async function* listFiles(root: string, prefix: string, below = ''): Asyn
   }
 }
 
-/** The result of a call of the file system; undefined when there is no such file. */
+/** The result of a file system call; undefined when the file does not exist. */
 export async function undefinedIfMissing<T>(call: Promise<T>): Promise<T | undefined> {
   try {
     return await call
   } catch (error) {
     const code = errorCode(error)
-    // ENOTDIR: a file lies where the path needs a folder.
+    // ENOTDIR: a part of the path is a file and not a folder.
     if (code === 'ENOENT' || code === 'ENOTDIR') return undefined
     throw error
   }

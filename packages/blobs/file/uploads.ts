@@ -5,18 +5,18 @@ import type { Upload } from '../blob-store.ts'
 import { uploadConflict } from '../errors.ts'
 import { checkName } from '../rules.ts'
 
-/** No name of a blob begins with a dot. */
+/** Names of blobs never begin with a dot. */
 const uploadsName = '.uploads'
 
 /**
- * The folders of what is being written: `.uploads/<id>~<name>`, with `~` in place of the slashes of the name. They lie
- * in the store's own folder, so that a finished file can be renamed to its place. The id begins with the time in ms.
+ * The folders of unfinished uploads: `.uploads/<id>~<name>`, where `~` replaces the slashes of the name. They are in
+ * the store's own folder, so that a finished file can be renamed to its final place. The id begins with the time in ms.
  */
 export interface Uploads {
   /** Creates the folder for an upload; the folder of all uploads must exist. */
   begin(name: string): Promise<Upload>
   folderOf(upload: Upload): string
-  /** Removes an upload with its files; one that does not exist is no error. */
+  /** Removes an upload with its files. Does nothing if it does not exist. */
   remove(upload: Upload): Promise<void>
   list(): AsyncIterable<Upload & { startedAt: number }>
   /** The folder of all uploads. */
@@ -28,7 +28,7 @@ export function uploadsIn(root: string): Uploads {
   const folder = join(root, uploadsName)
   const folderOf = (upload: Upload): string => {
     checkName(upload.name)
-    // The id comes from a caller's database and becomes part of a path.
+    // The id comes from a caller's database and becomes part of a path, so its form is checked.
     if (!/^\d+-[0-9a-f]+$/.test(upload.uploadId)) throw uploadConflict(upload, 'it does not exist')
     return join(folder, `${upload.uploadId}~${upload.name.replaceAll('/', '~')}`)
   }

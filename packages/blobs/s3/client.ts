@@ -6,24 +6,28 @@ export interface S3Credentials {
   secretAccessKey: string
 }
 
-/** Each attempt of a request ends when the server accepts no connection or no byte passes for this long. */
+/**
+ * An attempt of a request ends when the server accepts no connection for `connectMs`, or no byte is transferred for
+ * `idleMs`.
+ */
 export interface S3Timeouts {
   connectMs: number
   idleMs: number
 }
 
 const defaultTimeouts: S3Timeouts = { connectMs: 3_000, idleMs: 10_000 }
-/** The SDK repeats throttled and failed requests after 0.1 s and more. */
+/** Maximum number of attempts. The SDK repeats throttled and failed requests after at least 0.1 s. */
 const attemptsMax = 3
 /**
- * Requests under way; further ones wait. A slow reader of a blob holds one, so that there are more than the downloads
- * that a service has memory for (512: `responseBytesMax` and `downloadBytes` of packages/http/server-limits.ts).
+ * Maximum number of concurrent requests; further ones wait. A slow reader of a blob occupies one. The number is
+ * therefore higher than the number of downloads for which a service has memory (512: `responseBytesMax` and
+ * `downloadBytes` of packages/http/server-limits.ts).
  */
 const socketsMax = 1_024
 
 /**
- * The client for a bucket's server; it connects at the first request. Without `credentials`, the SDK looks for the
- * machine's own: AWS_… variables, ~/.aws, the roles of EKS, ECS and EC2.
+ * The client for a bucket's server. It connects at the first request. Without `credentials`, the SDK uses those of the
+ * machine: AWS_… variables, ~/.aws, the roles of EKS, ECS and EC2.
  */
 export function createClient(
   { region, endpoint, ca }: S3Address,
@@ -33,7 +37,7 @@ export function createClient(
   const config: S3ClientConfig = {
     region,
     maxAttempts: attemptsMax,
-    // Many servers that speak S3 know none of the newer checksums; the signature covers the content of every upload.
+    // Many S3-compatible servers do not support the newer checksums. The signature covers the content of every upload.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
     requestHandler: {

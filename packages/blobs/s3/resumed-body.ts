@@ -1,22 +1,22 @@
 import { Readable } from 'node:stream'
 import { unavailable } from '@sluice/runtime/errors'
 
-/** Connections in succession that may break without a byte received. */
+/** Maximum number of connections in succession that break without a received byte. */
 const attemptsMax = 3
 
 /**
- * A stream of the bytes of `first` that continues when the connection breaks: `reopen` gets the number of bytes
- * received and resolves to the rest. So a reader may be slower than the server's patience: the rest is requested when
- * the reader has taken what was received. Fails with the error of `reopen`, or with `unavailable` after three
- * connections without a byte.
+ * A stream of the bytes of `first` that continues when the connection breaks: `reopen` gets the number of received
+ * bytes and resolves to the rest. The server may close the connection of a slow reader; the rest is requested when the
+ * reader has taken the received bytes. Fails with the error of `reopen`, or with `unavailable` after three connections
+ * without a byte.
  */
 export function resumeBody(first: Readable, reopen: (received: number) => Promise<Readable>): Readable {
   let body = first
   let received = 0
   let attempts = 0
-  /** True while the reader has not taken what was received. */
+  /** True while the reader has not taken the received bytes. */
   let isFull = false
-  /** Why the connection broke while the stream was full; the next read continues. */
+  /** The reason why the connection broke while the stream was full. The next read reopens it. */
   let brokenBy: string | undefined
 
   const stream = new Readable({

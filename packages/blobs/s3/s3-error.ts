@@ -4,10 +4,12 @@ import type { S3Address } from './url.ts'
 const secretVariable = 'SLUICE_S3_SECRET_ACCESS_KEY'
 const credentials = `SLUICE_S3_ACCESS_KEY_ID and ${secretVariable}, or the machine's own credentials`
 const messageLengthMax = 300
-/** Refusals with the status 400 that other credentials or another state of the bucket's key end. */
+/**
+ * Refusals with the status 400 that end with other credentials, or with another state of the bucket's encryption key.
+ */
 const refusedAccess = /^(ExpiredToken|InvalidToken|TokenRefreshRequired|KMS\..*)$/
 
-/** The name that S3 gives to a failure, e.g. `NoSuchKey`, or the SDK: `TimeoutError`. */
+/** The name of a failure: S3's, for example `NoSuchKey`, or the SDK's, for example `TimeoutError`. */
 export function s3ErrorName(error: unknown): string | undefined {
   return typeof error === 'object' && error !== null && 'name' in error ? String(error.name) : undefined
 }
@@ -19,9 +21,9 @@ export function s3ErrorStatus(error: unknown): number | undefined {
 }
 
 /**
- * The AppError for a failure of the SDK; `what` names the request: `GetObject of bucket/key`. The error itself is not
- * its cause, only its name is: the error holds headers and the text that was signed. AppErrors and the TypeErrors of
- * rules.ts stay as they are.
+ * The AppError for a failure of the SDK. `what` names the request: `GetObject of bucket/key`. Its cause is only the
+ * name of the SDK's error, because that error contains headers and the signed text. AppErrors and the TypeErrors of
+ * rules.ts are returned unchanged.
  */
 export function toS3Error(address: S3Address, what: string, error: unknown): Error {
   if (error instanceof AppError || error instanceof TypeError) return error
@@ -46,7 +48,7 @@ export function toS3Error(address: S3Address, what: string, error: unknown): Err
     )
   }
   if (name === 'CredentialsProviderError') {
-    // Retryable: the machine's own credentials come from a service that may be unavailable.
+    // Retryable, because the machine's credentials come from a service that may be unavailable.
     return unavailable(`There are no credentials for S3: set ${credentials} (${failure})`, cause)
   }
   if (status === 401 || status === 403 || (name !== undefined && refusedAccess.test(name))) {
@@ -55,7 +57,7 @@ export function toS3Error(address: S3Address, what: string, error: unknown): Err
       cause,
     )
   }
-  // Other refusals remain; a repetition gets the same. 408 and 429 ask for a repetition, and so does RequestTimeout,
+  // The remaining refusals are permanent. The statuses 408 and 429 allow a repetition, and so does RequestTimeout,
   // which has the status 400.
   if (status !== undefined && status < 500 && status !== 408 && status !== 429 && name !== 'RequestTimeout') {
     return new AppError('internal', { message: 'Internal server error', internal: failure, cause })

@@ -24,24 +24,24 @@ import { splitIntoParts } from './split-into-parts.ts'
 import type { S3Address } from './url.ts'
 import { writeInParts } from './write-in-parts.ts'
 
-/** Requests at once that remove an object each. */
+/** Maximum number of concurrent requests, each of which removes an object. */
 const removalConcurrencyMax = 16
 const checkTimeoutMs = 5_000
 /**
- * Time for which a check that passed is not repeated: readiness asks every second, and each check is three billed
- * requests.
+ * For this time after a passed check, the check is not repeated. Readiness checks run every second, and each check of
+ * S3 is three billed requests.
  */
 const checkHeldMs = 30_000
 
 export interface S3StoreOptions {
-  /** By default, the SDK looks for the machine's own (see createClient). */
+  /** By default, the SDK uses the machine's credentials (see createClient). */
   credentials?: S3Credentials | undefined
   timeouts?: S3Timeouts | undefined
 }
 
 /**
- * Opens a store in a bucket, which must exist; returns at once, whether the server is there or not. A blob is an object
- * whose key is the prefix and its name. A request without an answer fails after three attempts.
+ * Opens a store in a bucket, which must exist. Returns without waiting for the server. A blob is an object whose key is
+ * the prefix followed by the name. A request without an answer fails after three attempts.
  *
  * The credentials need `s3:GetObject`, `PutObject`, `DeleteObject`, `AbortMultipartUpload`, `ListBucket` and
  * `ListBucketMultipartUploads`.
@@ -59,8 +59,8 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
   const nameOf = (key: string | undefined): string => (key ?? '').slice(prefix.length)
 
   /**
-   * Runs a request. `expected` returns the error for a failure with a meaning of its own. Rejects with the signal's
-   * reason once that is aborted.
+   * Runs a request. For an expected failure, `expected` returns the error to throw. Rejects with the signal's reason
+   * after that has aborted.
    */
   const attempt = async <T>(
     what: string,
@@ -101,12 +101,13 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
     return { body: Body as Readable, etag: ETag ?? '' }
   }
 
-  // DeleteObjects would remove many objects at once, but servers that speak S3 want different checksums with it.
+  // DeleteObjects would remove many objects in one request, but S3-compatible servers require different checksums for
+  // it.
   const removeOne = async (name: string): Promise<void> => {
     try {
       await client.send(new DeleteObjectCommand(objectOf(name)))
     } catch (error) {
-      // S3 itself does not say that there was no object.
+      // S3 itself does not report that the object was missing.
       if (s3ErrorName(error) !== 'NoSuchKey') throw toS3Error(address, `DeleteObject of ${name} in ${Bucket}`, error)
     }
   }
@@ -119,7 +120,7 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
     } catch (error) {
       if (s3ErrorStatus(error) !== 404) throw toS3Error(address, `HeadObject of ${name} in ${Bucket}`, error)
     }
-    // The response to a HEAD has no body that says what is missing, the object or the bucket.
+    // The response to a HEAD has no body, so it does not say whether the object or the bucket is missing.
     await attempt('HeadBucket', () => client.send(new HeadBucketCommand({ Bucket })), {
       expected: (error) =>
         s3ErrorStatus(error) === 404
@@ -161,7 +162,7 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
     } catch (error) {
       if (s3ErrorName(error) === 'InvalidPart') throw uploadConflict(upload, 'a part is missing or was replaced')
       if (!isGone(error)) throw toS3Error(address, `CompleteMultipartUpload of ${upload.name} in ${Bucket}`, error)
-      // An earlier attempt may have completed it, by the SDK, by this process or by another one.
+      // An earlier attempt of the SDK, this process or another process may have completed the upload.
       if ((await sizeOf(upload.name)) !== totalBytes(parts)) throw uploadConflict(upload, 'it was completed or aborted')
     }
   }
@@ -253,14 +254,15 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
           if (isName(name)) yield { name, uploadId: UploadId, startedAt: Initiated?.getTime() ?? 0 }
         }
         const { NextKeyMarker: KeyMarker, NextUploadIdMarker: UploadIdMarker } = page
-        // A server that names no further page would be asked for the same one without end.
+        // If a server names no further page, the next request would return the same page without end.
         if (page.IsTruncated !== true || KeyMarker === undefined) return
         if (KeyMarker === marker.KeyMarker && UploadIdMarker === marker.UploadIdMarker) return
         marker = { KeyMarker, UploadIdMarker }
       }
     },
 
-    // A begun upload shows that the credentials may write, and leaves nothing behind, not even a version of an object.
+    // Beginning an upload shows that the credentials allow writing. It leaves nothing behind, not even a version of an
+    // object.
     check: async () => {
       if (performance.now() - passedAt < checkHeldMs) return
       const signal = AbortSignal.timeout(checkTimeoutMs)

@@ -2,7 +2,7 @@ import type { BlobContent } from '../blob-store.ts'
 import { chunksUntilAborted } from '../chunks-until-aborted.ts'
 import { partBytes } from '../part-bytes.ts'
 
-/** The content in parts of at least `partBytes` but the last; one empty part for empty content. */
+/** The content in parts. All parts but the last have at least `partBytes`. Empty content is one empty part. */
 export async function* splitIntoParts(
   content: BlobContent,
   signal: AbortSignal | undefined,

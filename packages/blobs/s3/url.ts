@@ -3,7 +3,7 @@ import { parameterMistakes } from '@sluice/runtime/url-parameters'
 import { checkPrefix } from '../rules.ts'
 
 const parameters = ['region', 'endpoint', 'ca']
-/** The region in requests to servers other than Amazon's, which ignore it, when the URL names none. */
+/** The region in requests to servers other than Amazon's, if the URL names none. These servers ignore it. */
 const regionOfEndpoints = 'us-east-1'
 
 /** The parts of an `s3:` URL. */
@@ -12,16 +12,16 @@ export interface S3Address {
   /** Empty, or ends with a slash. */
   prefix: string
   region: string
-  /** The URL of a server that is not Amazon's; it is asked with the bucket in the path. */
+  /** The URL of a server other than Amazon's. Requests to it contain the bucket in the path. */
   endpoint: string | undefined
   /** PEM certificates to trust instead of Node's. */
   ca?: string
 }
 
 /**
- * Reads `s3://<bucket>[/<prefix>]?region=<region>[&endpoint=http[s]://host[:port]][&ca=<PEM file>]`. The region may be
- * left out beside an endpoint. Several installations can share a bucket with a prefix each. Throws one Error that names
- * every mistake.
+ * Reads `s3://<bucket>[/<prefix>]?region=<region>[&endpoint=http[s]://host[:port]][&ca=<PEM file>]`. With an endpoint,
+ * the region is optional. Several installations can share a bucket if each has its own prefix. Throws one Error that
+ * names every mistake.
  */
 export function parseS3Url(text: string): S3Address {
   if (!text.startsWith('s3://') || !URL.canParse(text)) {
@@ -29,7 +29,7 @@ export function parseS3Url(text: string): S3Address {
   }
   const { hostname, port, username, password, pathname, searchParams, hash } = new URL(text)
   const mistakes: string[] = []
-  // Neither is quoted: they may be credentials.
+  // The message quotes neither of them, because they may be credentials.
   if (username !== '' || password !== '') {
     mistakes.push('credentials belong in SLUICE_S3_ACCESS_KEY_ID and SLUICE_S3_SECRET_ACCESS_KEY')
   }
@@ -59,7 +59,7 @@ function readCa(file: string | null, endpoint: string | null, mistakes: string[]
   return ca === undefined ? {} : { ca }
 }
 
-/** The http(s) address of `name` below the prefix of an `s3:` URL, as other programs are told it. */
+/** The http(s) address of `name` below the prefix of an `s3:` URL, in the form that other programs need. */
 export function httpUrlOf({ bucket, prefix, region, endpoint }: S3Address, name: string): string {
   const server =
     endpoint === undefined ? `https://${bucket}.s3.${region}.amazonaws.com` : `${new URL(endpoint).origin}/${bucket}`

@@ -9,8 +9,9 @@ interface PartWriter {
 }
 
 /**
- * Writes the two parts that were read and all others as one upload, and returns their bytes; a part is sent while the
- * next one is read. When anything fails, the upload is aborted and the promise rejects with that failure.
+ * Writes the two parts that were already read and all other parts as one upload, and returns the number of bytes. A
+ * part is sent while the next one is read. If anything fails, the upload is aborted, and the promise rejects with the
+ * first failure.
  */
 export async function writeInParts(
   writer: PartWriter,
@@ -39,9 +40,9 @@ export async function writeInParts(
     return bytes
   } catch (error) {
     others.return().catch(() => undefined)
-    // A part that arrives after the abort would stay.
+    // A part that arrives after the abort would be kept.
     await Promise.allSettled([sending])
-    // An upload that can't be aborted now is listed among the uploads.
+    // If the upload can't be aborted now, it remains listed among the uploads.
     await writer.abort(upload).catch(() => undefined)
     throw error
   }
