@@ -6,12 +6,12 @@ import { splitFields } from './csv-fields.ts'
 import { fileLimits } from './file-limits.ts'
 import { type Delimiter, type FileRecord, quote } from './file-record.ts'
 
-/** Characters of a column's name that an error shows. */
+/** Maximum number of characters of a column's name in an error. */
 const shownLengthMax = 64
 
 const delimiters: readonly Delimiter[] = [',', ';', '\t']
 
-/** The delimiter that the first line of a file has most of, outside of quotes; a comma if it has none. */
+/** The most frequent delimiter in the first line of a file, outside of quotes; a comma if there is none. */
 export function detectDelimiter(line: Uint8Array): Delimiter {
   const counts = new Map<number, number>()
   let isQuoted = false
@@ -24,8 +24,8 @@ export function detectDelimiter(line: Uint8Array): Delimiter {
 }
 
 /**
- * The names in the header of a CSV file. Throws 400 `Invalid format: …` for a header that is no CSV in UTF-8, has more
- * than 2,000 columns or names one twice.
+ * The names in the header of a CSV file. Throws 400 `Invalid format: …` for a header that is not CSV in UTF-8, has more
+ * than 2,000 columns, or contains a name twice.
  */
 export function readHeader({ bytes, error }: FileRecord, delimiter: Delimiter): string[] {
   if (bytes === undefined) throw invalidFormat(`header: ${error.replace(/^Invalid format: /, '')}`)
@@ -43,9 +43,9 @@ export function readHeader({ bytes, error }: FileRecord, delimiter: Delimiter): 
 }
 
 /**
- * The meaning of each column of a file: the known name of the field that it holds, or undefined for one that is
- * ignored. Throws 400 `Invalid format: …` that names the first column that is not known, the field that two columns
- * hold, or the required column that is missing, and lists what is known.
+ * For each column of a file, the name of the field that it holds; undefined for an ignored column. Throws 400
+ * `Invalid format: …` for an unknown column, for a field in two columns, and for a missing required column. The error
+ * lists the known columns.
  */
 export function resolveColumns(names: readonly string[], type: ImportType): (string | undefined)[] {
   const fields = names.map((name) => {

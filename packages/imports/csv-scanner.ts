@@ -8,30 +8,31 @@ const notClosed = invalidFormat('a quoted field is not closed').message
 const textAfterQuote = invalidFormat('text follows a quoted field').message
 
 /**
- * Bytes that may be read again after bad quotes: a fixed number, and a number for each byte of the file. A file whose
- * every line opens a quote would otherwise be read for days.
+ * Limit of the bytes that may be read again after bad quotes: a fixed number, and a number for each byte of the file.
+ * Without a limit, a file in which every line opens a quote would be read for days.
  */
 const rereadBytesFree = 16 * recordBytesMax
 const rereadBytesPerByte = 2
 
-/** Where a record ends, or the problem of one that has no end; undefined when that is decided by bytes to come. */
+/** The end of a record, or the problem of a record without an end. Undefined when further bytes decide it. */
 type RecordEnd = { at: number; problem?: string } | undefined
 
 /**
- * Finds the records of CSV (RFC 4180). A line ends with LF, CRLF or CR, mixed as they come; empty lines are skipped. A
- * quote counts at the start of a field only, and is a character like others elsewhere.
+ * Finds the records of CSV (RFC 4180). A line ends with LF, CRLF or CR, which may be mixed. Empty lines are skipped. A
+ * quote has its meaning only at the start of a field, and is an ordinary character elsewhere.
  *
- * A record whose quotes are wrong, or that is not complete within `recordBytesMax`, fails alone: reading goes on at the
- * line after its first line, so that the records that an unclosed quote seems to hold are found. Once more bytes were
- * read again than any but a hostile file needs, it goes on at the line after the problem instead.
+ * A record with bad quotes, or one that is not complete within `recordBytesMax`, fails alone. Reading continues at the
+ * line after the record's first line, so that the records which an unclosed quote seems to contain are found. Normal
+ * files stay below the limit of bytes that are read again. Above it, reading continues at the line after the problem
+ * instead.
  */
 export class CsvScanner implements RecordScanner {
   readonly #delimiter: number
-  /** The line and the offset in the file of the first byte of the next call. */
+  /** The line and the offset in the file at which the next call begins. */
   #line: number
   #offset = 0
   #reread = 0
-  /** The rest of a line is to be ignored. */
+  /** True while the rest of a line must be ignored. */
   #isSkipping = false
 
   constructor(delimiter: string, line: number) {
@@ -41,7 +42,7 @@ export class CsvScanner implements RecordScanner {
 
   scan(bytes: Buffer, isLast: boolean, found: FileRecord[]): number {
     const { length } = bytes
-    // The first of each at or after `at`, `length` for none.
+    // The index of the next one at or after `at`; `length` if there is none.
     let nextNewline = -1
     let nextReturn = -1
     let nextQuote = -1
@@ -56,7 +57,7 @@ export class CsvScanner implements RecordScanner {
         continue
       }
       if (lineEnd === at) {
-        // A CR at the end may be the first half of CRLF.
+        // A CR at the end of the bytes may be the first half of a CRLF.
         if (nextReturn === at && at + 1 === length && !isLast) break
         at += nextReturn === at && nextNewline === at + 1 ? 2 : 1
         this.#line++
@@ -79,12 +80,12 @@ export class CsvScanner implements RecordScanner {
     return at
   }
 
-  /** Where reading goes on after a bad record that starts at `at` and whose first line ends at `lineEnd`. */
+  /** Returns where reading continues after a bad record that starts at `at` and whose first line ends at `lineEnd`. */
   #resumeAt(bytes: Buffer, at: number, { lineEnd, problemAt }: { lineEnd: number; problemAt: number }): number {
     const rereadMax = rereadBytesFree + rereadBytesPerByte * (this.#offset + at)
     if (problemAt > lineEnd) {
       if (this.#reread + problemAt - lineEnd > rereadMax) {
-        // The halves of a CRLF stay together.
+        // Do not separate the halves of a CRLF.
         const to = bytes[problemAt - 1] === carriageReturn ? problemAt - 1 : problemAt
         this.#line += countLines(bytes, at, to)
         this.#isSkipping = true
@@ -98,7 +99,7 @@ export class CsvScanner implements RecordScanner {
 
   /** The end of a record that starts at `start` and has a quote in its first line. */
   #endOfQuoted(bytes: Buffer, start: number, isLast: boolean): RecordEnd {
-    // The result must not depend on how many bytes have been read: nothing beyond the limit is looked at.
+    // Bytes beyond the limit are not examined, because the result must not depend on how many bytes were read.
     const end = Math.min(bytes.length, start + recordBytesMax + 1)
     const isTooLarge = end - start > recordBytesMax
     let at = start
@@ -126,7 +127,8 @@ export class CsvScanner implements RecordScanner {
 }
 
 /**
- * The index after the quote that closes a field whose text starts at `at`; more than `end` when it is not before `end`.
+ * The index after the quote that closes a field whose text starts at `at`. Greater than `end` if there is no such quote
+ * before `end`.
  */
 function endOfQuotedField(bytes: Buffer, at: number, end: number): number {
   for (; at < end; at++) {
@@ -149,7 +151,7 @@ function indexOf(bytes: Buffer, byte: number, from: number): number {
   return index === -1 ? bytes.length : index
 }
 
-/** The ends of lines from `from` up to `to`. */
+/** The number of line ends from `from` up to `to`. */
 function countLines(bytes: Buffer, from: number, to: number): number {
   let lines = 0
   for (let at = from; at < to; at++) {

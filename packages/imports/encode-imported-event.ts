@@ -10,26 +10,26 @@ import type { SegmentRecord } from './segment-frames.ts'
 /** The fields that all events of an import share. */
 export interface EventImport {
   siteId: string
-  /** Environment of the credential, in which the events are stored. */
+  /** Environment of the credential. The events are stored in it. */
   environment: Environment
-  /** Acceptance of the upload, Unix ms: a repeated import makes identical rows. */
+  /** When the upload was accepted, Unix ms. It does not change, so a repeated import produces identical rows. */
   receivedAt: number
   /** Hexadecimal SHA-256 of the decompressed file. */
   sha256: string
 }
 
-/** Hexadecimal digits of the file's hash in the ids of its events, which have at most 64 characters. */
+/** Number of hexadecimal digits of the file's hash in the ids of its events. Ids have at most 64 characters. */
 const hashDigits = 32
-/** Bytes of a UTF-16 unit in UTF-8, at most. */
+/** Maximum bytes of a UTF-16 unit in UTF-8. */
 const bytesPerUnitMax = 3
 
 /**
- * The row of a record of events, validated and encoded as `/collect` does it, or why there is none. Besides,
- * `timestamp_ms` is required, `site_id` must be absent or the import's, and a missing `event_id` becomes
- * `imp_<hash>_<number>`: the first 32 digits of the file's SHA-256 and the number of the record, so that a file that is
- * imported twice makes the same events.
+ * The row of a record of events, validated and encoded like an event of `/collect`, or the error. In addition,
+ * `timestamp_ms` is required, and `site_id` must be absent or that of the import. A missing `event_id` becomes
+ * `imp_<hash>_<number>`: the first 32 digits of the file's SHA-256, and the number of the record. A file that is
+ * imported twice therefore produces the same events.
  *
- * The caller applies what depends on the site: how long it keeps events.
+ * The caller applies the rule that depends on the site: how long it keeps events.
  */
 export function encodeImportedEvent(
   record: SegmentRecord,
@@ -63,7 +63,7 @@ function namingTimestampAsFilesDo<T>(work: () => T): T {
   }
 }
 
-/** The error of an event with the name that files have for its `timestamp`. */
+/** The error of an event, with the name that `timestamp` has in files. */
 export function inTermsOfFiles(error: AppError): AppError {
   if (error.field !== 'timestamp') return error
   const { code, message } = error

@@ -14,20 +14,20 @@ export type FileLayout =
 /** The character between the cells of CSV. */
 export type Delimiter = ',' | ';' | '\t'
 
-/** One record of a file: its bytes without the end of its line, or the message of an error where it can't be read. */
+/** One record of a file: its bytes without the line end, or an error message if it can't be read. */
 export type FileRecord = { line: number; bytes: Buffer; error?: never } | { line: number; bytes?: never; error: string }
 
-/** Finds the records of a file in pieces of it. `line` of the records is the line of the file, from 1. */
+/** Finds the records of a file, which is read in pieces. `line` of a record is its line in the file, from 1. */
 export interface RecordScanner {
   /**
-   * Appends the records that `bytes` holds to `found`, and returns how many of the bytes were consumed: the others
-   * stand at the start of the next call's. `isLast` says that the file ends with these bytes; all of them are then
+   * Appends the records in `bytes` to `found`, and returns the number of consumed bytes. The caller passes the other
+   * bytes again at the start of the next call. With `isLast`, the file ends with these bytes, and all of them are
    * consumed.
    */
   scan(bytes: Buffer, isLast: boolean, found: FileRecord[]): number
 }
 
-/** The message of a record that is larger than a record may be. */
+/** The message for a record that exceeds the size limit. */
 export const recordTooLarge = invalidFormat(`record is larger than ${fileLimits.recordBytesMax} bytes`).message
 
 export const newline = 10

@@ -16,24 +16,24 @@ const openBrace = 0x7b
 const closeBrace = 0x7d
 
 /**
- * Finds the elements of a JSON list by brackets and texts, without parsing them. Bad JSON inside of an element concerns
- * that element alone, as far as its brackets can be matched. A text that is not closed ends its element at the end of
- * the line, since no text of JSON holds one; the rest of the element may then appear as further bad records. An element
- * without its closing bracket takes the rest of the file with it.
+ * Finds the elements of a JSON list by brackets and strings, without parsing the elements. Invalid JSON inside an
+ * element affects only that element, if its brackets match. JSON strings contain no line ends, so an unclosed string
+ * ends its element at the end of the line; the rest of the element may then appear as further bad records. An element
+ * without its closing bracket extends to the end of the file.
  *
- * A file that ends within its list has one more, failed, record, and so has one that goes on after it.
+ * If the file ends inside the list, or continues after it, there is one further, failed record.
  */
 export class JsonListScanner implements RecordScanner {
   #line: number
   #state: 'before' | 'within' | 'after' | 'refused' = 'before'
-  /** Bytes at the start of the next call's that are scanned already. */
+  /** Number of bytes at the start of the next call that are scanned already. */
   #scanned = 0
-  /** The element that is being read, if any: where it starts, in the bytes of this call, and in which line. */
+  /** The current element, if any: its start in the bytes of this call. `#startLine` is its line. */
   #start: number | undefined
   #startLine = 0
   #depth = 0
   #isInText = false
-  /** The element is larger than a record may be, and its bytes are ignored. */
+  /** True when the element exceeds the size limit of a record. Its bytes are then ignored. */
   #isTooLarge = false
 
   constructor(line: number) {
@@ -43,7 +43,7 @@ export class JsonListScanner implements RecordScanner {
   scan(bytes: Buffer, isLast: boolean, found: FileRecord[]): number {
     let at = this.#scanned
     if (this.#state === 'before') {
-      // The file was told by this bracket.
+      // The format was recognised by this bracket.
       while (bytes[at] !== openBracket) if (bytes[at++] === newline) this.#line++
       at++
       this.#state = 'within'
@@ -56,7 +56,7 @@ export class JsonListScanner implements RecordScanner {
         if (at === bytes.length) break
         if (bytes[at] === backslash) {
           if (at + 1 === bytes.length && !isLast) break
-          // A line that ends within a text is found in the next round.
+          // The next round handles a line end inside a string.
           if (bytes[at + 1] !== newline) at++
         } else if (bytes[at] === quote) this.#isInText = false
         else {
@@ -80,7 +80,7 @@ export class JsonListScanner implements RecordScanner {
       return
     }
     if (this.#depth === 0 && (byte === comma || byte === closeBracket)) {
-      // Nothing between two commas is no record.
+      // Without an element between two commas, there is no record.
       if (this.#start !== undefined) this.#endElement(bytes, at, found)
       if (byte === closeBracket) this.#state = 'after'
       return
@@ -118,7 +118,7 @@ export class JsonListScanner implements RecordScanner {
     found.push({ line: isCut ? this.#startLine : this.#line, error: unterminatedList })
   }
 
-  /** The bytes before the element that is being read were consumed, and those of an element that is too large. */
+  /** The bytes before the current element are consumed, and those of an element that is too large. */
   #keep(at: number): number {
     if (this.#start !== undefined && at - this.#start > recordBytesMax) this.#isTooLarge = true
     const used = this.#isTooLarge ? at : (this.#start ?? at)

@@ -11,10 +11,10 @@ import {
 
 const { recordBytesMax } = fileLimits
 
-/** Finds the records of NDJSON: each line that holds more than white space. A line ends with LF. */
+/** Finds the records of NDJSON: each line that contains more than white space. A line ends with LF. */
 export class LineScanner implements RecordScanner {
   #line: number
-  /** The rest of a line is to be ignored. */
+  /** True while the rest of a line must be ignored. */
   #isSkipping = false
 
   constructor(line: number) {

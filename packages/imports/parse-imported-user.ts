@@ -5,13 +5,10 @@ import { hasMoreCodePoints } from '@sluice/runtime/schemas'
 import { attempt, type RecordParser } from './parse-record.ts'
 import type { SegmentRecord } from './segment-frames.ts'
 
-/** The record of a user, which replaces the one that is stored: an absent field is `''` and clears. */
+/** The record of a user. It replaces the stored record: an absent field is `''` and clears the stored one. */
 export type ImportedUser = Record<(typeof userFileColumns)[number], string>
 
-/**
- * The user of a record, or why there is none: `user_id` is required, and all fields are texts of at most 256
- * characters.
- */
+/** The user of a record, or the error. `user_id` is required, and all fields are texts of at most 256 characters. */
 export function parseImportedUser(
   record: SegmentRecord,
   parse: RecordParser,

@@ -13,21 +13,21 @@ import { resolveColumns } from './csv-header.ts'
 import type { FileLayout } from './file-record.ts'
 import type { SegmentRecord } from './segment-frames.ts'
 
-/** The fields of a record, by the names that `/collect` gives them. */
+/** The fields of a record, with the names of `/collect`. */
 export type RecordFields = Record<string, unknown>
 
-/** Reads the fields of a record. Throws the AppError of a bad record, which never holds values of it. */
+/** Reads the fields of a record. Throws the AppError of a bad record; the error contains no values of the record. */
 export type RecordParser = (bytes: Buffer) => RecordFields
 
 /**
  * The parser for the records of a file.
  *
- * - CSV: an empty cell means absent, a cell of `timestamp_ms` that holds a number is one, unless a spreadsheet has rounded it,
- *   `properties` holds a JSON object, `properties.<name>` a text. The `'` that an export puts before formulas is taken off
- *   (`unguardCell`).
+ * - CSV: an empty cell means absent. A cell of `timestamp_ms` with a number is a number, unless a spreadsheet has
+ *   rounded it. `properties` contains a JSON object, and `properties.<name>` a text. The `'` that an export puts before
+ *   formulas is removed (`unguardCell`).
  * - JSON: the members are the columns of CSV, with the types of `/collect`.
  *
- * A property in `properties.<name>` prevails over the one of that name in `properties`. Throws the 400 of
+ * A property in `properties.<name>` prevails over the one with that name in `properties`. Throws the 400 of
  * `resolveColumns`.
  */
 export function recordParser(layout: FileLayout, type: ImportType): RecordParser {
@@ -37,7 +37,7 @@ export function recordParser(layout: FileLayout, type: ImportType): RecordParser
   return (bytes) => readCells(splitFields(decode(bytes), delimiter), fields)
 }
 
-/** The result of a step, or the error of a record that could not be read or that the step refused with an AppError. */
+/** The result of `read`, or an error: the record could not be found, or `read` refused it with an AppError. */
 export function attempt<T>(
   { line, number, bytes, error }: SegmentRecord,
   read: (bytes: Buffer) => T,
@@ -59,7 +59,7 @@ function decode(bytes: Buffer): string {
 }
 
 const number = /^[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$/
-/** A long number as the cell of a spreadsheet shows and saves it: with at most six digits. */
+/** A long number as a spreadsheet shows and saves it: with at most six digits. */
 const rounded = /^\d(?:\.\d{1,5})?[eE]\+\d+$/
 
 function readCells(cells: readonly string[], fields: readonly (string | undefined)[]): RecordFields {
@@ -79,7 +79,7 @@ function readCells(cells: readonly string[], fields: readonly (string | undefine
 }
 
 function parseTimestampCell(cell: string): unknown {
-  // The time would be wrong by up to hours.
+  // A rounded time would be wrong by up to hours.
   if (rounded.test(cell)) {
     throw invalidField('timestamp_ms', 'was rounded by a spreadsheet: format the column as a number without decimals')
   }
@@ -111,7 +111,7 @@ function readMembers(text: string, type: ImportType): RecordFields {
   return record.finish()
 }
 
-/** Puts fields to the places that `/collect` has for them. */
+/** Puts fields at the places that they have in an event of `/collect`. */
 class RecordBuilder {
   readonly #record: RecordFields = {}
   #named: RecordFields | undefined
@@ -122,7 +122,7 @@ class RecordBuilder {
       if (!isAbsent(this.#record.timestamp)) throw invalidField('timestamp', 'stands beside timestamp_ms')
       this.#record.timestamp = value
     } else if (field.startsWith(propertyPrefix)) {
-      // Without a prototype, `__proto__` is a name like others.
+      // Without a prototype, `__proto__` is an ordinary name.
       this.#named ??= Object.create(null) as RecordFields
       this.#named[field.slice(propertyPrefix.length)] = value
     } else this.#record[field] = value

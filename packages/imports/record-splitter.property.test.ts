@@ -87,7 +87,7 @@ for line in sys.stdin:
   })
 })
 
-/** Anything, with much of what CSV and JSON mind. */
+/** Any text, with many characters that are special in CSV or JSON. */
 const anyText = fc.string({
   unit: fc.constantFrom('"', '""', '\n', '\r', '\r\n', ',', 'a', '{', '}', '[', ']', '\\', ' ', ':', 'é', '\0'),
   maxLength: 60,
@@ -101,7 +101,7 @@ test.each(['a,b\n', '{"a":1}\n', '[{"a":1},'])(
         const file = Buffer.from(start + text)
         const found = await recordsOf(file, sizes)
         expect(found).toEqual(await recordsOf(file, [file.length]))
-        // Each line is at most that of the end, and none is before the one of the record before.
+        // No line is after the last one of the file, and the lines are in ascending order.
         const lines = found.map(({ line }) => line)
         expect(lines).toEqual(lines.toSorted((a, b) => a - b))
         expect(lines.at(-1) ?? 1).toBeLessThanOrEqual(file.toString().split(/\r\n|\r|\n/).length)
@@ -111,7 +111,7 @@ test.each(['a,b\n', '{"a":1}\n', '[{"a":1},'])(
   },
 )
 
-/** The line of the n-th good row is known, as none holds lines. */
+/** Good rows contain no line ends, so the line of the n-th good row is known. */
 const goodRow = fc.tuple(fc.constantFrom('x', '"x"', '"x ""y"""', '"{""a"":1}"'), fc.constantFrom('y', '"y"', '"y,z"'))
 const badRow = fc.oneof(
   fc.constantFrom('x,"y', '"x,y', '"x"y,z', '"x" ,y', '""x,"', 'x,"y"z"', '"x,"y"', '"', '"x""', 'x,"""'),
@@ -133,7 +133,7 @@ test('good rows around bad ones are found', async () => {
       const found = new Map((await recordsOf(file, sizes)).map(({ line, bytes }) => [line, bytes?.toString('latin1')]))
       const good = rows.flatMap(({ text, isGood }, n) => (isGood ? [{ line: n + 2, text }] : []))
       for (const { line, text } of good) {
-        // Two bad rows may be a well-formed record together, with all that is between them.
+        // Two bad rows and everything between them may together be a well-formed record.
         if (rows.filter(({ isGood }) => !isGood).length > 1 && found.get(line) === undefined) continue
         expect([line, found.get(line)]).toEqual([line, text])
       }

@@ -6,16 +6,19 @@ import { carriageReturn, type FileLayout, type FileRecord, newline, type RecordS
 import { JsonListScanner } from './json-list-scanner.ts'
 import { isWhiteSpace, LineScanner } from './line-scanner.ts'
 
-/** The records of a file, found while it is read. */
+/** The records of a file, which are found while the file is read. */
 export interface RecordFile {
   layout: FileLayout
-  /** The records in the order of the file, in lists of those that were found together. Must be iterated or returned. */
+  /**
+   * The records in the order of the file, in lists of those that were found together. The caller must iterate it, or
+   * call its `return`.
+   */
   records: AsyncGenerator<FileRecord[]>
 }
 
 /**
- * Bytes that are read before they are scanned: a record that is not complete is scanned again with the next ones, so
- * that they must not be few.
+ * Minimum number of bytes that are read before each scan. An incomplete record is scanned again together with the next
+ * bytes, so many small reads would be slow.
  */
 const blockBytesMin = 256 * 1024
 
@@ -24,12 +27,12 @@ const openBracket = 0x5b
 const openBrace = 0x7b
 
 /**
- * Finds the records of a file without reading their fields. Its first byte that is no white space tells the format: `[`
- * a list of JSON, `{` NDJSON, anything else CSV with a header. A byte order mark is ignored. Memory is constant: one
- * record that is not complete and `blockBytes`, besides the records that were returned last.
+ * Finds the records of a file without reading their fields. The first byte that is not white space determines the
+ * format: `[` is a JSON list, `{` is NDJSON, and anything else is CSV with a header. A byte order mark is ignored.
+ * Memory is constant: one incomplete record, `blockBytes`, and the records that were returned last.
  *
- * Throws 400 `Invalid format: …` for a file of white space and for a bad header (`readHeader`), and errors of `bytes`
- * as they are. A bad record is an item with `error`.
+ * Throws 400 `Invalid format: …` for a file of white space and for a bad header (`readHeader`). Throws the errors of
+ * `bytes` unchanged. A bad record is an item with `error`.
  */
 export async function splitRecords(bytes: AsyncIterable<Buffer>, blockBytes = blockBytesMin): Promise<RecordFile> {
   const reader = new BlockReader(bytes, blockBytes)
@@ -63,8 +66,8 @@ async function splitCsv(reader: BlockReader, line: number): Promise<RecordFile> 
 }
 
 /**
- * Drops the blank lines at the start of a file. Returns the number of the line that follows, and its first byte that is
- * no white space. Throws 400 if there is none.
+ * Drops the blank lines at the start of a file. Returns the number of the next line, and the first byte in it that is
+ * not white space. Throws 400 if there is none.
  */
 async function skipBlank(reader: BlockReader): Promise<{ line: number; first: number | undefined }> {
   let line = 1
@@ -82,13 +85,13 @@ async function skipBlank(reader: BlockReader): Promise<{ line: number; first: nu
     }
     if (at < reader.bytes.length) break
     if (reader.isLast) throw invalidFormat('file holds no record')
-    // A line of white space is not kept for ever.
+    // A long line of white space is dropped in between, so that it does not fill the memory.
     const used = at - lineStart > fileLimits.recordBytesMax ? at : lineStart
     await reader.next(used)
     at -= used
     lineStart = 0
   }
-  // The spaces of the line stay: a tab may be a delimiter.
+  // The white space at the start of this line is kept, because a tab may be a delimiter.
   const first = reader.bytes[at]
   reader.drop(lineStart)
   return { line, first }
@@ -122,10 +125,10 @@ async function* prepend(first: FileRecord[], others: AsyncGenerator<FileRecord[]
   }
 }
 
-/** Reads a stream block by block. The bytes that the caller has not used stand before the next block. */
+/** Reads a stream block by block. Bytes that the caller has not used precede the next block. */
 class BlockReader {
   bytes: Buffer = Buffer.alloc(0)
-  /** The stream ends with `bytes`. */
+  /** Whether the stream ends with `bytes`. */
   isLast = false
   readonly #source: AsyncIterator<Buffer>
   readonly #blockBytes: number
@@ -135,7 +138,7 @@ class BlockReader {
     this.#blockBytes = blockBytes
   }
 
-  /** Drops the first `used` bytes and appends a block, unless the stream ends before. */
+  /** Drops the first `used` bytes and appends a block; less if the stream ends. */
   async next(used: number): Promise<void> {
     const parts: Buffer[] = [this.bytes.subarray(used)]
     let added = 0

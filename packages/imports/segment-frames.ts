@@ -3,7 +3,7 @@ import type { FileLayout, FileRecord } from './file-record.ts'
 /** A record with its number in the file, from 1. */
 export type SegmentRecord = FileRecord & { number: number }
 
-/** The header of a segment, with which it can be read by itself. */
+/** The header of a segment. With it, a segment can be read without the rest of the file. */
 export interface SegmentHeader {
   v: typeof segmentVersion
   layout: FileLayout
@@ -11,12 +11,12 @@ export interface SegmentHeader {
   firstRecord: number
 }
 
-/** The layout of segments; a reader refuses a version that it does not know. */
+/** Version of the layout of segments. A reader refuses a version that it does not know. */
 export const segmentVersion = 1
 
 /**
- * A segment is a sequence of frames, compressed with gzip as a whole. A frame is its kind (1 byte), the line of the
- * file (6 bytes), the length of its content (4 bytes), both big-endian, and the content.
+ * A segment is a sequence of frames, which is compressed with gzip. A frame consists of its kind (1 byte), the line in
+ * the file (6 bytes), the length of its content (4 bytes), both big-endian, and the content.
  */
 const headBytes = 11
 const lineAt = 1
@@ -32,7 +32,7 @@ const kinds = {
   failed: 2,
 } as const
 
-/** Bytes that the frame of a record takes. */
+/** Number of bytes that a record's frame takes. */
 export function frameBytes({ bytes, error }: FileRecord): number {
   return headBytes + (bytes === undefined ? Buffer.byteLength(error) : bytes.length)
 }
@@ -45,7 +45,7 @@ export function headerFrame(header: SegmentHeader): Buffer {
   return frame
 }
 
-/** The frames of records, which take `bytes` bytes in all. */
+/** The frames of records. `bytes` is their total size. */
 export function recordFrames(records: readonly FileRecord[], bytes: number): Buffer {
   const frames = Buffer.allocUnsafe(bytes)
   let at = 0
@@ -68,13 +68,13 @@ function writeFrame(to: Buffer, at: number, frame: { kind: number; line: number;
   return at + headBytes + content.length
 }
 
-/** Reads frames in pieces of a segment. */
+/** Reads the frames of a segment, which arrives in pieces. */
 export class FrameReader {
   header: SegmentHeader | undefined
   #rest: Buffer = Buffer.alloc(0)
   #number = 0
 
-  /** Returns the records that are complete with these bytes. Throws an Error for what is no segment. */
+  /** Returns the records that are complete with these bytes. Throws an Error for bytes that are not a segment. */
   read(chunk: Buffer): SegmentRecord[] {
     const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk])
     const records: SegmentRecord[] = []

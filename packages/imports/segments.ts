@@ -17,13 +17,13 @@ import {
 } from './segment-frames.ts'
 import { unpack } from './unpack.ts'
 
-/** A part of a file's records that is processed as a unit. */
+/** A part of a file's records that is processed as one unit. */
 export interface Segment {
-  /** Place of the segment in the file, from 0. */
+  /** Number of the segment within the file, from 0. */
   n: number
-  /** Number of its first record in the file, from 1. */
+  /** Number of the segment's first record within the file, from 1. */
   firstRecord: number
-  /** Line of the file in which its first record starts, from 1. */
+  /** Line of the file in which the segment's first record starts, from 1. */
   firstLine: number
   records: number
 }
@@ -33,12 +33,12 @@ export interface SegmentedFile {
   layout: FileLayout
   /** Hexadecimal SHA-256 of the decompressed file. */
   sha256: string
-  /** All records, those included that can't be read. */
+  /** Number of all records, including those that can't be read. */
   totalRecords: number
   segments: Segment[]
 }
 
-/** Stores the content of the n-th segment; must consume it to its end, and reject when it fails. */
+/** Stores the content of the n-th segment. It must consume the content to its end, and reject when it fails. */
 export type WriteSegment = (n: number, content: AsyncIterable<Uint8Array>) => Promise<void>
 
 export interface SegmentLimits {
@@ -47,21 +47,21 @@ export interface SegmentLimits {
   unpackedBytesMax?: number
 }
 
-/** The upload waits for the compression, so the fastest level. */
+/** The fastest level, because the upload waits for the compression. */
 const gzipOptions = { level: constants.Z_BEST_SPEED, chunkSize: 64 * 1024 }
 
-/** The type of the import may follow the file, so the columns of each type are named. */
+/** The field with the import's type may come after the file, so the text names the columns of each type. */
 const headerAlone = `file holds no record: its only line is taken for the header, which names the columns (${importTypes
   .map((type) => `${importColumns[type].required.join(', ')} for ${type}`)
   .join('; ')})`
 
 /**
- * Splits an uploaded file of CSV or JSON, gzip or not, into segments while it is read, and hands each to `write`, one
- * after the other. Memory is constant.
+ * Splits an uploaded file of CSV or JSON, with or without gzip, into segments while it is read. Passes the segments to
+ * `write`, one after the other. Memory is constant.
  *
- * Throws the 400 and 413 of `unpack` and `splitRecords`, 400 for a file without a record, and errors of `file` and
- * `write` as they are. The segments that were written before are the caller's to remove. The columns of the header are
- * checked against the type of the import by `recordParser`.
+ * Throws the 400 and 413 of `unpack` and `splitRecords`, 400 for a file without a record, and the errors of `file` and
+ * `write` unchanged. The caller removes the segments that were already written. `recordParser` checks the header's
+ * columns against the import's type.
  */
 export async function writeSegments(
   file: AsyncIterable<Uint8Array>,
@@ -99,14 +99,14 @@ export async function writeSegments(
       totalRecords += segment.records
     }
   } finally {
-    // A client that stands still must not delay the failure of the store.
+    // Not awaited: a client that sends nothing must not delay the failure of the store.
     void records.return(undefined).catch(() => undefined)
   }
   if (totalRecords === 0) throw invalidFormat(layout.format === 'csv' ? headerAlone : 'file holds no record')
   return { layout, sha256: hash.digest('hex'), totalRecords, segments }
 }
 
-/** Records one after the other, of the lists in which they were found. */
+/** Returns the records one after the other, from the lists in which they were found. */
 class RecordSource {
   readonly #lists: AsyncIterator<FileRecord[]>
   #list: FileRecord[] = []
@@ -116,7 +116,7 @@ class RecordSource {
     this.#lists = lists
   }
 
-  /** The next record; undefined after the last. */
+  /** The next record; undefined after the last one. */
   async peek(): Promise<FileRecord | undefined> {
     while (this.#at === this.#list.length) {
       const next = await this.#lists.next()
@@ -127,7 +127,7 @@ class RecordSource {
     return this.#list[this.#at]
   }
 
-  /** Takes records of the current list, as many as may be taken, and the bytes of their frames. */
+  /** Takes as many records of the current list as the limits allow, and returns them with the bytes of their frames. */
   take(recordsMax: number, bytesMax: number): { records: FileRecord[]; bytes: number } {
     const start = this.#at
     let bytes = 0
@@ -143,7 +143,7 @@ class RecordSource {
 
 interface FrameOptions {
   layout: FileLayout
-  /** Its `records` are counted. */
+  /** The segment. Its `records` are counted while it is written. */
   segment: Segment
   recordsMax: number
   bytesMax: number
@@ -168,7 +168,7 @@ async function* framesOf(
   }
 }
 
-/** Throws an error of the frames rather than the one that `write` makes of it. */
+/** If the frames fail, throws that error, and not the error that `write` derives from it. */
 async function writeCompressed(
   frames: AsyncGenerator<Buffer>,
   write: (content: AsyncIterable<Uint8Array>) => Promise<void>,
@@ -194,7 +194,7 @@ async function writeCompressed(
   }
 }
 
-/** Writes the chunks one after the other; its failures are those of reading from `gunzip`. */
+/** Writes the chunks one after the other. Its failures appear when `gunzip` is read. */
 async function feed(gunzip: Gunzip, content: Iterable<Uint8Array> | AsyncIterable<Uint8Array>): Promise<void> {
   try {
     for await (const chunk of content) {
@@ -211,7 +211,7 @@ async function feed(gunzip: Gunzip, content: Iterable<Uint8Array> | AsyncIterabl
   }
 }
 
-/** A stored segment that is being read. */
+/** A stored segment while it is read. */
 export interface OpenSegment {
   layout: FileLayout
   /** The records in the order of the file, in lists of those that were read together. */
@@ -219,9 +219,8 @@ export interface OpenSegment {
 }
 
 /**
- * Reads a segment that `writeSegments` wrote. A chunk of `content` has been read when the next one is asked for: its
- * memory may be used otherwise from then on. Throws an Error for a segment that is damaged, and errors of `content` as
- * they are.
+ * Reads a segment that `writeSegments` wrote. When the next chunk of `content` is requested, the previous one has been
+ * read, and its memory may be reused. Throws an Error for a damaged segment, and the errors of `content` unchanged.
  */
 export async function readSegment(content: Iterable<Uint8Array> | AsyncIterable<Uint8Array>): Promise<OpenSegment> {
   const gunzip = createGunzip({ chunkSize: gzipOptions.chunkSize })

@@ -3,15 +3,15 @@ import { createGunzip } from 'node:zlib'
 import { type AppError, errorCode, invalidFormat, tooLarge } from '@sluice/runtime/errors'
 import { fileLimits } from './file-limits.ts'
 
-/** Bytes at the start of a file that its kind is told by. */
+/** Number of bytes at the start of a file that determine its kind. */
 const magicBytesMax = 8
-/** Node's default of 16 KiB takes twice the time: each chunk is a task of its own in the thread pool. */
+/** Node's default of 16 KiB takes twice the time, because each chunk is a separate task in the thread pool. */
 const chunkBytes = 64 * 1024
 
 const gzipMagic = Buffer.from([0x1f, 0x8b])
 const asText = 'export it as CSV or JSON in UTF-8'
 
-/** Files that are no text in UTF-8, by their first bytes, with what the client reads. */
+/** Kinds of files that are not UTF-8 text, by their first bytes, with the message for the client. */
 const refusedKinds: readonly { magic: Buffer; problem: string }[] = [
   { magic: Buffer.from('PK'), problem: `file is an Excel workbook or a zip archive: ${asText}` },
   { magic: Buffer.from([0xd0, 0xcf, 0x11, 0xe0]), problem: `file is an Excel workbook: ${asText}` },
@@ -24,11 +24,12 @@ const refusedKinds: readonly { magic: Buffer; problem: string }[] = [
 ]
 
 /**
- * The text of an uploaded file, decompressed when its first bytes are those of gzip (RFC 1952, with any number of
- * members). It is read as it is consumed, in constant memory.
+ * The text of an uploaded file. It is decompressed when its first bytes are those of gzip (RFC 1952, with any number of
+ * members). The file is read as the text is consumed, in constant memory.
  *
- * Throws 400 `Invalid format: …` for an empty file, for a kind of file that is no text in UTF-8, and for gzip that is
- * damaged, ends early or goes on after its end; 413 beyond `bytesMax` decompressed bytes; errors of `file` as they are.
+ * Throws 400 `Invalid format: …` for an empty file, for a kind of file that is not UTF-8 text, and for gzip that is
+ * damaged, ends early or has bytes after its end. Throws 413 above `bytesMax` decompressed bytes, and the errors of
+ * `file` unchanged.
  */
 export async function* unpack(
   file: AsyncIterable<Uint8Array>,
@@ -43,7 +44,10 @@ export async function* unpack(
   }
 }
 
-/** The first bytes of a file, fewer than `magicBytesMax` only if the file is shorter, and all of its chunks. */
+/**
+ * The first bytes of a file, and all of its chunks. The first bytes are fewer than `magicBytesMax` only if the file is
+ * shorter.
+ */
 async function peek(file: AsyncIterable<Uint8Array>): Promise<{ first: Buffer; chunks: AsyncGenerator<Buffer> }> {
   const iterator = file[Symbol.asyncIterator]()
   let first = Buffer.alloc(0)
@@ -68,7 +72,7 @@ async function peek(file: AsyncIterable<Uint8Array>): Promise<{ first: Buffer; c
   return { first, chunks: chunks() }
 }
 
-/** The same bytes, if the first ones are those of a text. */
+/** The same bytes, if the first ones are not those of a refused kind. */
 async function* checkKind(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   let first: Buffer | undefined = Buffer.alloc(0)
   for await (const chunk of source) {
@@ -109,11 +113,11 @@ async function* gunzip(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
     }
   }
   const decompressor = createGunzip({ chunkSize: chunkBytes })
-  // The iteration reports the failure of either.
+  // The iteration below reports the failures of both streams.
   pipeline(counted(), decompressor, () => undefined)
   try {
     for await (const chunk of decompressor) yield chunk as Buffer
-    // Node ignores what follows the last member: records there would be lost without a word.
+    // Node ignores bytes after the last member, so records there would be lost without an error.
     if (given !== decompressor.bytesWritten) throw invalidFormat('file goes on after the end of its gzip')
   } catch (error) {
     throw gzipProblem(error) ?? error
@@ -122,7 +126,7 @@ async function* gunzip(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   }
 }
 
-/** The 400 for an error of zlib; undefined for other errors, such as a lack of memory. */
+/** The 400 for an error of zlib; undefined for other errors, such as too little memory. */
 function gzipProblem(error: unknown): AppError | undefined {
   const code = errorCode(error)
   if (code === 'Z_BUF_ERROR') return invalidFormat('gzip of the file ends early: the file is not complete')
