@@ -125,7 +125,9 @@ describe.each(Object.entries(allowed))('allowed: %s', (_origin, addresses) => {
   })
 })
 
-/** The registries of special-purpose addresses of IANA, whatever they say about "globally reachable", and multicast. */
+/**
+ * IANA's registries of special-purpose addresses, no matter what they say about "globally reachable", and multicast.
+ */
 const special = new BlockList()
 for (const [address, bits] of [
   ['0.0.0.0', 8],

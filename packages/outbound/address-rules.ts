@@ -4,22 +4,21 @@ import ipaddr from 'ipaddr.js'
 type Address = ipaddr.IPv4 | ipaddr.IPv6
 type Network = [Address, number]
 
-/** Says of an address whether deliveries may connect to it. */
+/** Decides whether deliveries may connect to an address. */
 export interface AddressRules {
-  /** `address` is an IPv4 or IPv6 address as text, with or without a zone. A text that is no address is not allowed. */
+  /** `address` is an IPv4 or IPv6 address as text, with or without a zone. Other texts are not allowed. */
   isAllowed(address: string): boolean
 }
 
 /**
- * Every address that is not global unicast is refused, unless one of `allowedNetworks` holds it. An address that embeds
- * another one in the form of RFC 4291 (`::ffff:10.0.0.1`) counts as the one that it maps. Throws as `parseNetwork`
- * does.
+ * Refuses every address that is not global unicast, unless one of `allowedNetworks` contains it. An IPv4-mapped IPv6
+ * address (RFC 4291, `::ffff:10.0.0.1`) counts as the IPv4 address that it maps. Throws the errors of `parseNetwork`.
  */
 export function addressRules(allowedNetworks: readonly string[]): AddressRules {
   const allowed = allowedNetworks.map(parseNetwork)
   return {
     isAllowed: (text) => {
-      // isIP is strict: ipaddr.js would take 1.2.3 and 010.0.0.1 too.
+      // isIP is strict; ipaddr.js would also accept 1.2.3 and 010.0.0.1.
       if (isIP(text) === 0 || isCompatible(text)) return false
       const address = ipaddr.process(text)
       return isGlobalUnicast(address) || allowed.some((network) => contains(network, address))
@@ -28,16 +27,17 @@ export function addressRules(allowedNetworks: readonly string[]): AddressRules {
 }
 
 /**
- * IPv4-compatible IPv6 (RFC 4291, 2.5.5.1) as `inet_ntop` writes it. ipaddr.js takes the text for a mapped address, the
- * operating system for an address of IPv6: what is judged would not be what is dialled.
+ * IPv4-compatible IPv6 (RFC 4291, 2.5.5.1), in the form of `inet_ntop`. ipaddr.js treats the text as a mapped address,
+ * and the operating system treats it as an IPv6 address: the connection would go to another address than the checked
+ * one.
  */
 function isCompatible(text: string): boolean {
   return /^::\d+\./.test(text)
 }
 
 /**
- * A network in CIDR notation, or one address. A network of mapped addresses is the IPv4 network that it maps. Throws an
- * Error whose message continues the name of a variable.
+ * A network in CIDR notation, or one address. A network of IPv4-mapped addresses is treated as the IPv4 network that it
+ * maps. Throws an Error whose message continues the name of a variable.
  */
 export function parseNetwork(text: string): Network {
   if (isCompatible(text)) throw noNetwork(text)
@@ -67,17 +67,18 @@ function contains([network, bits]: Network, address: Address): boolean {
   return network.kind() === address.kind() && address.match(network, bits)
 }
 
-/** IANA hands out global unicast addresses from this network alone. */
+/** IANA assigns global unicast addresses only from this network. */
 const globalIpv6: [ipaddr.IPv6, number] = [ipaddr.IPv6.parse('2000::'), 3]
 
 /**
- * Azure gives a virtual machine its configuration, secrets included, at this address, which is public by its number.
+ * At this address, Azure provides a virtual machine with its configuration, including secrets. The address is in a
+ * public range.
  */
 const azurePlatform = '168.63.129.16'
 
 /**
- * ipaddr.js calls every address `unicast` that none of its special ranges holds, `::7f00:1` (127.0.0.1 in the form
- * "IPv4-compatible") and everything that IANA has not assigned among them; hence the second condition.
+ * ipaddr.js returns `unicast` for every address outside its special ranges. These include `::7f00:1` (127.0.0.1 in the
+ * form "IPv4-compatible") and all addresses that IANA has not assigned. The second condition refuses them.
  */
 function isGlobalUnicast(address: Address): boolean {
   if (address.range() !== 'unicast') return false

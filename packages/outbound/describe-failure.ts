@@ -8,7 +8,7 @@ export class OutboundFailure extends Error {
   override readonly name = 'OutboundFailure'
 }
 
-/** Texts by the code of a failure of the system, of Node or of undici. */
+/** Texts by the error code of the system, of Node or of undici. */
 const texts: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'connection refused',
   ECONNRESET: 'connection reset by the receiver',
@@ -23,14 +23,14 @@ const texts: Readonly<Record<string, string>> = {
 }
 
 /**
- * A sentence for users about why an attempt failed. It never quotes the URL or a message of a library, which may hold
- * secrets.
+ * A sentence for users about why an attempt failed. It never quotes the URL or a library's message, because they may
+ * contain secrets.
  */
 export function describeFailure(error: unknown): string {
   if (error instanceof OutboundFailure) return error.message
   if (error instanceof TargetRefused) return `the URL ${error.message}`
   if (error instanceof HostNotResolved) return 'the host cannot be resolved'
-  // undici leaves the code out where its parser has none for the mistake.
+  // For some mistakes, undici's parser has no code.
   if (error instanceof errors.HTTPParserError) return 'the response is not HTTP'
   const code = errorCode(error) ?? ''
   return texts[code] ?? describeFamily(code)

@@ -12,21 +12,22 @@ export interface GuardOptions {
   rules: AddressRules
   resolve: Resolve
   proxy: URL | undefined
-  /** Certificates to trust besides those of Node, PEM, in tests. */
+  /** PEM certificates to trust in addition to Node's; for tests. */
   ca: string | undefined
 }
 
-/** An address that does not answer gets this long while another one is left, ms. */
+/** Longest wait for an address that does not answer, while another address is left, in ms. */
 const dialTimeoutMs = 3_000
-/** A name with more addresses than this is dialled at the first ones only. */
+/** Maximum number of addresses of a name that are dialled. Further ones are ignored. */
 const dialledMax = 4
 const ignore = (): void => undefined
 
 /**
  * The guard against server-side request forgery (SSRF): the connector of one attempt, for a client of undici. The check
- * and the connection are one step: an address is judged, and that address is dialled, so that a name which changes its
- * answer gains nothing. A literal address is judged like one from DNS (a `lookup` function would not see it). Only the
- * allowed addresses of a name are dialled, IPv4 first. The socket is destroyed when `signal` aborts.
+ * and the connection are one step: the connector checks an address and dials exactly that address. A name that returns
+ * other addresses afterwards therefore gains nothing. A literal address is checked like one from DNS (a `lookup`
+ * function would not see it). Only the allowed addresses of a name are dialled, IPv4 first. The socket is destroyed
+ * when `signal` aborts.
  */
 export function guardedConnect(options: GuardOptions, signal: AbortSignal): buildConnector.connector {
   return (target, callback) => {
@@ -91,7 +92,10 @@ function noConnection(): OutboundFailure {
   return new OutboundFailure('no connection in time')
 }
 
-/** TLS over an open connection. The certificate is checked against `hostname`, which is the SNI too if it is a name. */
+/**
+ * TLS over an open connection. The certificate is checked against `hostname`. If `hostname` is a name, it is also the
+ * SNI.
+ */
 function encrypt(plain: Socket, hostname: string, ca: string | undefined, signal: AbortSignal): Promise<Socket> {
   const name = hostname.replace(/\.$/, '')
   const socket = connectTls({
@@ -105,7 +109,8 @@ function encrypt(plain: Socket, hostname: string, ca: string | undefined, signal
 }
 
 /**
- * Resolves with the socket at its event; rejects when it closes before. From now on it lives no longer than `signal`.
+ * Resolves to the socket at its event; rejects when the socket closes before that. The socket is destroyed when
+ * `signal` aborts, even after the event.
  */
 function untilOpen(socket: Socket, event: 'connect' | 'secureConnect', signal: AbortSignal): Promise<Socket> {
   const { promise, resolve, reject } = Promise.withResolvers<Socket>()
@@ -120,12 +125,14 @@ function untilOpen(socket: Socket, event: 'connect' | 'secureConnect', signal: A
     signal.removeEventListener('abort', destroy)
     reject(new OutboundFailure('connection closed'))
   })
-  // Nobody else may listen at the moment of a later error.
+  // When a later error occurs, the socket may have no other listener.
   socket.on('error', ignore)
   return promise
 }
 
-/** A tunnel to `authority` (`host:port`) through a proxy of the operator, which judges names and addresses itself. */
+/**
+ * A tunnel to `authority` (`host:port`) through a proxy of the operator. The proxy checks names and addresses itself.
+ */
 function tunnel(proxy: URL, authority: string, signal: AbortSignal): Promise<Socket> {
   const { promise, resolve, reject } = Promise.withResolvers<Socket>()
   const request = (proxy.protocol === 'https:' ? requestHttps : requestHttp)(proxy, {

@@ -18,7 +18,7 @@ afterEach(() => {
   for (const close of closing.splice(0)) close()
 })
 
-/** A real SMTP server; `mails` are what it took, `recipients` those of their envelopes. */
+/** A real SMTP server. `mails` are the mails that it took, and `recipients` are the recipients in their envelopes. */
 async function smtpServer(options: SMTPServerOptions = {}) {
   const mails: string[] = []
   const recipients: string[][] = []

@@ -7,10 +7,10 @@ export interface MailOptions {
   timeoutMs: number
 }
 
-/** Characters that are kept of the server's answer. */
+/** Maximum number of characters that are kept of the server's answer. */
 const responseLengthMax = 4_096
 
-/** One e-mail over a connection of its own. See Outbound.mail. */
+/** Sends one e-mail over its own connection. See Outbound.mail. */
 export async function mail(
   message: MailMessage,
   { smtp, timeoutMs }: MailOptions,
@@ -41,7 +41,7 @@ export async function mail(
       status: statusOf(response),
       latencyMs: elapsed(),
       response: withoutAddresses(response, message.to),
-      // The others have got the message: it is not sent again for these.
+      // The other recipients have got the message, so it is not sent again for the refused ones.
       error: rejected.length === 0 ? null : `the SMTP server refused ${namesOf(rejected)}`,
       retryAfterMs: null,
     }
@@ -53,14 +53,14 @@ export async function mail(
   }
 }
 
-/** Addresses as errors name them, which are logged and stored unencrypted: `a…@example.com, b…@example.com`. */
+/** Shortened addresses for errors, which are logged and stored unencrypted: `a…@example.com, b…@example.com`. */
 function namesOf(addresses: readonly string[]): string {
   return addresses.map((address) => address.replace(/^(.?).*(?=@)/su, '$1…')).join(', ')
 }
 
 /**
- * The recipients that need no further attempt. The server is sent an international domain in its ASCII form: that
- * recipient is not found here and gets the message once more.
+ * The recipients that need no further attempt. The server gets an international domain in its ASCII form. A recipient
+ * with such a domain is not found here, and gets the message a second time.
  */
 function settledOf(
   recipients: readonly string[],
@@ -102,7 +102,7 @@ async function send(
   }
 }
 
-/** A Message-ID is `<name@domain>`: the sender's domain completes an id without one. */
+/** A Message-ID is `<name@domain>`. An id without a domain gets the sender's. */
 function withDomain(messageId: string, from: string): string {
   const bare = messageId.replace(/^<|>$/g, '')
   const domain = /@([^\s>]+)>?\s*$/.exec(from)?.[1] ?? 'localhost'
@@ -113,7 +113,7 @@ function failed(status: number | null, error: string, latencyMs: number): Attemp
   return { succeeded: false, status, latencyMs, response: null, error, retryAfterMs: null }
 }
 
-/** Texts by nodemailer's codes; its messages may hold addresses and hosts of the operator. */
+/** Texts by nodemailer's codes. Nodemailer's messages may contain addresses and hosts of the operator. */
 const texts: Readonly<Record<string, string>> = {
   EAUTH: 'the SMTP server refused the credentials',
   ECONNECTION: 'the SMTP server cannot be reached',
@@ -140,7 +140,7 @@ function serverText(error: unknown, recipients: readonly string[]): string | nul
   return typeof text === 'string' ? withoutAddresses(text, recipients) : null
 }
 
-/** The beginning of a server's text, which often repeats the address that it refuses. */
+/** The beginning of a server's text. Such texts often repeat the refused address, which is shortened. */
 function withoutAddresses(text: string, recipients: readonly string[]): string {
   let short = text
   for (const address of recipients) {

@@ -1,19 +1,19 @@
 import type { Resolve } from './resolve-host.ts'
 
 export interface OutboundOptions {
-  /** Networks in CIDR notation that deliveries may connect to although they are not public. */
+  /** Networks in CIDR notation to which deliveries may connect although they are not public. */
   allowedNetworks: readonly string[]
-  /** URL of a proxy for all webhooks, which then judges names; literal addresses are judged here all the same. */
+  /** URL of a proxy for all webhooks. The proxy then checks names, but literal addresses are still checked here. */
   proxy?: string | undefined
-  /** The operator's server for e-mail; without it every e-mail fails. */
+  /** The operator's server for e-mail. Without it, every e-mail fails. */
   smtp?: { url: string; from: string } | undefined
-  /** Names to addresses; the machine's DNS by default. */
+  /** Resolves names to addresses; by default by the machine's DNS. */
   resolve?: Resolve | undefined
-  /** Length of an attempt in all, DNS and connecting included, ms. */
+  /** Time limit of an attempt in ms, including DNS and connecting. */
   timeoutMs?: number | undefined
-  /** Unix ms, for dates in `Retry-After`. */
+  /** Returns Unix ms, for dates in `Retry-After`. */
   now?: (() => number) | undefined
-  /** Certificates to trust besides those of Node, PEM, in tests. */
+  /** PEM certificates to trust in addition to Node's; for tests. */
   ca?: string | undefined
 }
 
@@ -29,43 +29,44 @@ export interface MailMessage {
   to: readonly string[]
   subject: string
   text: string
-  /** Stable for each delivery, so that servers and readers know a repeat: a name, or `name@domain`. */
+  /**
+   * The same for all attempts of a delivery, so that servers and readers recognise a repeat: a name, or `name@domain`.
+   */
   messageId: string
 }
 
-/** The outcome of an attempt. No text holds a URL, a header or a credential. */
+/** The outcome of an attempt. Its texts contain no URL, header or credential. */
 export interface AttemptResult {
   /**
-   * The receiver answered with 2xx, and with its whole response or 4 KiB of it; or the SMTP server took the message and
-   * needs no further attempt.
+   * True when the receiver answered with 2xx and sent its whole response or 4 KiB of it, or when the SMTP server took
+   * the message and needs no further attempt.
    */
   succeeded: boolean
-  /** Status of HTTP or SMTP; null when there was no answer. */
+  /** Status of HTTP or SMTP; null without an answer. */
   status: number | null
   latencyMs: number
   /** The first 4 KiB of the response's body, or the SMTP server's line. */
   response: string | null
-  /** The error, as a clause; for a success, the recipients that the SMTP server refused for good. */
+  /** The error, as a clause. After a success, the recipients that the SMTP server refused permanently. */
   error: string | null
-  /** The delay that `Retry-After` of a failure asks for, ms. */
+  /** The delay that a failed response requests by `Retry-After`, in ms. */
   retryAfterMs: number | null
   /**
-   * Recipients that need no further attempt, of an e-mail that the SMTP server took for them and refused for others
-   * with a 4xx, as greylisting does. The attempt is a failure.
+   * Present when the SMTP server took an e-mail for some recipients and refused others with a 4xx, for example because
+   * of greylisting: the recipients that need no further attempt. Such an attempt is a failure.
    */
   settledRecipients?: readonly string[]
 }
 
-/** The only code that opens connections to places that users name. */
+/** Opens connections to targets that users name. No other code does. */
 export interface Outbound {
   /**
-   * One POST. Every failure is an outcome; only an abort of `signal` rejects, with its reason. Reads at most 4 KiB of
-   * the response, ends within `timeoutMs`, follows no redirect, ignores HTTP_PROXY. Each POST has a connection of its
-   * own.
+   * Sends one POST over its own connection. Every failure is an outcome; it rejects only when `signal` aborts, with its
+   * reason. Reads at most 4 KiB of the response, ends within `timeoutMs`, follows no redirects and ignores HTTP_PROXY.
    */
   post(request: PostRequest, signal: AbortSignal): Promise<AttemptResult>
-  /** One e-mail; as `post` otherwise. */
+  /** Sends one e-mail, with the rules of `post`. */
   mail(message: MailMessage, signal: AbortSignal): Promise<AttemptResult>
-  /** Aborts what is under way: those calls reject. */
+  /** Aborts the running calls, which then reject. */
   close(): Promise<void>
 }

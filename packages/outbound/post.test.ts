@@ -21,7 +21,7 @@ afterEach(() => {
   for (const close of closing.splice(0)) close()
 })
 
-/** A server that does with each connection what it likes; `open` counts the connections that are still there. */
+/** A server that passes each connection to `serve`. `open` counts the connections that are still open. */
 async function receiver(serve: (socket: Socket) => void): Promise<{ url: string; port: number; open: () => number }> {
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {

@@ -8,13 +8,13 @@ import { parseTarget } from './target-url.ts'
 
 export interface PostOptions extends GuardOptions {
   timeoutMs: number
-  /** Unix ms, for dates in `Retry-After`. */
+  /** Returns Unix ms, for dates in `Retry-After`. */
   now: () => number
 }
 
-/** Bytes of a response's body that are read and kept. */
+/** Maximum number of bytes of a response's body that are read and kept. */
 const responseBytesMax = 4_096
-/** A receiver that sends more informational responses (1xx) than this is cut off. */
+/** If a receiver sends more informational responses (1xx) than this, the connection is closed. */
 const informationalMax = 20
 const ignore = (): void => undefined
 
@@ -26,7 +26,7 @@ interface Progress {
   bytes: number
 }
 
-/** One POST over a connection of its own, which ends with it. See Outbound.post. */
+/** Sends one POST over its own connection, which is closed afterwards. See Outbound.post. */
 export async function post(request: PostRequest, options: PostOptions, signal: AbortSignal): Promise<AttemptResult> {
   signal.throwIfAborted()
   const startedAt = performance.now()
@@ -42,7 +42,7 @@ export async function post(request: PostRequest, options: PostOptions, signal: A
   }
 }
 
-/** Resolves with the reason of a failure, undefined after a success; rejects with the reason of `signal` alone. */
+/** Resolves to the reason of a failure, or undefined after a success. Rejects only with the reason of `signal`. */
 async function runInTime(
   request: PostRequest,
   options: PostOptions & { progress: Progress },
@@ -61,7 +61,7 @@ async function runInTime(
     return either.aborted ? either.reason : error
   } finally {
     clearTimeout(timer)
-    // Whatever undici still does with the connection ends here.
+    // Ends everything that undici may still do with the connection.
     end.abort()
   }
 }
@@ -77,7 +77,8 @@ async function send(
   signal: AbortSignal,
 ): Promise<void> {
   const { url } = parseTarget(text)
-  // The timer of the attempt is the only one; `pipelining: 0` asks the receiver to close the connection afterwards.
+  // No other timer than that of the attempt is used. `pipelining: 0` asks the receiver to close the connection
+  // afterwards.
   const client = new Client(url.origin, {
     connect: guardedConnect(guard, signal),
     pipelining: 0,
@@ -126,7 +127,7 @@ function requireSuccess(status: number): void {
   throw new OutboundFailure(`the receiver answered with status ${status}`)
 }
 
-/** As UTF-8, without a character that was cut in the middle; Postgres can't store the character NUL. */
+/** Decodes as UTF-8 and drops a character that was cut. NUL is replaced, because Postgres can't store it. */
 function textOf(chunks: readonly Uint8Array[]): string {
   const head = Buffer.concat(chunks).subarray(0, responseBytesMax)
   return new TextDecoder().decode(head, { stream: true }).replaceAll('\0', '\uFFFD')

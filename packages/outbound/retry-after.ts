@@ -1,14 +1,15 @@
-/** RFC 9110, 5.6.7: the three forms of a date, all of them in GMT; the last one names no zone. */
+/** RFC 9110, 5.6.7: the three forms of a date. All of them are in GMT; the last one names no zone. */
 const dateForms = [
   /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/,
   /^[A-Z][a-z]{5,8}, \d{2}-[A-Z][a-z]{2}-\d{2} \d{2}:\d{2}:\d{2} GMT$/,
   /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}$/,
 ]
-/** More digits than any sensible wait has, and few enough for a safe integer of ms. */
+/** More digits than any sensible wait needs, but few enough that the ms are a safe integer. */
 const seconds = /^\d{1,9}$/
 
 /**
- * The wait in ms that a header `Retry-After` asks for, as seconds or as a date against `now`; null for anything else.
+ * The wait in ms that a header `Retry-After` requests, as seconds or as a date, which is compared with `now`. Null for
+ * other texts.
  */
 export function parseRetryAfter(header: string | undefined, now: number): number | null {
   const text = header?.trim() ?? ''

@@ -4,21 +4,21 @@ import { type AddressRules, addressRules } from './address-rules.ts'
 import type { OutboundOptions } from './outbound.ts'
 import { dnsResolver, type Resolve } from './resolve-host.ts'
 
-/** A target that may not be used; the message continues the name of a field. */
+/** A target that must not be used. The message continues the name of a field. */
 export class TargetRefused extends Error {
   override readonly name = 'TargetRefused'
 }
 
-/** One for all requests of the process, because look-ups of the operating system take turns. */
+/** One resolver for all requests of the process, because look-ups by the operating system take turns. */
 const machineResolver = dnsResolver()
-/** Names are resolved within this time when a URL is saved, ms. */
+/** Time limit for resolving names when a URL is saved, in ms. */
 const checkTimeoutMs = 2_000
 
 /**
- * Checks a URL that a user wants to save: scheme, credentials, port, and where the host leads. One address that is not
- * allowed among several is enough to refuse a name: then it is a mistake or an attempt, and the user learns of it now.
- * A name that can't be resolved passes, because the name may be new, or its servers unavailable. The check is a
- * courtesy: what a name resolves to is judged again at each connection. Throws AppError 400 that names `field`.
+ * Checks a URL that a user wants to save: scheme, credentials, port, and the addresses of the host. If one of several
+ * addresses is not allowed, the name is refused: it is a mistake or an attack, and the user learns of it now. A name
+ * that can't be resolved is accepted, because the name may be new, or its servers unavailable. The check only informs
+ * the user early: each connection checks the addresses again. Throws AppError 400 that names `field`.
  */
 export async function checkTarget(
   url: string,
@@ -29,7 +29,7 @@ export async function checkTarget(
     const { hostname } = parseTarget(url)
     const rules = addressRules(options.allowedNetworks)
     requireAllowedLiteral(hostname, rules)
-    // Behind a proxy, this machine may not know the names that the proxy knows.
+    // With a proxy, this machine may not know the names that the proxy knows.
     if (isIP(hostname) !== 0 || options.proxy !== undefined) return
     const addresses = await resolveInTime(hostname, options.resolve ?? machineResolver)
     if (addresses?.every((address) => rules.isAllowed(address)) === false)
@@ -48,8 +48,8 @@ async function resolveInTime(hostname: string, resolve: Resolve): Promise<readon
 }
 
 /**
- * Parses a URL as browsers do, which turns `127.1`, `0x7f.1` and `2130706433` into 127.0.0.1. `hostname` comes without
- * the brackets of an IPv6 address. Throws TargetRefused for other schemes, credentials and the ports 0 and 25.
+ * Parses a URL as browsers do, which turns `127.1`, `0x7f.1` and `2130706433` into 127.0.0.1. `hostname` has no
+ * brackets around an IPv6 address. Throws TargetRefused for other schemes, for credentials and for the ports 0 and 25.
  */
 export function parseTarget(text: string): { url: URL; hostname: string } {
   if (!URL.canParse(text)) throw new TargetRefused('must be a URL such as https://example.com/hook')
@@ -61,7 +61,7 @@ export function parseTarget(text: string): { url: URL; hostname: string } {
   return { url, hostname: url.hostname.replace(/^\[|\]$/g, '') }
 }
 
-/** Throws TargetRefused when `hostname` is an address that is not allowed; names pass. */
+/** Throws TargetRefused when `hostname` is an address that is not allowed. Names are accepted. */
 export function requireAllowedLiteral(hostname: string, rules: AddressRules): void {
   if (isIP(hostname) !== 0 && !rules.isAllowed(hostname))
     throw new TargetRefused(`names the address ${hostname}, which is not allowed`)

@@ -2,7 +2,10 @@ import { listVariable, optionalSecretVariable, optionalVariable } from '@sluice/
 import { parseNetwork } from './address-rules.ts'
 import type { OutboundOptions } from './outbound.ts'
 
-/** Where webhooks may be sent to: for the query service, which checks URLs, and the worker, which sends. */
+/**
+ * The targets that webhooks may be sent to. The query service, which checks URLs, and the worker, which sends, need
+ * them.
+ */
 export const webhookTargets = {
   SLUICE_WEBHOOK_ALLOWED_NETWORKS: listVariable(
     'Networks that webhooks may be sent to although they are not public, as CIDR between commas: 10.1.0.0/16,fd00::/8. On a host without IPv4, add the prefix of its NAT64, such as 64:ff9b::/96: without it no receiver with IPv4 alone is reached.',
@@ -14,7 +17,7 @@ export const webhookTargets = {
   ),
 }
 
-/** The server for e-mail: for the query service, which refuses rules with e-mail without it, and the worker. */
+/** The server for e-mail. The worker sends by it, and without it the query service refuses rules with e-mail. */
 export const smtp = {
   SLUICE_SMTP_URL: {
     ...optionalSecretVariable(
@@ -36,12 +39,12 @@ interface OutboundConfig {
   SLUICE_SMTP_FROM?: string | undefined
 }
 
-/** The networks of a machine's own, which standalone allows while it listens on them alone. */
+/** The loopback networks of a machine. Standalone allows them while it only listens on loopback. */
 const loopbackNetworks = ['127.0.0.0/8', '::1/128']
 
 /**
- * The options of openOutbound and checkTarget that a configuration has. `allowsLoopback`: the process listens on
- * loopback alone, so that a first try on one's own machine works.
+ * The options of openOutbound and checkTarget from a configuration. With `allowsLoopback`, the process only listens on
+ * loopback, and may send to it: a first try on a developer's machine then works.
  */
 export function outboundOptionsOf(config: OutboundConfig, allowsLoopback = false): OutboundOptions {
   const { SLUICE_SMTP_URL: url, SLUICE_SMTP_FROM: from } = config
@@ -61,7 +64,7 @@ function requireProxyUrl(text: string): void {
   }
 }
 
-/** Whether a part of a URL can be decoded: otherwise each connection through the proxy would fail. */
+/** Whether a part of a URL can be decoded. If it can't, each connection through the proxy would fail. */
 function isPercentEncoded(part: string): boolean {
   try {
     decodeURIComponent(part)
