@@ -2,37 +2,39 @@ import { type BlockAtOffset, blockOfLines, splitLines } from '@sluice/event-log/
 import { tablePartitionOf } from '@sluice/event-store/insert/table-partition'
 import { sleep } from '@sluice/runtime/supervisor'
 
-/** Partitions of the table in one statement while live rows arrive: each costs an insert some 20 to 50 ms. */
+/** Partitions of the table in one statement while live rows arrive. Each partition adds 20 to 50 ms to an insert. */
 const tablePartitionsMax = 8
 /** Rows of one statement while live rows arrive. */
 const rowsMax = 20_000
 /**
- * While live rows arrive, old ones take a quarter of the time: the pause after a statement is this many times as long.
+ * While live rows arrive, old rows take a quarter of the time: the pause after a statement is this many times as long
+ * as the statement.
  */
 const pauseFactor = 3
 /**
- * Blocks that have waited this long are stored without these pauses, so that old rows are readable within five minutes.
+ * Blocks that have waited this long are stored without such pauses, so that old rows are readable within five minutes.
  */
 const waitMsMax = 240_000
 /**
- * The pause after every statement: longer than a refused insert of the live log waits before it tries again
- * (store-batch.ts), so that it gets in between two statements.
+ * The minimum pause after every statement. It is longer than the delay after which a refused insert of the live log is
+ * retried (store-batch.ts), so that the live insert runs between two statements.
  */
 const gapMs = 250
 
 /**
- * Keeps old rows from delaying live ones. One rule for all partitions of this process: their batches are stored one
- * after the other, while live rows arrive in small statements with pauses in between, otherwise as fast as it goes.
+ * Keeps old rows from delaying live ones, by one rule for all partitions of this process. The batches of the partitions
+ * are stored one after the other. While live rows arrive, the statements are small and have pauses in between;
+ * otherwise they run as fast as possible.
  */
 export interface BackfillPace {
   /**
-   * Resolves when the caller's batch may be taken, with the function that ends its turn. Also resolves when `signal`
-   * aborts.
+   * Resolves when the caller's batch may be taken, to the function that ends the caller's turn. Also resolves when
+   * `signal` aborts.
    */
   turn(signal: AbortSignal): Promise<() => void>
   /**
-   * Yields the blocks of one statement after the other, each when it may run, until each row was in one. Throws the
-   * reason of `signal` when it aborts before.
+   * Yields the blocks of each statement when the statement may run, until every row was yielded. Throws the reason of
+   * `signal` when that aborts earlier.
    */
   statements(
     blocks: readonly BlockAtOffset[],
@@ -74,7 +76,7 @@ export function backfillPace(isLive: () => Promise<boolean>): BackfillPace {
       return release
     },
     async *statements(blocks, { oldestAppendedAt, signal }) {
-      /** The rows that are left, by partition of the table; undefined while no statement was limited. */
+      /** The remaining rows, by partition of the table; undefined while no statement was limited. */
       let rest: RowsByTablePartition | undefined
       while (rest === undefined || rest.size > 0) {
         const isLiveNow = await isLive()
@@ -120,7 +122,7 @@ function groupByTablePartition(blocks: readonly BlockAtOffset[]): RowsByTablePar
   return groups
 }
 
-/** Removes rows of some partitions, and returns them as parts of their blocks. */
+/** Removes rows of some partitions from `groups`, and returns them as parts of their blocks. */
 function takeRows(groups: RowsByTablePartition, limits: { tablePartitions: number; rows: number }): BlockAtOffset[] {
   const taken: Row[] = []
   let partitions = 0
@@ -144,8 +146,9 @@ function takeRows(groups: RowsByTablePartition, limits: { tablePartitions: numbe
 const timestampField = Buffer.from('"timestamp":')
 
 /**
- * The timestamp of a row, NaN when it has none. It decides which rows share a statement and nothing else, so the line
- * need not be parsed: properties of this name have texts as values, and within texts the quotes are escaped.
+ * The timestamp of a row, NaN when it has none. It only decides which rows share a statement, so the line is not
+ * parsed. Other texts of the line can't match: values of properties with this name are strings, and quotes within
+ * strings are escaped.
  */
 function timestampOf(line: Buffer): number {
   for (let at = line.indexOf(timestampField); at !== -1; at = line.indexOf(timestampField, at + 1)) {
@@ -156,5 +159,5 @@ function timestampOf(line: Buffer): number {
   return NaN
 }
 
-/** Characters of a time in Unix ms, its sign included, for thousands of years. */
+/** Characters of a time in Unix ms, including its sign, sufficient for thousands of years. */
 const timestampLengthMax = 16

@@ -11,16 +11,19 @@ import { eventConsumer } from './consume-events.ts'
 import { storageMeter } from './measure-storage.ts'
 import { watermarkReporter } from './watermark-reporter.ts'
 
-/** Memory of the process for blocks that are read and not stored yet, whatever the number of partitions. */
+/**
+ * Memory of the process for blocks that were read and are not stored yet. It does not depend on the number of
+ * partitions.
+ */
 const readBytesMax = 256 * 1024 * 1024
 
 export interface WriterEngines {
   log: EventLog
-  /** The backfill log beside `log`. */
+  /** The backfill log of `log`. */
   backfill: EventLog
   /** The log that `deadLetterUrl` names. */
   deadLetters: EventLog
-  /** The service closes it after the consumer has stopped; closing it once more has no effect. */
+  /** The service closes it after the consumer has stopped. Closing it again has no effect. */
   inserter: EventInserter
   postgres: Postgres
 }
@@ -41,10 +44,11 @@ export function buildWriter(
     components: [
       { name: 'event inserter', stop: () => inserter.close() },
       consumer,
-      // Each may wait for an insert: one after the other, both would take longer than a service may.
+      // Both consumers may wait for an insert. If they stopped one after the other, it would take longer than a service
+      // may.
       { ...backfillConsumer, stopsWithPrevious: true },
       watermarkReporter({ ...reported, lag: consumer.lag }),
-      // Its first report tells the gateways that the backfill log is read.
+      // The first report of this reporter tells the gateways that a writer reads the backfill log.
       watermarkReporter({ ...reported, backfill, lag: backfillConsumer.lag }),
       storageMeter({ deadLetters, positions: replayPositionStore(postgres), inserter, logger, metrics, clock }),
     ],
@@ -54,7 +58,8 @@ export function buildWriter(
         required: true,
         check: async () => {
           await log.check()
-          // Ready means for a rolling deploy that the next writer may stop: its partitions have another one then.
+          // For a rolling deploy, "ready" means that the next old writer may stop: its partitions then have a new
+          // owner.
           if (!consumer.hasJoined()) throw new NotReady('the consumer group is not joined yet')
         },
       },

@@ -9,22 +9,24 @@ import {
 import type { LogBatch } from '@sluice/event-log/log'
 
 /**
- * Blocks of up to this many later versions wait for a newer writer: gateways are never further ahead of writers. A
+ * Blocks of up to this many later versions wait for a newer writer; gateways are never further ahead of writers. A
  * higher number is the header `v` of a foreign record, which no newer writer would read either.
  */
 const versionsAhead = 9
 
-/** The blocks of a batch by whether they can be read. */
+/** The blocks of a batch, divided into readable and unreadable ones. */
 export interface ClassifiedBlocks {
   /** The blocks of rows. */
   readable: BlockAtOffset[]
-  /** Dead letters of the records that are no blocks of Sluice, each as a whole because it has no known rows. */
+  /**
+   * Dead letters of the records that are not blocks of Sluice. Each record is one letter, because its rows are unknown.
+   */
   dead: Block[]
 }
 
 /**
- * Separates the blocks of a batch from the records that are no blocks, and turns the latter into dead letters. Throws
- * an Error for a block of a later version, which needs a newer writer.
+ * Separates the readable blocks of a batch from records that are not blocks, and turns these records into dead letters.
+ * Throws an Error for a block of a later version, which needs a newer writer.
  */
 export function classifyBlocks(batch: LogBatch): ClassifiedBlocks {
   const classified: ClassifiedBlocks = { readable: [], dead: [] }

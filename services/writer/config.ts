@@ -3,7 +3,7 @@ import { clickHouseUrl } from '@sluice/event-store/variables'
 import { postgresUrl } from '@sluice/postgres/variables'
 import { listenVariables } from '@sluice/runtime/variables'
 
-/** The writer's configuration when it runs alone. */
+/** The writer's configuration when it runs in its own process. */
 export const variables = {
   ...listenVariables(8082, '0.0.0.0'),
   SLUICE_LOG_URL: logUrl,

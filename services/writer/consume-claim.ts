@@ -5,7 +5,9 @@ import { causesMax, causesOf, isTracing, type SpanContext, traced } from '@sluic
 import type { InsertSlot } from './insert-slots.ts'
 import { type BatchContext, processBatch } from './process-batch.ts'
 
-/** A stop of the writer: after `requested` no attempt begins, after `graceExpired` none is waited for. */
+/**
+ * A stop of the writer. After `requested`, no attempt begins. After `graceExpired`, the running attempt is not awaited.
+ */
 export interface WriterStop {
   requested: AbortSignal
   graceExpired: AbortSignal
@@ -14,16 +16,16 @@ export interface WriterStop {
 /** Processes the batches of a claim, one after the other, until the claim is lost or the writer stops. */
 export async function consumeClaim(claim: Claim, stop: WriterStop, context: BatchContext): Promise<void> {
   const { reserve, stalledPartitions } = context
-  /** No further attempt begins once it is aborted. */
+  /** After it has aborted, no further attempt begins. */
   const signal = AbortSignal.any([claim.lost, stop.requested])
   /**
-   * The running attempt is not waited for once it is aborted: if its insert still runs, the partition's next claim ends
-   * it.
+   * After it has aborted, the running attempt is not awaited. If its insert still runs, the partition's next claim
+   * cancels it.
    */
   const stopWaiting = AbortSignal.any([claim.lost, stop.graceExpired])
   let isFirstOfClaim = true
   let slot: InsertSlot | undefined
-  // Blocks that arrive while a batch waits for its slot or its turn are stored with it, and not after another wait.
+  // Blocks that arrive while a batch waits for its slot or turn are stored together with it, without another wait.
   const ready = (): Promise<void> => {
     const reserved = reserve(claim.partition, signal).then((free) => {
       if (signal.aborted) free.release()
@@ -33,7 +35,7 @@ export async function consumeClaim(claim: Claim, stop: WriterStop, context: Batc
   }
   try {
     for await (const batch of claim.batches({ ready })) {
-      // Blocks that are not stored yet are read again after the stop, or by the partition's new owner.
+      // Blocks that are not stored yet are read again after the restart, or by the partition's new owner.
       if (signal.aborted) continue
       const work = () => processBatch(claim, batch, { isFirstOfClaim, signal, slot }, context)
       await settledOrAborted(isTracing() ? tracedBatch(batch, work) : work(), stopWaiting)
@@ -49,7 +51,10 @@ export async function consumeClaim(claim: Claim, stop: WriterStop, context: Batc
   }
 }
 
-/** Processes a batch in a span that continues the trace of the first sampled publish in it, and links to the others. */
+/**
+ * Processes a batch in a span. The span continues the trace of the first sampled publish in the batch, and links to the
+ * others.
+ */
 function tracedBatch(batch: LogBatch, work: () => Promise<void>): Promise<void> {
   const { partition, rows, blocks } = batch
   const attributes = { 'sluice.partition': partition, 'sluice.rows': rows, 'sluice.blocks': blocks.length }

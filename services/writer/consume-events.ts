@@ -17,11 +17,11 @@ import { liveTraffic } from './live-traffic.ts'
 import { type WriterMetrics, writerMetrics } from './metrics.ts'
 import type { BatchContext } from './process-batch.ts'
 
-/** 20,000 to 50,000 rows cost ClickHouse the least CPU each (docs/benchmarks.md). */
+/** With 20,000 to 50,000 rows in a batch, ClickHouse takes the least CPU per row (docs/benchmarks.md). */
 const batchRowsMax = 50_000
 const batchBytesMax = 16 * 1024 * 1024
 /**
- * Wait for further blocks; a shorter one makes more inserts, for which events then wait
+ * Wait for further blocks. With a shorter wait there are more inserts, and events wait for these
  * (docs/decisions/022-small-inserts.md).
  */
 const lingerMsDefault = 100
@@ -29,14 +29,14 @@ const lingerMsDefault = 100
 const backfillBatchRowsMax = 200_000
 const backfillBatchBytesMax = 32 * 1024 * 1024
 /**
- * Time for a running insert to finish after a stop: a standalone has 3 s left when its last request has ended
- * (packages/http/stop-times.ts).
+ * Time that a running insert gets to finish after a stop. A standalone process has 3 s left when its last request has
+ * ended (packages/http/stop-times.ts).
  */
 const stopGraceMs = 2_000
 
 export interface ConsumeDeps {
   log: EventLog
-  /** Given for the consumer of the backfill log: its log, beside `log`, and the consumer lag of the live log. */
+  /** For the consumer of the backfill log: the backfill log of `log`, and the consumer lag of the live log. */
   backfill?: { log: EventLog; liveLag: () => readonly PartitionLag[] }
   /** The log of rows that can't be stored, which `deadLetterUrl` names. */
   deadLetters: Pick<EventLog, 'partitions' | 'publish'>
@@ -44,9 +44,9 @@ export interface ConsumeDeps {
   logger: Logger
   metrics: Metrics
   lingerMs?: number
-  /** Inserts of the live log that run side by side; by default as many as there are cores, and 2 at least. */
+  /** Maximum number of concurrent inserts of the live log. By default the number of cores, and at least 2. */
   insertsMax?: number
-  /** Memory for blocks that the consumers of a process share; unlimited by default. */
+  /** Memory for blocks, which the consumers of a process share; unlimited by default. */
   budget?: ReadBudget
 }
 
@@ -61,8 +61,8 @@ export interface EventConsumer extends Component {
 }
 
 /**
- * Moves events from one log into ClickHouse. Partitions run in parallel (consume-claim.ts), those of the
- * backfill log take turns (backfill-pace.ts).
+ * Moves events from one log into ClickHouse. The partitions of the live log run in parallel (consume-claim.ts); those
+ * of the backfill log take turns (backfill-pace.ts).
  */
 export function eventConsumer(deps: ConsumeDeps): EventConsumer {
   const { log, backfill, deadLetters, logger } = deps
@@ -76,7 +76,7 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
     lane,
     inserter: measuredInserter(deps.inserter, metrics),
     deadLetters,
-    // One insert keeps a core of ClickHouse busy; a second slot is needed while one hangs. Old rows take turns.
+    // One insert occupies one core of ClickHouse. A second slot is needed while one insert hangs. Old rows take turns.
     reserve: pace
       ? async (_, signal) => ({ run: pace.measured, release: await pace.turn(signal) })
       : insertSlots(deps.insertsMax ?? Math.max(2, availableParallelism())),
@@ -95,8 +95,8 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
         ([partition, reason]) => `${backfill ? 'backfill log: ' : ''}partition ${partition} waits: ${reason}`,
       ),
     run: async (stopping) => {
-      // The live log's id for both logs: the inserts of a partition exclude each other, as copies of an event go
-      // through either.
+      // Both logs use the id of the live log: copies of an event may be in either log, so the inserts of a partition
+      // must exclude each other.
       const [logId, storeId] = await Promise.all([log.id(), deps.inserter.storeId()])
       const [partitions, shards] = await Promise.all([(backfill?.log ?? log).partitions(), deps.inserter.shards()])
       try {
@@ -132,7 +132,7 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
   }
 }
 
-/** The inserter with the duration of its inserts as a metric and a span. */
+/** The inserter, which records the duration of its inserts as a metric and a span. */
 function measuredInserter(
   inserter: Pick<EventInserter, 'insert' | 'findBadRows'>,
   metrics: Pick<WriterMetrics, 'insertSeconds'>,

@@ -94,7 +94,7 @@ test('old rows of many months are stored by one statement of each partition whil
   const { statements, inserter } = recordingInserter()
   const quiet = { endOffsets: () => Promise.resolve([0n]) }
   await publishOld(blockOfRows(0, scattered))
-  // The first look at the log's end can't tell that it stands.
+  // After its first request of the log's end, the writer can't know yet that the log does not grow.
   const writer = start(runOldWriter, { inserter, log: { ...stores.log, ...quiet } })
   await waitUntil(() => stores.isDrained(), 'it is drained')
   expect(await stores.stored()).toHaveLength(scattered.length)

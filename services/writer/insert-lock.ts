@@ -1,6 +1,6 @@
 /**
  * Number of insert locks of a log. An event is in the partition `hash % partitions`. While the number of partitions
- * changes from one multiple of 4 to another, an event and its copy may be in two partitions, but `partition % 4` is the
+ * changes from one multiple of 4 to another, an event and its copy may be in two partitions. `partition % 4` is the
  * same for both, so their inserts use the same lock (docs/decisions/040-partitions-grow-under-load.md).
  */
 export const insertLockCount = 4

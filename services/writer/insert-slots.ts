@@ -2,21 +2,21 @@ import { concurrencyLimit } from '@sluice/runtime/concurrency-limit'
 import { withDeadline } from '@sluice/runtime/deadline'
 import { insertLockCount } from './insert-lock.ts'
 
-/** A request that takes longer is stalled rather than working; others must not wait for it. */
+/** A request that takes longer has stalled; others must not wait for it. */
 const slotMsMax = 2_000
 
-/** A slot that was reserved before it is known for which request. */
+/** A slot that is reserved before its request is known. */
 export interface InsertSlot {
-  /** Runs `work` in the slot; further works wait for slots of their own. */
+  /** Runs `work` in the slot. Further calls wait for other slots. */
   run<T>(work: () => Promise<T>): Promise<T>
-  /** Frees the slot if no work has used it. */
+  /** Releases the slot if no work has used it. */
   release(): void
 }
 
 /**
  * Limits the concurrent requests to ClickHouse to `count`, and to one for each insert lock. The function resolves when
- * both are free, in the order of its calls. A request that hangs releases its slot after 2 s and continues beside the
- * next one, so that a stalled partition never blocks the others.
+ * both are free, in the order of its calls. A request that hangs releases its slot after 2 s and continues concurrently
+ * with the next one, so that a stalled partition never blocks the others.
  */
 export function insertSlots(count: number): (partition: number) => Promise<InsertSlot> {
   const shared = slotsOf(count)

@@ -39,7 +39,7 @@ function growingLag(createLog: () => Promise<string | undefined>): void {
     const place = await createTestStores(await createLog(), 2)
     stores = place
     await place.clickHouse.command('RENAME TABLE events TO events_before')
-    // With the first block it has what it may hold, and fetches no more before that is stored.
+    // The first block uses the budget up, so the writer fetches no more before the block is stored.
     const running = runWriter(place, { budget: readBudget(1) })
     writer = running
     const lag = (partition: number) => running.figure('sluice_writer_lag_blocks', { partition: String(partition) })

@@ -1,11 +1,11 @@
 import type { EventLog, PartitionLag } from '@sluice/event-log/log'
 
-/** Live rows arrive while their log has grown within this time, in ms. */
+/** If the log of live rows has grown within this time, live rows arrive. In ms. */
 const idleThresholdMsDefault = 5_000
 
 /**
- * Returns a function that determines whether live rows arrive, at this writer or at another one: they wait to be
- * stored, or the log has grown lately. It returns true as well when the log does not answer, and at its first call.
+ * Returns a function that determines whether live rows arrive, at this writer or another one: live rows wait to be
+ * stored, or the log has grown recently. Also true at the first call, and when the log does not answer.
  */
 export function liveTraffic(
   log: Pick<EventLog, 'endOffsets'>,

@@ -19,7 +19,7 @@ await runService({
   build: async (config, context) => {
     const { logger, clock } = context
     const inserter = openEventInserter(config.SLUICE_CLICKHOUSE_URL)
-    // The writer runs one small statement a second; one that hangs must not delay a stop.
+    // The writer runs one small statement a second. A statement that hangs must not delay a stop.
     const postgres = openPostgres(config.SLUICE_POSTGRES_URL, {
       poolSize: 2,
       connectTimeoutMs: 2_000,

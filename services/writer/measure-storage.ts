@@ -11,13 +11,14 @@ import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 
 const defaultIntervalMs = 30_000
 /**
- * Days after which a waiting dead letter counts as expiring: the time left is for finding out why it can't be stored.
+ * After this many days, a waiting dead letter counts as expiring. In the remaining time, operators can find out why it
+ * can't be stored.
  */
 const expiringDays = 300
 
 export interface StorageMeterDeps {
   deadLetters: Pick<EventLog, 'id' | 'committedOffsets' | 'offsetsForTime'>
-  /** Where Postgres keeps how far dead letters were replayed. */
+  /** The store in Postgres that records how far dead letters were replayed. */
   positions: Pick<ReplayPositions, 'read'>
   inserter: Pick<EventInserter, 'freeBytes'>
   logger: Pick<Logger, 'warn'>
@@ -27,9 +28,9 @@ export interface StorageMeterDeps {
 }
 
 /**
- * Measures twice a minute what an operator may have to act on: dead letters to be replayed, and free space on
- * ClickHouse's disks. What can't be measured has no value, and the reason is logged once: the metrics are no reason for
- * a writer to fail.
+ * Measures twice a minute what an operator may have to act on: waiting dead letters, and free space on ClickHouse's
+ * disks. If something can't be measured, its metric has no value, and the reason is logged once. The writer does not
+ * fail because of it.
  */
 export function storageMeter({
   deadLetters,
@@ -76,7 +77,7 @@ export function storageMeter({
       },
     },
   ].map((each) => ({ ...each, isUnknown: false }))
-  // A gauge without labels begins with 0, which would be an alarm.
+  // A gauge without labels begins with 0, which would raise an alarm.
   for (const { gauges } of measures) for (const each of gauges) each.remove()
 
   async function tryToMeasure(each: (typeof measures)[number]): Promise<void> {

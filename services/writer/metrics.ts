@@ -3,15 +3,15 @@ import { deadLetterReasons } from '@sluice/event-log/block'
 import type { EventLog, PartitionLag } from '@sluice/event-log/log'
 import { Counter, Gauge, Histogram, type Metrics, scrapeReader } from '@sluice/runtime/metrics'
 
-/** The beginning of the names of a lane's metrics. */
+/** The prefix of a lane's metrics. */
 export const metricPrefix = { live: 'sluice_writer', backfill: 'sluice_writer_backfill' } as const satisfies Record<
   Lane,
   string
 >
 
 /**
- * The writer's metrics of a lane; docs/operations.md says which to watch. `lag` and the ends of the log are read at each
- * scrape.
+ * The writer's metrics of a lane; docs/operations.md says which to watch. `lag` and the ends of the log are read at
+ * each scrape.
  */
 export function writerMetrics(
   metrics: Metrics,
@@ -26,7 +26,8 @@ export function writerMetrics(
     help: 'Blocks that are in the log and not committed yet.',
     labelNames: ['partition'],
     registers,
-    // A writer that holds all the blocks that it may fetches no more, and does not see the log of Kafka grow.
+    // The ends are requested: a writer that holds as many blocks as it may fetches no more, and does not see that the
+    // log grows.
     async collect() {
       const ends = await readEnds()
       this.reset()
@@ -41,7 +42,7 @@ export function writerMetrics(
     help: 'Age of the oldest event that is in the log and not stored yet; 0 when all are.',
     labelNames: ['partition'],
     registers,
-    // Computed at the scrape, so that the age grows while a writer is stalled.
+    // Computed at each scrape, so that the age grows while a writer is stalled.
     collect() {
       this.reset()
       for (const { partition, blocks, oldestAppendedAt } of lag()) {
@@ -57,7 +58,8 @@ export function writerMetrics(
     labelNames: ['reason'],
     registers,
   })
-  // An alert on an increase would miss the first increment of a series that did not exist before.
+  // An alert on an increase would miss the first increment of a series that did not exist before. The series begins at
+  // 0.
   for (const reason of deadLetterReasons) deadLetters.inc({ reason }, 0)
   return {
     deadLetters,
@@ -90,5 +92,5 @@ export function writerMetrics(
   }
 }
 
-/** The metrics that the writer changes as it works; those of its lag are computed at each scrape. */
+/** The metrics that the writer changes. Those of its lag are computed at each scrape. */
 export type WriterMetrics = ReturnType<typeof writerMetrics>

@@ -9,12 +9,12 @@ import { storeBatch } from './store-batch.ts'
 
 /** Dependencies of the processing of a consumer's batches. */
 export interface BatchContext extends DeadLetterContext {
-  /** Names the log in query ids: `EventLog.id()`. */
+  /** `EventLog.id()`, which identifies the log in query ids. */
   logId: string
   inserter: Pick<EventInserter, 'insert' | 'findBadRows'>
-  /** Reserves a slot for the requests of a partition to ClickHouse; also resolves when `signal` aborts. */
+  /** Reserves a slot for a partition's requests to ClickHouse. Also resolves when `signal` aborts. */
   reserve: (partition: number, signal: AbortSignal) => Promise<InsertSlot>
-  /** Given for old rows. */
+  /** Only for old rows. */
   pace: BackfillPace | undefined
   metrics: WriterMetrics
   /** Reasons why batches are not stored yet, by partition. */
@@ -33,7 +33,7 @@ export async function processBatch(
   const onRetry = (error: Error): void => {
     metrics.retries.inc()
     stalledPartitions.set(partition, internalMessage(error))
-    // A failure may last, and must not delay the other partitions.
+    // The failure may last, and the slot must be free for other partitions.
     slot?.release()
   }
   const started = performance.now()
@@ -50,7 +50,7 @@ export async function processBatch(
     },
   )
   await publishDeadLetters(dead, partition, { signal, onRetry }, context)
-  // After both: a crash in between repeats the batch, which stores nothing twice.
+  // After both steps. If the writer crashes before the commit, the batch is repeated, which stores nothing twice.
   await claim.commit(batch)
 
   const durationMs = performance.now() - started

@@ -5,7 +5,7 @@ import type { Logger } from '@sluice/runtime/logger'
 import { retry } from '@sluice/runtime/retry'
 import type { WriterMetrics } from './metrics.ts'
 
-/** Long, because a publish may hold a whole batch, and only the partition of the batch waits for it. */
+/** Long, because a publish may contain a whole batch, and only the batch's partition waits for it. */
 const deadLetterTimeoutMs = 30_000
 
 /** Dependencies of the publishing of dead letters. */
@@ -40,14 +40,14 @@ export async function publishDeadLetters(
     },
   )
   for (const { headers } of dead) {
-    // A block whose headers are wrong may state 0 rows.
+    // A block with wrong headers may declare 0 rows.
     if (headers.letter) metrics.deadLetters.inc({ reason: headers.letter.reason }, Math.max(1, headers.rows))
   }
   const [first] = dead
   logger.error({ partition, letters: dead.length, first: first?.headers.letter }, 'rows published as dead letters')
 }
 
-/** Notes in a dead letter that its block came from the backfill log. */
+/** Records in a dead letter that its block came from the backfill log. */
 function withLane({ headers, ...block }: Block, lane: Lane): Block {
   const { letter } = headers
   if (lane === 'live' || letter === undefined) return { ...block, headers }

@@ -15,58 +15,61 @@ import { sleep } from '@sluice/runtime/supervisor'
 import { classifyBlocks } from './classify-blocks.ts'
 import { insertQueryId } from './insert-lock.ts'
 
-/** ClickHouse takes well under a second for a full batch; an insert that takes this long is stalled. */
+/** ClickHouse takes well under a second for a full batch. An insert that takes this long has stalled. */
 const timeoutMs = 60_000
 /**
- * Delay before an insert is retried after a lock conflict, that is while another insert with the same lock runs:
- * shorter than the gap between two statements of the backfill log (backfill-pace.ts), in which an insert of the live
- * log gets its turn.
+ * Delay before an insert is retried after a lock conflict, that is while another insert with the same lock runs. It is
+ * shorter than the gap between two statements of the backfill log (backfill-pace.ts), so that an insert of the live log
+ * runs in this gap.
  */
 const lockRetryDelayMs = 100
-/** An insert that has waited for the lock for this long has failed: it is retried and reported as such. */
+/**
+ * An insert that has waited for the lock for this long counts as failed: the failure is reported, and the insert
+ * retried.
+ */
 const lockWaitMsMax = 10_000
 /**
- * An insert of the backfill log that has waited for the lock for this long ends the running one: the live log may
- * store one batch after the other. Not shorter than `timeoutMs`, so that no running insert is ended before its own time
- * limit.
+ * An insert of the backfill log that has waited for the lock for this long cancels the running insert, because the live
+ * log may store batches without a pause. Not shorter than `timeoutMs`, so that no running insert is cancelled before
+ * its own time limit.
  */
 const backfillLockWaitMsMax = timeoutMs
 
 export interface StoreDeps {
   inserter: Pick<EventInserter, 'insert' | 'findBadRows'>
-  /** Runs a request to ClickHouse when a slot is free (insert-slots.ts); no slot is occupied between attempts. */
+  /** Runs a request to ClickHouse when a slot is free (insert-slots.ts). Between attempts no slot is occupied. */
   withSlot: <T>(work: () => Promise<T>) => Promise<T>
-  /** Names the log in query ids: `EventLog.id()`. */
+  /** `EventLog.id()`, which identifies the log in query ids. */
   logId: string
   logger: Logger
-  /** Called after a failed attempt that will be retried. */
+  /** Called after a failed attempt, before the next one. */
   onRetry: (error: Error) => void
   /**
-   * Given for old rows: yields the blocks of one statement after the other, each when it may run, until all rows are in
-   * one; throws when it can't (backfill-pace.ts).
+   * Only for old rows. Yields the blocks of each statement when the statement may run, until all rows were yielded.
+   * Throws when it can't (backfill-pace.ts).
    */
   statements?: (blocks: readonly BlockAtOffset[]) => AsyncIterable<readonly BlockAtOffset[]>
 }
 
 /** The outcome of a batch. */
 export interface Stored {
-  /** Rows that were new. */
+  /** Number of new rows. */
   inserted: number
-  /** Dead letters of the rows that can't be stored, to be published before the batch is committed. */
+  /** Dead letters of the rows that can't be stored. They must be published before the batch is committed. */
   dead: readonly Block[]
 }
 
 /**
- * Stores the rows of a batch and retries until that succeeds. Repeats are harmless: the insert skips rows that are
- * stored. Rejects only when `signal` aborts: the batch is then another member's, or is read again after a stop.
+ * Stores the rows of a batch and retries until that succeeds. Repeats are harmless, because the insert skips stored
+ * rows. Rejects only when `signal` aborts: then another member owns the batch, or it is read again after a stop.
  *
- * The rows are stored on the shard of the partition, where the lock and the look-back of the insert are as on a single
- * server. The `query_id` admits one insert at a time, of either lane and of the partitions that share it
- * (insert-lock.ts). An insert of a member that lost the partition may still run: `shouldReplaceRunning` ends it, at the
- * first insert of a claim and after an insert of this writer whose outcome is unknown. An insert that another one
- * excludes or ends is retried after a short delay.
+ * The rows are stored on the shard of the partition, where the lock and the look-back of the insert work as on a single
+ * server. The `query_id` allows one insert at a time, of both lanes and of the partitions that share it
+ * (insert-lock.ts). An insert of a member that has lost the partition may still run. `shouldReplaceRunning` cancels it,
+ * at the first insert of a claim and after an insert of this writer with an unknown outcome. An insert that another one
+ * excludes or cancels is retried after a short delay.
  *
- * Rows become dead letters only when ClickHouse can't read them: after any other error, such as a missing table or a
+ * Rows become dead letters only when ClickHouse can't read them. After any other error, such as a missing table or a
  * full disk, the insert is retried until it succeeds (docs/decisions/005-dead-letters.md).
  */
 export async function storeBatch(
@@ -108,7 +111,9 @@ export async function storeBatch(
       }
     })
 
-  /** Inserts once no other insert with the lock runs: of the other topic, another partition, or an earlier owner. */
+  /**
+   * Inserts when no other insert with the lock runs: of the other topic, of another partition, or of an earlier owner.
+   */
   async function insertWhenUnlocked(blocks: readonly BlockAtOffset[]): Promise<void> {
     for (let since = performance.now(); ;) {
       try {
@@ -127,7 +132,7 @@ export async function storeBatch(
     }
   }
 
-  /** Stores the blocks; returns dead letters of the rows that ClickHouse can't read, none if `areRowsVerified`. */
+  /** Stores the blocks. Returns dead letters of the rows that ClickHouse can't read; none if `areRowsVerified`. */
   async function insert(blocks: readonly BlockAtOffset[], areRowsVerified = false): Promise<Block[]> {
     if (blocks.length === 0) return []
     const mayHoldBadRows = (error: unknown) => !areRowsVerified && error instanceof ClickHouseError && error.isBadData
@@ -157,7 +162,7 @@ export async function storeBatch(
     return bad
   }
 
-  /** Stores the blocks by one statement, or by several where `statements` says so. */
+  /** Stores the blocks by one statement, or by several if `statements` is given. */
   async function insertAll(blocks: readonly BlockAtOffset[]): Promise<Block[]> {
     if (blocks.length === 0 || statements === undefined) return insert(blocks)
     const bad: Block[] = []
@@ -175,7 +180,7 @@ function isLockConflict(error: unknown): boolean {
   return code === clickHouseCode.queryWithSameIdIsAlreadyRunning || code === clickHouseCode.queryWasCancelled
 }
 
-/** Whether the next insert must end a running one after `error`; undefined when the error does not change that. */
+/** Whether the next insert must cancel a running one after `error`. Undefined when the error does not change that. */
 function shouldReplaceAfter(error: unknown): boolean | undefined {
   const code = error instanceof ClickHouseError ? error.serverCode : undefined
   // Without a response, the insert may still run.
@@ -184,7 +189,10 @@ function shouldReplaceAfter(error: unknown): boolean | undefined {
   return isLockConflict(error) ? false : undefined
 }
 
-/** Separates the rows that ClickHouse can read from the others, which become dead letters: one per block and reason. */
+/**
+ * Separates the rows that ClickHouse can read from the others. The others become dead letters, one per block and
+ * reason.
+ */
 async function splitBadRows(
   blocks: readonly BlockAtOffset[],
   partition: number,

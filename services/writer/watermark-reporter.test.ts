@@ -243,7 +243,7 @@ describe('while Postgres is unavailable', () => {
       else proxy.freeze()
       const elapsedMs = startStopwatch()
       await waitUntil(() => lines().length > 0, 'it notices')
-      // Before the pool gives up: nothing that stops waits so long.
+      // Before the pool's own time-out: nothing that stops waits so long.
       expect(elapsedMs()).toBeLessThan(8_000)
       const before = await storedWatermarks()
       await stores.publish(...Array.from({ length: 5 }, (_, n) => blockOfRows(0, [event(`away-${n}`)])))

@@ -13,17 +13,20 @@ import { type LogSnapshot, watermark } from './watermark.ts'
 
 const defaultIntervalMs = 250
 /**
- * Time between two comparisons of the group's committed offsets with the end offsets of the log: they cost no request.
+ * Interval of comparing the group's committed offsets with the end offsets of the log. The comparison needs no request.
  */
 const defaultCompareMs = 50
-/** A writer that can report nothing new still registers the partitions that it sees in the log. */
+/**
+ * A writer without new watermarks reports at this interval, so that it still registers the partitions that it sees in
+ * the log.
+ */
 const registrationMs = 1_000
 /** A Postgres that hangs must not delay a stop. */
 const storeTimeoutMs = 2_000
 
 export interface WatermarkReporterDeps {
   log: Pick<EventLog, 'id' | 'endOffsets'>
-  /** Given for the reporter of the backfill log: that log, which belongs to `log`. */
+  /** For the reporter of the backfill log: the backfill log of `log`. */
   backfill?: Pick<EventLog, 'endOffsets'> | undefined
   /** Consumer lag of the partitions that this writer owns. */
   lag: () => readonly PartitionLag[]
@@ -31,16 +34,16 @@ export interface WatermarkReporterDeps {
   logger: Logger
   metrics: Metrics
   clock: Pick<SynchronizedClock, 'now' | 'earliest'>
-  /** Time between two requests of the log's end offsets. */
+  /** Interval of requesting the log's end offsets. */
   intervalMs?: number
   compareMs?: number
 }
 
 /**
- * Stores in Postgres until when every accepted event is readable, for the partitions that this writer owns
- * (docs/decisions/017-freshness.md): at most 50 ms after the group has committed up to ends of the log, which are
- * requested four times a second. Independent of the inserts: while Postgres is unavailable they continue, and the
- * stored watermarks do not advance.
+ * Stores in Postgres, for the partitions that this writer owns, until when every accepted event is readable
+ * (docs/decisions/017-freshness.md). The ends of the log are requested four times a second. A watermark is stored at
+ * most 50 ms after the group has committed up to such an end. The reporter is independent of the inserts: while
+ * Postgres is unavailable they continue, and the stored watermarks do not advance.
  */
 export function watermarkReporter({
   log,
@@ -55,14 +58,14 @@ export function watermarkReporter({
 }: WatermarkReporterDeps): Component {
   const rule = watermark()
   const lane: Lane = backfill ? 'backfill' : 'live'
-  /** The watermarks that were stored last, Unix ms, by partition. */
+  /** The last stored watermarks by partition, Unix ms. */
   let reported: readonly (number | undefined)[] = []
   new Gauge({
     name: `${metricPrefix[lane]}_complete_until_age_seconds`,
     help: 'Time since the moment until which everything accepted in the partition is readable.',
     labelNames: ['partition'],
     registers: [metrics],
-    // Computed at the scrape, so that the age of a standing watermark grows.
+    // Computed at each scrape, so that the age grows while the watermark does not advance.
     collect() {
       this.reset()
       for (const { partition } of lag()) {
@@ -73,15 +76,15 @@ export function watermarkReporter({
   })
 
   let newest: Pick<LogSnapshot, 'requestedAt' | 'endOffsets'> | undefined
-  /** `performance.now()` of the last request of the ends, and of the last time that Postgres stored a report. */
+  /** `performance.now()` of the last request of the ends, and of the last report that Postgres stored. */
   let endsRequestedAt = -Infinity
   let storedAt = -Infinity
 
-  /** The ends of the log as of at most `intervalMs` ago. */
+  /** The ends of the log, requested at most `intervalMs` ago. */
   async function recentEnds(): Promise<NonNullable<typeof newest>> {
     const now = performance.now()
     if (newest !== undefined && now - endsRequestedAt < intervalMs) return newest
-    // Taken before the request, because its response may take long.
+    // Read before the request, because the response may take long.
     const requestedAt = clock.earliest()
     newest = { requestedAt, endOffsets: await (backfill ?? log).endOffsets() }
     endsRequestedAt = now
@@ -92,7 +95,8 @@ export function watermarkReporter({
     const logId = await log.id()
     const recent = await recentEnds()
     const committed = new Map(lag().map((each) => [each.partition, each.committed]))
-    // Partitions that this writer does not own, and all of them before the clock was compared, have no time.
+    // Partitions that this writer does not own have no time. Before the first comparison of the clock, no partition has
+    // one.
     const until = rule({ ...recent, committed }).map((each) => (each === -Infinity ? undefined : each))
     const hasMoved = until.some((each, partition) => each !== undefined && each !== reported[partition])
     if (!hasMoved && performance.now() - storedAt < registrationMs) return

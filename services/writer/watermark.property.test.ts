@@ -55,8 +55,8 @@ const steps: fc.Arbitrary<Step[]> = fc.array(
   { minLength: 30, maxLength: 120 },
 )
 /**
- * How much later than the true time a gateway's latest time is, and how much earlier a writer's earliest time.
- * Negative: what the margin is for.
+ * The ms by which a gateway's latest time is after the true time, and a writer's earliest time before it. Negative
+ * values are errors that the margin must cover.
  */
 const clock = fc.oneof(fc.constant(-acceptance.clockMarginMs / 2), fc.constant(0), fc.nat(500))
 
@@ -77,7 +77,7 @@ function simulate(clocks: { gateways: readonly number[]; writers: readonly numbe
   const members = clocks.writers.map((behind) => ({
     behind,
     rule: watermark(),
-    /** Partitions that the member takes for its own; after a freeze another member may own them. */
+    /** Partitions that the member believes to own. After a freeze, another member may own them. */
     committed: new Map<number, bigint>(),
     requestedAt: undefined as number | undefined,
     statement: undefined as (number | undefined)[] | undefined,

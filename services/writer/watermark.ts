@@ -6,13 +6,19 @@ export interface LogSnapshot {
   requestedAt: number
   /** Offsets after the newest blocks, by partition. */
   endOffsets: readonly bigint[]
-  /** The group's position in each partition that this writer owns: every event below it is stored or a dead letter. */
+  /**
+   * The group's committed offset in each partition that this writer owns. All events below it are stored or dead
+   * letters.
+   */
   committed: ReadonlyMap<number, bigint>
 }
 
-/** How far `complete_until` is behind the request of the ends that the group has reached. */
+/** How far `complete_until` is before the request of the ends that the group has reached. */
 const behindMs = acceptance.msMax + acceptance.clockMarginMs + 1
-/** Targets of one partition: requests of 16 s of backlog; beyond that they lie further apart. */
+/**
+ * Maximum number of targets of one partition: the requests of 16 s. With a longer backlog, the targets lie further
+ * apart.
+ */
 const targetsMax = 64
 
 interface Target {
@@ -20,7 +26,7 @@ interface Target {
   end: bigint
 }
 
-/** Ends of one partition that are not reached yet, in the order of their requests. */
+/** The requested ends of one partition that are not reached yet, in the order of their requests. */
 interface Backlog {
   targets: readonly Target[]
   /** The shortest time between the requests of two targets. */
@@ -28,14 +34,14 @@ interface Backlog {
 }
 
 /**
- * The rule of `complete_until` (docs/decisions/017-freshness.md). The returned function takes one snapshot after the
- * other and returns by partition the time (Unix ms) until which every event that was or ever will be answered 202 is
- * stored or a dead letter; undefined where that is not known now. Each result stays true, whichever writer owns the
- * partition.
+ * The rule of `complete_until` (docs/decisions/017-freshness.md). The returned function takes successive snapshots. It
+ * returns for each partition a time (Unix ms) until which all events that were or will be answered 202 are stored or
+ * dead letters; undefined when such a time is unknown. Each result stays true, even if another writer owns the
+ * partition later.
  *
- * Every event that was acknowledged before the log's ends were requested lies below these ends. Once the group has
- * committed up to such an end, only events are missing that were acknowledged later, and a gateway received these no
- * earlier than `acceptance.msMax` before.
+ * Every event that was acknowledged before the log's ends were requested is below these ends. When the group has
+ * committed up to such an end, only events that were acknowledged later can be missing, and a gateway received them at
+ * most `acceptance.msMax` before their acknowledgement.
  */
 export function watermark(): (snapshot: LogSnapshot) => (number | undefined)[] {
   const backlogs = new Map<number, Backlog>()
@@ -45,7 +51,7 @@ export function watermark(): (snapshot: LogSnapshot) => (number | undefined)[] {
       backlogs.delete(partition)
       return newest.requestedAt
     }
-    // Under load the newest end is always ahead, but earlier ones are reached.
+    // Under load the newest end is always ahead of the group, but the group reaches earlier ends.
     const { targets, spacingMs } = backlogs.get(partition) ?? { targets: [], spacingMs: 0 }
     const pending = targets.filter(({ end }) => position < end)
     backlogs.set(partition, withTarget({ targets: pending, spacingMs }, newest))
@@ -65,7 +71,7 @@ function withTarget({ targets, spacingMs }: Backlog, newest: Target): Backlog {
   const [first] = targets
   const last = targets.at(-1)
   if (first === undefined || last === undefined) return { targets: [newest], spacingMs }
-  // When two requests found the same end, the later one proves more.
+  // If two requests found the same end, the later request proves more.
   if (last.end === newest.end) return { targets: [...targets.slice(0, -1), newest], spacingMs }
   if (newest.requestedAt - last.requestedAt < spacingMs) return { targets, spacingMs }
   if (targets.length < targetsMax) return { targets: [...targets, newest], spacingMs }
