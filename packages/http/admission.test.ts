@@ -20,7 +20,7 @@ const otherKey = generateKey('prod')
 const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' }
 
 let running: TestService | undefined
-/** Clients that may not have read their answers. */
+/** Connections of clients that may not have read their responses. */
 let unreading: Socket[] = []
 
 afterEach(async () => {
@@ -92,8 +92,8 @@ test('a key that has reserved half of the memory gets 503 for a large body, whil
 
   await waitUntil(async () => (await reservedBytes()) === reserved, 'the answered requests are held no more')
 
-  // The rest of its half is too small for one more request: the response says what the key may send, as every response
-  // does.
+  // What is left of the key's half is too small for one more request. The 503 has the rate-limit headers, as every
+  // response has.
   const rest = serverLimits.inFlightBytesMax / 2 - reserved
   sendSlowly(fourth, rest - serverLimits.requestBytes - 1)
   await waitUntil(async () => (await reservedBytes()) === reserved + rest - 1, 'the half is held')
@@ -114,7 +114,7 @@ test('the memory is full when a request of a further key does not fit, until som
   const { inFlightBytesMax, requestBytes } = serverLimits
   const admission = createAdmission(createMetrics())
   const reserved: { quota: MemoryQuota; bytes: number }[] = []
-  // Each key holds half of what those before it have left.
+  // Each key reserves half of the memory that the earlier keys have left.
   for (let bytes = inFlightBytesMax / 2; bytes >= requestBytes; bytes /= 2) {
     expect(admission.isFull()).toBe(false)
     const quota = admission.quotaOf(`key-${bytes}`)
@@ -129,8 +129,8 @@ test('the memory is full when a request of a further key does not fit, until som
 })
 
 /**
- * A service whose `GET /answer?bytes=…` answers with so many bytes, and a few more for the envelope; so does `POST`,
- * which changes something.
+ * A service with `GET /answer?bytes=…` and `POST /answer?bytes=…`. Both answer with so many bytes and the envelope; the
+ * `POST` counts as a change.
  */
 async function startAnswers(): Promise<TestService> {
   const answer = {

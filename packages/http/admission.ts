@@ -2,7 +2,7 @@ import { type AppError, unavailable } from '@sluice/runtime/errors'
 import { Gauge, type Metrics } from '@sluice/runtime/metrics'
 import { serverLimits } from './server-limits.ts'
 
-/** The memory that the requests of one key reserve, or all requests without a key. */
+/** Memory that the requests of one key have reserved, or all requests without a key. */
 export interface MemoryQuota {
   reservedBytes: number
   /** Upper limit of the quota, however much memory is free. */
@@ -29,11 +29,14 @@ export interface SharedMemory {
 export interface Admission extends SharedMemory {
   /** The quota of all requests whose key is in a body that has not been read yet. */
   readonly bodyKeyQuota: MemoryQuota
-  /** True while no request of a further key fits, which may have half of the memory that is left. */
+  /**
+   * True while a request of a key without a reservation would not fit. Such a key may reserve half of the memory that
+   * is left.
+   */
   isFull(): boolean
   /**
-   * Memory of responses that are not written out. It is apart from that of requests, so that clients which do not read
-   * their responses keep no request away.
+   * Memory of responses that have not been written out. It is separate from the memory of requests, so that clients
+   * which do not read their responses do not cause requests to be refused.
    */
   readonly responses: SharedMemory
 }

@@ -4,7 +4,7 @@ import { addLogFields } from './log-fields.ts'
 import type { RequestContext } from './request-checks.ts'
 import type { ApiRequest, Client } from './route.ts'
 
-/** The body of a request without one, or whose body has been given back. */
+/** The body of a request that has none, or whose body has been released. */
 export const noBytes = Buffer.alloc(0)
 const emptyQuery: Readonly<Record<string, string>> = Object.freeze(Object.create(null) as Record<string, string>)
 
@@ -19,9 +19,9 @@ interface RequestParts {
 }
 
 /**
- * The request of a handler, after the checks (request-checks.ts); `handle` (handle.ts) validates its query and body. A
- * class because of its accessors: in an object literal they would make each object a dictionary and let the whole
- * request outlive the young generation, which alone was half of the gateway's garbage collection (docs/benchmarks.md).
+ * The request of a handler, after the checks (request-checks.ts); `handle` (handle.ts) validates its query and body. It
+ * is a class because of its accessors. V8 makes an object literal with accessors a dictionary, and then the whole
+ * request outlives the young generation. That alone was half of the gateway's garbage collection (docs/benchmarks.md).
  */
 export class AdmittedRequest implements Omit<ApiRequest, 'credential'> {
   readonly requestId: string
@@ -94,7 +94,7 @@ export class AdmittedRequest implements Omit<ApiRequest, 'credential'> {
 function plainQuery(query: URLSearchParams): ApiRequest['query'] {
   if (query.size === 0) return emptyQuery
   const plain = Object.create(null) as Record<string, string | string[]>
-  // One pass: `getAll` for each name would take a time that grows with the square of their number.
+  // One pass, because `getAll` for each name takes time quadratic in the number of parameters.
   for (const [name, value] of query) {
     if (name === 'api_key') continue
     const held = plain[name]

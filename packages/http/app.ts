@@ -41,7 +41,7 @@ export function createListener(routes: readonly Route[], pages: readonly StaticP
     const route = direct.get(`${method} ${mark < 0 ? url : url.slice(0, mark)}`)
     if (route) void deps.dispatch.route(route, {}, request, response)
     else {
-      // Called for a target that has no path, such as `foo://bar`: the handlers of Express are not.
+      // For a request target without a path, such as `foo://bar`, Express calls this function and none of its handlers.
       app(request as Request, response as Response, () => {
         deps.dispatch.fail(notFound(), undefined, request, response)
       })

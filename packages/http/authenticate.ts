@@ -89,7 +89,7 @@ export async function authenticateSession(
 }
 
 /**
- * Throws 403 for an unsafe method on a cookie that comes from another site according to the browser
+ * Throws 403 for an unsafe method when `Sec-Fetch-Site` or `Origin` says that another site sends the request
  * (docs/http-interface.md#cross-site-requests). Scripts send neither header and are accepted.
  */
 export function rejectCrossSite(request: IncomingMessage, host: string | undefined): void {

@@ -39,8 +39,8 @@ export function clientReader(trusted: readonly string[]): ClientReader {
 const withPort = /^(?:(?<v4>\d+(?:\.\d+){3}):\d+|\[(?<v6>[^\]]+)\](?::\d+)?)$/
 
 /**
- * The network that limits of an address are counted for: the /64 network of an IPv6 address, all of which one client
- * may have.
+ * The network that a limit per address applies to. For IPv6 it is the /64 network, because one client may have all of
+ * its addresses. For IPv4 it is the address itself.
  */
 export function networkOf(text: string): string {
   const { v4, v6 } = withPort.exec(text)?.groups ?? {}

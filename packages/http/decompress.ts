@@ -33,8 +33,8 @@ const zstdWindowLogMin = 23
 
 /**
  * Decompresses a whole body of at most `maxBytes` and stops there. Throws the error that `refuseLate` returns when the
- * body's turn has come; 413 beyond the limit; 400 that names the encoding when the bytes are broken, end early or go on
- * after the end. Gzip may have several members (RFC 1952), which are one body; a second zstd frame is refused.
+ * body's turn has come; 413 beyond the limit; 400 that names the encoding when the bytes are broken, end early or
+ * continue after the end. The members of a gzip file (RFC 1952) are joined to one body. A second zstd frame is refused.
  */
 export function decompress(
   raw: Buffer,
@@ -92,8 +92,8 @@ function decompressorOf(encoding: ContentEncoding, raw: Buffer): Decompressor {
 
 /**
  * The encoding `deflate` of HTTP is the zlib format (RFC 1950); some clients send raw deflate (RFC 1951) instead. The
- * two bytes of a zlib header contain the method 8 and are a multiple of 31. Raw deflate can't begin like that: it would
- * be a stored block with bits set that encoders leave 0.
+ * two bytes of a zlib header contain the method 8 and are a multiple of 31. Raw deflate can't begin like that: its
+ * first block would be a stored block with padding bits that encoders leave 0.
  */
 function hasZlibHeader(raw: Buffer): boolean {
   return raw.length >= 2 && ((raw[0] ?? 0) & 15) === 8 && raw.readUInt16BE(0) % 31 === 0

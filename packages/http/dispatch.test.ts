@@ -8,7 +8,7 @@ const { key, reader, unknown } = things.keys
 const { sendRequest, post } = things
 
 describe('checks are made in the order of docs/http-interface.md#order-of-checks', () => {
-  // Each request has one more mistake than the one before it.
+  // Each request has one more mistake than the previous one.
   const wrongBody = { body: 'x'.repeat(101) }
   const wrongType = { ...wrongBody, headers: { 'Content-Type': 'text/html' } }
   const wrongScope = { ...wrongType, key: reader }

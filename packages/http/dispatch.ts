@@ -46,8 +46,8 @@ export interface Dispatch {
     response: ServerResponse,
   ): Promise<void>
   /**
-   * Sends the error of a request without a handler: unknown routes, wrong methods, unreadable paths; as a page when a
-   * browser opens the address. `corsRule` decides which origins may read the error; undefined for a page.
+   * Sends the error of a request without a handler: an unknown route, a wrong method or an unreadable path. A browser
+   * that opens the address gets a page. `corsRule` decides which origins may read the error; undefined for a page.
    */
   fail(error: unknown, corsRule: CorsRule | undefined, request: IncomingMessage, response: ServerResponse): void
 }
@@ -85,9 +85,9 @@ export function createDispatch({
   })
   for (const name of limitClasses) rateLimited.inc({ class: name }, 0)
 
-  // Lines of successful requests contain only fields from this codebase, where redaction would find nothing but take a
-  // twentieth of the gateway's CPU time. Errors may contain anything and are redacted. Errors of overload are logged by
-  // their message only, because refusing a request must be cheap.
+  // Log lines of successful requests contain only fields that this codebase sets. Redaction would find nothing in them
+  // and take 5 % of the gateway's CPU time. Errors may contain anything and are redacted. Errors of overload are logged
+  // by their message only, because refusing a request must be cheap.
   const plainLines = logger.child({}, { redact: [] })
   const count = memoizeByLabels((route: string, method: string, status: number) =>
     requests.labels(route, method, String(status)),
@@ -196,8 +196,8 @@ export function createDispatch({
           await sendFile(request, response, headersOf(context, requestId), answer.file)
         } else {
           const text = responseText(answer, clock.now())
-          // The answer to a write is sent also when no memory is left for it: events would be sent again after a
-          // refusal, and the secret of a new key would be lost.
+          // Responses to writes are sent even when no memory is left for them. After a 503, a client would send its
+          // events again, and the secret of a new key would be lost.
           if (route.limit === 'queries') reserveResponse(context, response, text)
           sendResponse(response, headersOf(context, requestId), answer, text)
         }
@@ -232,9 +232,9 @@ function tracedRoute(dispatch: Dispatch): Dispatch['route'] {
 }
 
 /**
- * Adjusts the cost of a failed request (docs/http-interface.md#rate-limits): one that is refused with 429 or 413 costs
- * nothing, also when another limit than that of requests refuses it, such as that of new sites. If the cost depends on
- * the body, an unreadable body costs 1, also when its events were counted before, and another failure at least 1.
+ * Adjusts the cost of a failed request (docs/http-interface.md#rate-limits). A request that is answered 429 or 413
+ * costs nothing, whichever limit refuses it, e.g. the limit of new sites. If the cost depends on the body, a request
+ * that is answered 400 costs at least 1, and exactly 1 if its body is unreadable.
  */
 async function adjustCharge(route: Route, { rate }: RequestContext, error: AppError): Promise<void> {
   const status = statusOf[error.code]
@@ -244,8 +244,8 @@ async function adjustCharge(route: Route, { rate }: RequestContext, error: AppEr
 }
 
 /**
- * Adds an error to the log line. A retryable error is logged by its message only, which names the reason: a stack would
- * cost more than the request.
+ * Adds an error to the log line. A retryable error is logged by its message only, because a stack would cost more than
+ * the request. The message names the reason.
  */
 function logFailure(fields: Record<string, unknown>, error: unknown, isLoggedWithStack: boolean): void {
   if (error instanceof AppError) {
@@ -293,7 +293,7 @@ function queryOf(url: string): URLSearchParams {
   return mark < 0 ? noQuery : new URLSearchParams(url.slice(mark + 1))
 }
 
-/** Throws 400 for percent-encoding that is not UTF-8: URLSearchParams puts U+FFFD in its place. */
+/** Throws 400 for percent-encoding that is not UTF-8, which URLSearchParams would replace by U+FFFD. */
 function requireReadableQuery(url: string): void {
   const mark = url.indexOf('?')
   if (mark < 0 || !url.includes('%', mark)) return

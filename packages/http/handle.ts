@@ -93,7 +93,7 @@ function toHandlerResult({ status, data, file, headers }: Operation['response'],
   return result === undefined ? { status } : { status, data: result }
 }
 
-/** Throws 400 for an invalid query; without a schema for it, for any parameter unless the operation collects events. */
+/** Throws 400 for an invalid query. An operation below `/api` without a schema for its query accepts no parameter. */
 function readQueryOf({ query, path }: Operation, request: ApiRequest): unknown {
   if (query) return validate(query, { ...request.query })
   const [unknown] = Object.keys(request.query)

@@ -27,7 +27,7 @@ export interface CorsRule {
   anyOrigin?: boolean | undefined
 }
 
-/** The rule for a path without a route: that of the route which it lies below, e.g. `/collect` for `/collect/x`. */
+/** The rule for a path without a route: the rule of the route above it, e.g. of `/collect` for `/collect/x`. */
 export function corsRuleOf(routes: readonly RouteRule[], path: string): CorsRule {
   return {
     anyOrigin: routes.some((route) => route.anyOrigin && (path === route.path || path.startsWith(`${route.path}/`))),

@@ -7,8 +7,8 @@ import { type HtmlPage, renderHtml } from './send-html.ts'
 export const originPlaceholder = '\0'
 
 /**
- * Creates a page. Every request is sent the same bytes, but for its address: a client that does not read them holds no
- * copy.
+ * Creates a page. All responses share the same buffers except for the address, so that clients which do not read their
+ * responses hold no copies.
  */
 export function htmlPage(path: string, page: HtmlPage): StaticPage {
   const { text, headers } = renderHtml(page)

@@ -9,11 +9,11 @@ import type { HandlerResult, Route } from './route.ts'
 const keyLengthMax = 255
 
 /**
- * Runs `work` once for each `Idempotency-Key` of an API key, method and path
- * (docs/http-interface.md#idempotency): the same body within 24 h gets the first answer, anything else 409. Only 2xx
- * answers are stored, and none with a generated secret: a repeat then runs `work` again. Without the header, `work`
- * simply runs. Throws 400 for an invalid key, and 503 while Redis is unavailable, because it is unknown then whether
- * the work was done.
+ * Runs `work` once for each `Idempotency-Key` of an API key, method and path (docs/http-interface.md#idempotency). For
+ * 24 h, a repeat with the same body gets the first answer; any other request with the key gets 409. Only 2xx answers
+ * without a generated secret are stored. After any other answer, a repeat runs `work` again. Without the header, `work`
+ * simply runs. Throws 400 for an invalid key. Throws 503 while Redis is unavailable, because it is unknown whether the
+ * work was done before.
  */
 export async function withIdempotency(
   {
@@ -35,7 +35,7 @@ export async function withIdempotency(
   }
   const path = request.url?.split('?', 1)[0] ?? ''
   const { keyId, scopes, siteIds } = credential
-  // The id includes the rights of the key: a key that has lost some must not get a response from before.
+  // The id includes the rights of the key, so that a key that has lost rights gets no response from before the loss.
   const id = hash('sha256', JSON.stringify([keyId, scopes, siteIds, request.method, path, key]))
   const fingerprint = hash('sha256', body)
   const owner = randomUUID()

@@ -3,7 +3,7 @@ import { invalidFormat } from '@sluice/runtime/errors'
 
 const byteOrderMark = 0xfeff
 
-/** Throws 400 `Invalid format: …` for bytes that are not UTF-8, in which Buffer.toString would put U+FFFD. */
+/** Throws 400 `Invalid format: …` for bytes that are not UTF-8, which Buffer.toString would replace by U+FFFD. */
 export function requireUtf8(bytes: Buffer): void {
   if (!isUtf8(bytes)) throw invalidFormat('body is not valid UTF-8')
 }
@@ -23,7 +23,7 @@ export function parseJson(bytes: Buffer, parse?: (text: string) => unknown): unk
   return parseText(decodeBody(bytes), parse)
 }
 
-/** The same for a body that has been decoded. */
+/** Like `parseJson`, for a body that has been decoded. */
 export function parseText(text: string, parse: (text: string) => unknown = JSON.parse): unknown {
   if (text.trim() === '') throw invalidFormat('body is empty, a JSON object is expected')
   try {

@@ -265,7 +265,7 @@ describe('pages of other origins', () => {
       sendRequest('/queries', { method: 'GET', key: unlimitedKey, headers: { Origin: origin } })
     const readable = await answer(Intranet)
     expect(readable.headers.get('access-control-allow-origin')).toBe(Intranet)
-    // What a page needs for a download: its name, and where to go on.
+    // Headers that a page needs to save a download and to resume it.
     const exposed = readable.headers.get('access-control-expose-headers')?.split(', ')
     const ofFiles = ['Content-Disposition', 'ETag', 'Content-Range', 'Accept-Ranges', 'Idempotency-Replayed']
     expect(exposed).toEqual(expect.arrayContaining(['X-RateLimit-Limit', ...ofFiles]))

@@ -3,7 +3,7 @@ import { holdsKey, redacted } from '@sluice/runtime/redact'
 
 type LogValue = string | number | boolean
 
-/** A path may name a site of 16 KiB, while a site's id has at most 64 characters. */
+/** A path may contain a site id of 16 KiB, while valid site ids have at most 64 characters. */
 const siteIdLengthMax = 128
 
 /** Adds to the fields of a request's log line those of its handler, as `loggable` shows them. */
@@ -12,9 +12,9 @@ export function addLogFields(fields: Record<string, unknown>, more: Readonly<Rec
 }
 
 /**
- * A field as the log shows it. Ids come from the request as they were sent, perhaps with a secret in the place of the
- * id: keys are recognised by their prefix wherever they are. The other secrets, such as session tokens, have no form of
- * their own, but are no ids either. Only the id of a site may be any text, and is cut.
+ * A field as the log shows it. A client may have sent a secret in place of an id. Keys are recognised by their prefix
+ * in every field. Other secrets, such as session tokens, have no recognisable form, so ids are logged only if they have
+ * the form of an id. Site ids may be any text; long ones are cut.
  */
 function loggable(name: string, value: LogValue): LogValue {
   if (typeof value !== 'string') return value

@@ -2,7 +2,7 @@ import { AppError } from '@sluice/runtime/errors'
 
 /** 405: the path has other methods, which the header `Allow` names. */
 export class MethodNotAllowedError extends AppError {
-  /** As `Allow` lists them. */
+  /** The methods as `Allow` lists them. */
   readonly allow: string
 
   constructor(methods: readonly string[]) {

@@ -1,14 +1,14 @@
 /**
- * Whether `If-None-Match` names the tag; weakly, as RFC 9110 section 13.1.2 requires: proxies that compress weaken
- * tags.
+ * Whether `If-None-Match` names the tag. The comparison is weak, as RFC 9110 section 13.1.2 requires, because proxies
+ * that compress make tags weak.
  */
 export function matchesEtag(etag: string, ifNoneMatch = ''): boolean {
   return names(ifNoneMatch, etag) || names(ifNoneMatch, `W/${etag}`)
 }
 
 /**
- * Whether `If-Match` names the tag; strongly, as RFC 9110 section 13.1.1 requires: a weak tag stands for other bytes,
- * too. True without the header.
+ * Whether `If-Match` names the tag; true without the header. The comparison is strong, as RFC 9110 section 13.1.1
+ * requires, because a weak tag may stand for other bytes, too.
  */
 export function passesIfMatch(etag: string, ifMatch: string | undefined): boolean {
   return ifMatch === undefined || names(ifMatch, etag)

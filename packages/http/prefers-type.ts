@@ -1,7 +1,7 @@
 /**
- * Whether a client prefers the media type to JSON by its `Accept` header (RFC 9110, 12.5.1): it names the type, with no
- * lower weight than that of JSON. A range such as `application/*`, or that of all types, gives a weight to JSON alone,
- * which is the default of every operation: a client that takes anything gets JSON.
+ * Whether the `Accept` header (RFC 9110, 12.5.1) prefers the media type to JSON: it names the type, and the weight of
+ * the type is not below the weight of JSON. A range such as `application/*`, or the range of all types, gives a weight
+ * to JSON alone, because JSON is the default of every operation.
  */
 export function prefersType(accept: string, type: string): boolean {
   const weights = new Map(accept.toLowerCase().split(',').map(readRange))

@@ -30,9 +30,7 @@ export function checkContentType(request: IncomingMessage, rule: RouteBody): str
   return type
 }
 
-/**
- * Whether the headers of a request announce a body (RFC 9112, 6.3), which may turn out to be empty if it is chunked.
- */
+/** Whether the headers of a request announce a body (RFC 9112, 6.3). A chunked body may still be empty. */
 export function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
 }
@@ -60,8 +58,9 @@ export async function decompressBody(
 }
 
 /**
- * The encoding of a body that was read: that of `Content-Encoding`, or gzip for a `text/plain` that begins as gzip does
- * and no JSON can. Beacons of browsers compress like this, because the header would cost them a preflight.
+ * The encoding of a body that was read: the value of `Content-Encoding`, or gzip for a `text/plain` body that begins
+ * with the magic number of gzip. No JSON begins with these bytes. Browsers send compressed beacons without the header,
+ * because the header would require a preflight.
  */
 export function encodingOfBody(request: IncomingMessage, type: string, bytes: Buffer): ContentEncoding | undefined {
   const isGzip = type === 'text/plain' && bytes[0] === 0x1f && bytes[1] === 0x8b
@@ -83,8 +82,9 @@ function encodingOf(request: IncomingMessage): ContentEncoding | undefined {
 }
 
 /**
- * So many chunks are joined if they have at most these bytes. A Buffer takes some hundred bytes beside its content,
- * which are not reserved: of a body in chunks of one byte they would be gigabytes.
+ * After `joinedChunks` chunks, these are joined if they have at most `joinedBytesMax` bytes. A Buffer takes some
+ * hundred bytes in addition to its content, which are not reserved. For a body in chunks of one byte, they would add up
+ * to gigabytes.
  */
 const joinedChunks = 256
 const joinedBytesMax = 64 * 1024
@@ -99,11 +99,11 @@ export function readBody(request: IncomingMessage, maxBytes: number, reserve: Re
     return Promise.reject(bodyTooLarge(maxBytes))
   }
   return new Promise((resolve, reject) => {
-    // The client may disconnect while its key is looked up: then no event comes any more.
+    // The client may disconnect while its key is looked up. No further event is emitted then.
     if (request.destroyed) reject(invalidFormat('body ended early'))
     let chunks: Buffer[] = []
     let length = 0
-    /** How many chunks came since the last ones that were joined, and their bytes. */
+    /** Number and bytes of the chunks since the last join. */
     let unjoined = 0
     let unjoinedBytes = 0
     const take = (chunk: Buffer): void => {

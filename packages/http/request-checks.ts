@@ -58,7 +58,7 @@ export interface RequestContext {
   authenticatedAt: number
 }
 
-/** Changes of keys apply within 2 s: rights that were read longer ago are read again. */
+/** A change of a key applies within 2 s. Rights that were read longer ago than this are read again. */
 const rightsMsMax = 1_000
 
 type Check = (context: RequestContext) => void | Promise<void>
@@ -83,8 +83,9 @@ const checks: readonly Check[] = [
 ]
 
 /**
- * The checks of a request that needs no key. Its memory is reserved once the body is there, of which such operations
- * take a kilobyte: all of these requests share one quota, which clients that send nothing would hold for a minute.
+ * The checks of a request that needs no key. Memory is reserved after the body has been read, because a body has at
+ * most 1 KiB here. All requests without a key share one quota, and clients that connect and send nothing would occupy
+ * it until the request timeout of one minute.
  */
 const publicChecks: readonly Check[] = [
   admit,
@@ -147,12 +148,12 @@ async function authenticateByBody(context: RequestContext): Promise<void> {
   context.credential = await context.access.keys.authenticate(key)
 }
 
-/** The memory of the request counts for its key from then on. */
+/** Moves the reserved memory of a request to the quota of its key. */
 function moveMemoryToKey(context: RequestContext): void {
   const { admission, credential, quota, reservedBytes, reservedBodyBytes } = context
   const bytes = reservedBytes + reservedBodyBytes
   if (quota) admission.release(quota, bytes)
-  // Without a quota nothing is released again.
+  // If the next reservation fails, nothing is left to release.
   context.quota = undefined
   const own = admission.quotaOf(credential?.keyId)
   const refusal = admission.reserve(own, bytes)
@@ -183,8 +184,9 @@ function authenticate(context: RequestContext): void | Promise<void> {
 }
 
 /**
- * A key that was revoked, or lost rights, while a client sent its body acts no more: such a change applies everywhere
- * within 2 s (docs/http-interface.md#keys), and a body may take a minute, and wait for its turn.
+ * Reads the rights of the key again if the body took long. A revoked key, or a removed right, stops working everywhere
+ * within 2 s (docs/http-interface.md#keys), but a client may take a minute to send its body, and a body may wait in the
+ * queue.
  */
 function authenticateSlowRequest(context: RequestContext): void | Promise<void> {
   return performance.now() - context.authenticatedAt > rightsMsMax ? authenticateAgain(context) : undefined
@@ -196,7 +198,7 @@ async function authenticateAgain(context: RequestContext): Promise<void> {
   requireAllowedOrigin(context)
 }
 
-/** From then on, responses have `X-RateLimit-*`, also those that refuse the request for the memory of its key. */
+/** From here on, every response has `X-RateLimit-*`, also the 503 when the key has no memory left. */
 function openRateLimit(context: RequestContext): void {
   const { credential, route, access, clients, request } = context
   if (credential === undefined || route.limit === undefined) return
@@ -224,8 +226,9 @@ function requireScope({ credential, route: { scope, alternativeScope } }: Reques
 }
 
 /**
- * Applies to keys of web pages (docs/http-interface.md#key-origins). Servers send no `Origin`, and every browser sends
- * it with a POST. Other operations for which a key may write events, the imports, have no limit for each address.
+ * Applies to keys of web pages (docs/http-interface.md#key-origins). Servers send no `Origin`, while every browser
+ * sends it with a POST. The imports, the other operations for which a key may write events, are refused, because they
+ * have no limit per address.
  */
 function requireAllowedOrigin({ request, route, credential }: RequestContext): void {
   const allowed = credential?.allowedOrigins
@@ -239,7 +242,7 @@ function requireAllowedOrigin({ request, route, credential }: RequestContext): v
 function requireContentType(context: RequestContext): void {
   const { request, route } = context
   if (!route.body) return
-  // Clients that send no body name no media type, or the one that they name by default.
+  // A client that sends no body sends no `Content-Type` either, or its default one.
   if (route.body.kind === 'json' && route.body.optional && !hasBody(request)) return
   context.body.type = checkContentType(request, route.body)
 }

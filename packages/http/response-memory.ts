@@ -11,7 +11,8 @@ type ResponseContext = Pick<RequestContext, 'admission' | 'credential'>
 export function reserveResponse(context: ResponseContext, response: ServerResponse, text: string): void {
   const bytes = Buffer.byteLength(text)
   if (bytes <= serverLimits.requestBytes) return
-  // The largest response, too, fits while no other is held: a key may hold half of the memory.
+  // A key may hold half of the memory. Reserving no more than that lets even the largest response fit while no other
+  // one is held.
   reserveUntilClosed(context, response, Math.min(bytes, serverLimits.responseBytesMax / 2))
 }
 

@@ -43,13 +43,13 @@ export interface ApiRequest extends PublicRequest {
 /** The sender of a request, as trusted proxies report it. */
 export interface Client {
   address: string
-  /** True when the client uses HTTPS, be it up to the service or up to a trusted proxy. */
+  /** True when the client uses HTTPS, to the service itself or to a trusted proxy. */
   isSecure: boolean
   /** The host of the URL that the client uses, with its port; undefined without a header `Host`. */
   host: string | undefined
 }
 
-/** The result of a route's handler: a file, or the data that the envelope (`success`, `timestamp`) is put around. */
+/** The result of a route's handler: a file, or the data for the envelope (`success`, `timestamp`). */
 export interface HandlerResult {
   status: 200 | 201 | 202
   data?: unknown
@@ -57,14 +57,14 @@ export interface HandlerResult {
   headers?: Readonly<Record<string, string>>
 }
 
-/** A file as a handler returns it; `sendFile` (send-file.ts) makes the response of it. */
+/** A file as a handler returns it; `sendFile` (send-file.ts) turns it into the response. */
 export interface FileResult {
   contentType: string
   /** Name under which a browser saves the file. */
   fileName: string
   /**
-   * Bytes of the whole file, and a name for its content, without quotes: another content has another name. Undefined
-   * for a file that is made while it is sent, which has no ranges.
+   * Size of the whole file in bytes, and an entity tag without quotes, which changes with the content. Undefined for a
+   * file that is made while it is sent; such a file has no ranges.
    */
   content?: { size: number; etag: string }
   /**

@@ -4,8 +4,8 @@ import { expect, test } from '@jest/globals'
 import { startStopwatch } from '../../tests/support/stopwatch.ts'
 
 /**
- * A service in which a variable has another name than before, and which stops as soon as it runs, or starts. Its
- * ClickHouse is at CLICKHOUSE.
+ * A service with a renamed variable. It stops itself during its start or once it runs (STOPS_AT). Its ClickHouse is at
+ * CLICKHOUSE.
  */
 const program = `
 import { runService } from '${new URL('run-service.ts', import.meta.url).href}'

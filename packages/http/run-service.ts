@@ -23,14 +23,14 @@ import { openTlsCertificate } from './tls.ts'
 export interface Context {
   logger: Logger
   metrics: Metrics
-  /** The build adds the component that compares it with Postgres, `clockPoller`. */
+  /** The build adds `clockPoller`, the component that compares the clock with Postgres. */
   clock: SynchronizedClock
 }
 
 export interface Built {
   service: Service
   access: Access
-  /** Clients of engines: opened before, closed after everything else. */
+  /** Clients of engines. They are opened before everything else and closed after it. */
   engines: readonly Component[]
   /** Called once everything has started. */
   onReady?: (server: HttpServer) => void | Promise<void>
@@ -66,8 +66,8 @@ export async function runService<V extends Variables>({
     const mistakes = [
       ...portMistakes(values),
       ...mistakesOf(() => stopTimes(values)),
-      // Nothing is opened for a certificate that can't be used; warnings about it are logged when it is opened to be
-      // used.
+      // A certificate that can't be used is found before anything is opened. Its warnings are logged later, when the
+      // server opens it.
       ...mistakesOf(() => openTlsCertificate(values, { info: () => undefined, warn: () => undefined })),
     ]
     if (mistakes.length > 0) throw new ConfigError(mistakes)

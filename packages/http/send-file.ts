@@ -11,11 +11,11 @@ import type { ByteRange, FileResult } from './route.ts'
  * sent or the client has disconnected. Throws RangeNotSatisfiableError for a range beyond the end, the error of `open`,
  * and an error of the stream, which may come after the headers were sent.
  *
- * For a file whose content has a name, `If-Match` and `If-None-Match` are evaluated first, in the order of RFC 9110
- * (13.2.2): throws 412 when `If-Match` does not name the content, and sends 304 when `If-None-Match` does.
+ * For a file with an entity tag, `If-Match` and `If-None-Match` are evaluated first, in the order of RFC 9110 (13.2.2):
+ * throws 412 when `If-Match` does not name the content, and sends 304 when `If-None-Match` does.
  *
- * A request for several ranges gets the whole file, as RFC 9110 (14.2) allows; so does one whose `If-Range` names
- * another content, one whose `Range` is not valid, and every one for a file that is made while it is sent.
+ * A request for several ranges gets the whole file, as RFC 9110 (14.2) allows. The whole file is also sent if
+ * `If-Range` names another content, if `Range` is not valid, and if the file is made while it is sent.
  */
 export async function sendFile(
   request: IncomingMessage,
@@ -92,7 +92,7 @@ function requestedRange({ headers }: IncomingMessage, size: number, etag: string
   const condition = headers['if-range']
   // A date never matches, because files have no modification date.
   if (range === undefined || (condition !== undefined && condition !== etag)) return undefined
-  // Not by range-parser 1.3.0, which finds a suffix longer than the file unsatisfiable.
+  // range-parser 1.3.0 is not used, because it finds a suffix longer than the file unsatisfiable.
   const [, first = '', last = ''] = /^bytes=(\d*)-(\d*)$/i.exec(range) ?? []
   const isBackward = first !== '' && last !== '' && Number(last) < Number(first)
   if ((first === '' && last === '') || isBackward) return undefined

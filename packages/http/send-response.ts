@@ -71,9 +71,9 @@ function send(response: ServerResponse, status: number, headers: Readonly<Record
     response.end(text)
     return
   }
-  // Node closes the connection when the response ends. A client that is still sending its body would be cut off, and
-  // might never read the response. The cork makes Node write the response now, and not in its next tick, until which
-  // the memory of the request would be held, and then for as long as the client sends.
+  // Node closes the connection when the response ends. That would cut off a client that is still sending its body, and
+  // the client might never read the response. The cork makes Node write the response now instead of in its next tick;
+  // otherwise the memory of the request would stay reserved until the client has sent its body.
   response.cork()
   response.write(text)
   response.uncork()

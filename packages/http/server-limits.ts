@@ -27,17 +27,19 @@ export const serverLimits = {
   connectionsMax: 10_000,
   /** Memory of all requests in flight; 503 beyond it. */
   inFlightBytesMax: 64 * 1024 * 1024,
-  /** Part of that memory for requests without a key, and as much for their answers. */
+  /** Part of `inFlightBytesMax` for requests without a key. Their answers may take as much of `responseBytesMax`. */
   publicInFlightBytesMax: 4 * 1024 * 1024,
-  /** The part of that memory for requests whose key is in a body that has not been read yet. */
+  /** Part of `inFlightBytesMax` for requests whose key is in a body that has not been read yet. */
   bodyKeyInFlightBytesMax: 8 * 1024 * 1024,
   /** Memory of all answers that are not written out; 503 beyond it. */
   responseBytesMax: 128 * 1024 * 1024,
-  /** Memory that is reserved for a request besides its body: its objects and buffers, and an answer of that size. */
+  /**
+   * Memory that is reserved for a request besides its body: its objects and buffers, and a response of up to this size.
+   */
   requestBytes: 8 * 1024,
   /** Memory that is reserved for an upload: a chunk of the file in each buffer on its way, and the text fields. */
   uploadBytes: 256 * 1024,
-  /** Memory that is reserved for a download, among that of answers: a chunk of the file in each buffer on its way. */
+  /** Memory of responses that is reserved for a download: a chunk of the file in each buffer on its way. */
   downloadBytes: 256 * 1024,
 } as const
 

@@ -38,17 +38,17 @@ export function httpServer(
   }: { host: string; port: number; portVariable: string; requestsMs: number; limits?: ServerLimits; tls?: TlsPair },
 ): HttpServer {
   /**
-   * Responses in flight, by connection. Lists instead of Sets: V8 replaces the table of a Set that changes with every
-   * request from time to time and links the old table to the new one, so that a tenth of all requests outlived the
-   * young generation.
+   * Responses in flight, by connection. Lists instead of Sets: when a Set changes with every request, V8 replaces its
+   * table from time to time and links the old table to the new one. A tenth of all requests then outlived the young
+   * generation.
    */
   const connections = new Map<Socket, ServerResponse[]>()
-  /** Connections that close with their last response, because what came after the requests was none. */
+  /** Connections that close after their last response, because they have sent something that is not a valid request. */
   const refused = new WeakSet<Socket>()
   let isDraining = false
   let isStopping = false
 
-  /** Gives an upload the time of its largest file; false for a connection without an upload. */
+  /** Gives an upload the time that its largest file may take; false for a connection without an upload. */
   function extendUpload(socket: Socket): boolean {
     const upload = connections.get(socket)?.find(({ req }) => uploadBytesMax(req) !== undefined)?.req
     if (upload === undefined) return false
@@ -120,7 +120,7 @@ export function httpServer(
     refuse()
   })
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
-  /** Connections of which the handshake of TLS may be under way. */
+  /** TCP connections, whose TLS handshake may not have ended. */
   const rawSockets = new Set<Socket>()
   tlsServer?.on('connection', (socket: Socket) => {
     rawSockets.add(socket)

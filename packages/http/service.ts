@@ -42,8 +42,8 @@ export interface ListenConfig extends StopConfig, TlsConfig {
 
 /**
  * The HTTP side of a service: its routes with `/healthz` and `/readyz` on one port, with TLS if the configuration names
- * a certificate, `/metrics` on another without. Returns the server and all components in the order of their start.
- * Throws ConfigError for a certificate that can't be used.
+ * a certificate, `/metrics` on another port without TLS. Returns the server and all components in the order of their
+ * start. Throws ConfigError for a certificate that can't be used.
  */
 export function serve(
   service: Service,
@@ -151,7 +151,7 @@ export function serve(
   }
 }
 
-/** Logs what fails in a round of checks, and what passes again: once each time, however often checks run. */
+/** Logs a check when it begins to fail and when it passes again. The rounds in between log nothing. */
 function failureLog(logger: Logger) {
   const failing = new Set<string>()
   return async (

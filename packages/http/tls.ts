@@ -36,7 +36,7 @@ const defaultCheckMs = 10_000
 
 /**
  * Reads the certificate of a listener; undefined: the listener has no TLS. Throws ConfigError, with what to do, when a
- * file can't be used. An expired certificate is only a warning, because clients may be told to take it.
+ * file can't be used. An expired certificate is only a warning, because clients may be configured to accept it.
  */
 export function openTlsCertificate(
   config: TlsConfig,

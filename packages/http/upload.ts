@@ -222,8 +222,8 @@ function parseForm(
     parse(request as never, undefined as never, (error: unknown) => {
       if (error === undefined || error === null) resolve((request as { body?: object }).body ?? {})
       else if (isStreamError(error) && !request.destroyed && !parser?.errored && receiver.saving) {
-        // The store has stopped reading, which destroys the stream of the file: its own error, which `onFailure`
-        // reports, may come later than multer's.
+        // The store has stopped reading, which destroys the stream of the file. Multer may report that before
+        // `onFailure` reports the error of the store.
         receiver.saving.then(
           () => {
             fail(invalidForm())

@@ -22,7 +22,7 @@ test('requests begin at once while their handlers leave time', () => {
   for (let n = 0; n < 100; n++) expect(queue.turn(performance.now())).toBeUndefined()
 })
 
-/** Counts the turns of the event loop, in each of which sockets are read. */
+/** Counts the turns of the event loop. Sockets are read in each turn. */
 function countLoops(): { loops: () => number; stop: () => void } {
   let count = 0
   let immediate: NodeJS.Immediate | undefined

@@ -3,15 +3,15 @@ import { type AppError, unavailable } from '@sluice/runtime/errors'
 import { Counter, Gauge, type Metrics } from '@sluice/runtime/metrics'
 
 /**
- * The requests that have been read and wait for the processor. All handlers share one thread: what they do between two
- * waits for an engine must not keep the thread for long, or else requests wait in the buffers of their sockets, where
- * nobody sees for how long. So the handlers that one turn of the event loop begins share a slice of time, and the other
- * requests wait here, the oldest first, until the sockets have been read again.
+ * The requests that have been read and wait for the processor. All handlers share one thread. If handlers kept it for
+ * long, further requests would wait in the buffers of their sockets, where their waiting time can't be measured. So the
+ * handlers that one turn of the event loop begins share a slice of time. The other requests wait here, the oldest
+ * first, until the sockets have been read again.
  */
 export interface WorkQueue {
   /**
-   * The 503 for a request that has just arrived while others have waited too long, during which more has arrived than
-   * the process can handle (docs/decisions/016-overload.md). Undefined at other times.
+   * The 503 for a request that has just arrived, if the oldest waiting request has waited too long: more requests
+   * arrive than the process can handle (docs/decisions/016-overload.md). Undefined at other times.
    */
   refuseArrival(): AppError | undefined
   /** The 503 for a request that was read at `readAt` (`performance.now()`), when it is too late to begin with it. */
@@ -31,8 +31,8 @@ export interface WorkQueueTimes {
   /** While a request waits for longer, no further one is read. */
   arrivalWaitMsMax: number
   /**
-   * A request that has waited for longer is refused. A publish may take what is left of the 2.5 s within which every
-   * request has its answer.
+   * A request that has waited for longer is refused. Every request is answered within 2.5 s, and a publish may take the
+   * rest of that time.
    */
   waitMsMax: number
 }
@@ -74,7 +74,7 @@ export function createWorkQueue(metrics: Metrics, times: WorkQueueTimes = defaul
     return oldest === undefined ? 0 : performance.now() - oldest.readAt
   }
 
-  /** One error for all, because the stack of each would cost 7 % of a refusal. */
+  /** One error for all refusals, because a stack for each would be 7 % of the cost of a refusal. */
   const refusal = unavailable('requests wait too long for the processor')
 
   function refuse(): AppError {
@@ -88,8 +88,9 @@ export function createWorkQueue(metrics: Metrics, times: WorkQueueTimes = defaul
   }
 
   /**
-   * Begins the next slice once the sockets have been read: until nothing happens any more, because libuv accepts a
-   * single connection in each turn of the event loop and reads 64 KiB of each socket, or until the time for it is over.
+   * Begins the next slice once the sockets have been read: when a turn of the event loop processed no event, or after
+   * `readingMsMax`. One turn is not enough, because libuv accepts a single connection and reads 64 KiB of each socket
+   * in a turn.
    */
   function endSlice(): void {
     sliceBeganAt = undefined
@@ -110,7 +111,9 @@ export function createWorkQueue(metrics: Metrics, times: WorkQueueTimes = defaul
     next()
   }
 
-  /** Lets the oldest request go, and the next one when that one's handler waits for the first time. */
+  /**
+   * Starts the oldest waiting request, and the next one when the handler of the first waits for I/O for the first time.
+   */
   function next(): void {
     const now = performance.now()
     if (sliceBeganAt === undefined || now - sliceBeganAt >= sliceMs) return
@@ -118,7 +121,8 @@ export function createWorkQueue(metrics: Metrics, times: WorkQueueTimes = defaul
     if (request === undefined) return
     if (now - request.readAt > waitMsMax) request.reject(refuse())
     else request.resolve()
-    // Promises come first: a tick that is scheduled by the last of them runs when the handler can't go on by itself.
+    // `process.nextTick` from a microtask runs after all pending promise callbacks, that is when the handler waits for
+    // I/O for the first time.
     queueMicrotask(scheduleNext)
   }
 
