@@ -30,30 +30,34 @@ export interface KeyCacheTimes {
   /** `last_used_at` is true within a minute. */
   markUsedEveryPolls: number
   /**
-   * A request waits no longer for a Postgres that hangs; the look-up itself continues until its statement times out.
+   * A request waits at most this long for a Postgres that hangs. The look-up itself continues until its statement times
+   * out.
    */
   lookupTimeoutMs: number
 }
 
 const defaultTimes: KeyCacheTimes = { pollIntervalMs: 1_000, markUsedEveryPolls: 20, lookupTimeoutMs: 1_000 }
-/** Each cached key is read again within a minute, whatever the polls say. */
+/** Each cached key is read again within a minute, even if no poll reports a change. */
 const recheckAfterMs = 30_000
 /**
  * Cached keys work for this long without a successful poll, so that events are accepted while Postgres is unavailable.
- * A process that alone is cut off from Postgres accepts a key that is revoked meanwhile for as long.
+ * If only one process loses its connection to Postgres, it accepts revoked keys for this long.
  */
 const serveUncheckedMs = 3_600_000
 const unknownKeyTtlMs = 5_000
 const cachedKeysMax = 10_000
 /** A stop does not wait longer for a Postgres that hangs. */
 const stopTimeoutMs = 500
-/** Concurrent look-ups: anyone can generate well-formed keys, whose look-ups would pile up while Postgres hangs. */
+/**
+ * Limit of concurrent look-ups. Anyone can generate well-formed keys, and their look-ups would pile up while Postgres
+ * hangs.
+ */
 const lookupsMax = 1_000
 
 /**
  * Caches the records of keys by the SHA-256 of the key; the keys themselves are not kept. As a component it polls the
- * store for changes and writes `last_used_at`. `clock` decides when keys expire: all processes share its time, in which
- * the ends of keys were set.
+ * store for changes and writes `last_used_at`. `clock` decides when keys expire. All processes share its time, and the
+ * expiry of a key was set in that time.
  */
 export function keyCache(
   store: Pick<KeyStore, 'findByHash' | 'findByHashes' | 'changedSince' | 'markUsed'>,
@@ -190,7 +194,8 @@ function byHash(keys: readonly KeyRecord[]): ReadonlyMap<string, KeyRecord> {
 }
 
 /**
- * Registers how old the knowledge of revoked and changed keys is; docs/operations.md says from when on it is an alarm.
+ * Registers how old the knowledge of revoked and changed keys is; docs/operations.md says at which age to raise an
+ * alarm.
  */
 export function addKeyRefreshAge(metrics: Metrics, keys: Pick<KeyCache, 'refreshedAt'>): void {
   new Gauge({

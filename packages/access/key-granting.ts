@@ -35,7 +35,7 @@ export function requireExpiry(maker: Credential, expiresAt: number | null): void
   if (outlives(maker, expiresAt)) throw invalidField('expires_at', 'must not be later than that of the key that asks')
 }
 
-/** Throws 403 for the rotation of a key that expires later than `maker`, likewise. */
+/** Throws 403 for the rotation of a key that expires later than `maker`, for the same reason. */
 export function requireRotatable(maker: Credential, expiresAt: number | null): void {
   if (outlives(maker, expiresAt)) {
     throw new AppError('forbidden', {

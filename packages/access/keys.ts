@@ -52,7 +52,10 @@ export interface Rotation {
   oldExpiresAt: Date
 }
 
-/** The key of the request: it registers the new sites, and keys of other sites than its own are absent for it. */
+/**
+ * The key of the request. It registers the new sites. A key that is bound to sites finds only keys whose sites are
+ * among its own.
+ */
 export interface ActingKey {
   keyId: string
   /** Null: the key is not bound to sites. */
@@ -73,7 +76,10 @@ export interface KeyStore {
   newestAdmin(): Promise<KeyRecord | undefined>
   /** Returns the stored ones among the keys, in any order. */
   findByHashes(hashes: readonly string[]): Promise<readonly KeyRecord[]>
-  /** Undefined for an unknown id, and for a key that is not bound to a part of `siteIds` (null: every key is found). */
+  /**
+   * Undefined for an unknown id, and unless the key is bound to sites that are all among `siteIds` (null: every key is
+   * found).
+   */
   find(keyId: string, siteIds: ActingKey['siteIds']): Promise<KeyRecord | undefined>
   /** Lists the keys that `find` finds, newest first; `total` counts all of them. */
   list(
@@ -87,7 +93,7 @@ export interface KeyStore {
   update(keyId: string, actor: ActingKey, change: (key: KeyRecord) => KeyChanges): Promise<KeyRecord | undefined>
   /**
    * Creates a key with the same rights and sets the expiry of the old one, in one transaction; returns the new key.
-   * `rotate` is called as `change` of `update` is.
+   * `rotate` is called like `change` in `update`.
    */
   rotate(
     keyId: string,
@@ -98,11 +104,13 @@ export interface KeyStore {
   revoke(keyId: string, siteIds: ActingKey['siteIds']): Promise<KeyRecord | undefined>
   /** Revokes every other key that a start or `npm run admin-key` made; returns their number. */
   revokeBootstrapKeysExcept(keyId: string): Promise<number>
-  /** Returns the keys whose rights have changed since the poll that returned `since`; none for undefined. */
+  /**
+   * Returns the keys whose rights have changed since the poll that returned `since`; no keys if `since` is undefined.
+   */
   changedSince(since: ChangeCursor | undefined): Promise<Changes<KeyRecord>>
   /**
-   * Brings `last_used_at` up to date where it is more than 20 s behind: many processes use the same keys. Waits for no
-   * lock: returns the ids of keys that others have locked, which are to be passed again.
+   * Updates `last_used_at` where it is more than 20 s behind, because many processes use the same keys. Does not wait
+   * for locks. Returns the ids of keys that others have locked; the caller passes them again later.
    */
   markUsed(lastUsed: ReadonlyMap<string, Date>): Promise<readonly string[]>
 }

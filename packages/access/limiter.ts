@@ -15,8 +15,8 @@ export interface Limiter {
   refund(counter: string, cost: number, limit: number): Promise<void>
   /**
    * Returns the state of a counter as this process knows it, without a call to Redis; a full limit for an unknown
-   * counter. `remaining` is too high by what other processes have counted since this one last asked Redis, and too low
-   * only by their refunds.
+   * counter. Other processes may have counted and refunded since this process last asked Redis: `remaining` is too high
+   * by their counts and too low by their refunds.
    */
   peek(counter: string, limit: number): LimitState
 }

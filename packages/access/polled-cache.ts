@@ -9,24 +9,24 @@ export interface PolledCacheOptions<Value> {
   /** Milliseconds for which an id without a row is not looked up again, unless a poll finds a row. */
   unknownTtlMs: number
   /**
-   * Each cached row is read again after this many ms, whatever the polls say: a row may have been changed by hand or
-   * restored.
+   * Each cached row is read again after this many ms, even if no poll reports a change: a row may have been changed by
+   * hand or restored.
    */
   recheckAfterMs: number
   /**
    * Returns the rows that have changed since the poll that returned `cursor`, and the ids of rows that were deleted
-   * since; none for undefined.
+   * since; no rows if `cursor` is undefined.
    */
   readChanges: (cursor: ChangeCursor | undefined) => Promise<{
     changed: Iterable<readonly [id: string, value: Value]>
     deleted?: Iterable<string>
     cursor: ChangeCursor
   }>
-  /** Returns those of the rows that exist. */
+  /** Returns the rows that exist among these ids. */
   readRows: (ids: readonly string[]) => Promise<ReadonlyMap<string, Value>>
 }
 
-/** Rows of Postgres by id, bounded, which follow the changes of the rows by polls. */
+/** A bounded cache of rows of Postgres by id. Polls keep the cached rows up to date. */
 export interface PolledCache<Value> {
   /** Undefined for a row that is not cached. */
   get(id: string): Value | undefined
@@ -40,7 +40,7 @@ export interface PolledCache<Value> {
   poll(): Promise<void>
 }
 
-/** Rows that one statement reads again: some milliseconds of work for this process. */
+/** Rows that one statement reads again, which takes this process some milliseconds. */
 const rowsPerRecheck = 500
 
 /** An empty cache. It reads nothing before the first `poll` or lookup. */
@@ -52,7 +52,7 @@ export function polledCache<Value>({
   readChanges,
   readRows,
 }: PolledCacheOptions<Value>): PolledCache<Value> {
-  /** In objects of their own, so that a row that is read again stays as recently used as it was. */
+  /** The values are in objects, so that a row can be read again without becoming the most recently used one. */
   const rows = new LRUCache<string, { value: Value }>({
     max,
     dispose: (_value, id, reason) => {
@@ -77,7 +77,7 @@ export function polledCache<Value>({
     readAt.set(id, performance.now())
   }
 
-  /** Replaces a row that is still cached; undefined: it is gone. */
+  /** Replaces a row that is still cached; undefined if the row is gone. */
   function refresh(id: string, value: Value | undefined): void {
     const row = rows.peek(id)
     if (row === undefined) return
@@ -113,8 +113,8 @@ export function polledCache<Value>({
     beginLookup: () => {
       const pollsBefore = pollCount
       return (id, value) => {
-        // A change during the look-up is missed when the row was read before it and the poll that returned it ended
-        // before the row was cached. What changed before the first poll is returned by none.
+        // The row may have changed after the look-up read it. The cache misses that change if the poll that returned it
+        // ended before the row was cached. No poll returns changes from before the first poll.
         const isOvertaken = pollCount !== pollsBefore
         if (value !== undefined) {
           rows.set(id, { value })
@@ -133,7 +133,7 @@ export function polledCache<Value>({
         unknownIds.delete(id)
         refresh(id, value)
       }
-      // A row that was made anew is looked up when it is needed.
+      // If a deleted row was created again, it is looked up when it is needed.
       for (const id of changes.deleted ?? []) rows.delete(id)
       cursor = changes.cursor
       pollCount++

@@ -3,7 +3,7 @@ import { tooLarge } from '@sluice/runtime/errors'
 import type { Credential } from './credential.ts'
 import { type Consumption, type Limiter, rateLimitedUntil } from './limiter.ts'
 
-/** The limit of events of one address under a key. */
+/** The limit of events that one address may send with a key. */
 interface AddressLimit {
   counter: string
   limit: number
@@ -43,8 +43,8 @@ export class RequestRateLimit {
   }
 
   /**
-   * Throws 429 when not even a cost of 1 fits, as far as this process knows: refunds of other processes are seen with
-   * the next call.
+   * Throws 429 when not even a cost of 1 fits, as far as this process knows. Refunds of other processes become known
+   * with its next call to Redis.
    */
   rejectIfExhausted(): void {
     if (this.remaining < 1) throw rateLimitedUntil(this.resetAt)

@@ -5,8 +5,14 @@
 export interface SignInCodes {
   /** Stores a code, which is good for one session of a key within contracts/session.ts: signInCodeMs. */
   create(codeHash: string, signIn: { keyHash: string }): Promise<void>
-  /** Returns what a code signs in, and leaves it; undefined when there is none, or when it has expired. */
+  /**
+   * Returns the key that a code signs in, without using the code up; undefined when there is no such code, or when it
+   * has expired.
+   */
   find(codeHash: string): Promise<{ keyHash: string } | undefined>
-  /** Uses a code up: of concurrent calls one gets it. Undefined when there is none, or when it has expired. */
+  /**
+   * Uses a code up and returns its key. Only one of concurrent calls gets the key. Undefined when there is no such
+   * code, or when it has expired.
+   */
   take(codeHash: string): Promise<{ keyHash: string } | undefined>
 }

@@ -31,7 +31,10 @@ export interface SiteCache extends Component {
 }
 
 const cachedSitesMax = 100_000
-/** Rarer than for keys: there may be ten times as many, and an event that is too old does less harm than a lost key. */
+/**
+ * Sites are read again more rarely than keys. There may be ten times as many, and an event that is too old does less
+ * harm than a lost key.
+ */
 const recheckSitesAfterMs = 600_000
 /** Postgres must not delay an event for longer: the whole request has 2.5 s. */
 const defaultRegisterTimeoutMs = 400
@@ -40,7 +43,7 @@ const refusalTtlMs = 10_000
 const cachedRefusalsMax = 10_000
 /** While Postgres is unavailable, each event of a new site would otherwise write a log line. */
 const logIntervalMs = 1_000
-/** New sites of one key that wait while Postgres registers others. */
+/** Limit of the new sites of one key that wait while Postgres registers others. */
 const queuedSitesMax = 10_000
 const defaultPollIntervalMs = 1_000
 
@@ -197,9 +200,9 @@ function collectPolicies(
 type FetchPolicies = (keyId: string, siteIds: readonly string[]) => Promise<SitePolicies>
 
 /**
- * Runs one call per key at a time; the sites of calls that arrive meanwhile go together in the next one. Postgres
- * registers the sites of a key one call after the other anyway, to count exactly, and a thousand calls with a new site
- * each would wait for one another.
+ * Runs one call per key at a time. The sites of calls that arrive meanwhile are combined in the next call. To count new
+ * sites exactly, Postgres handles the calls of one key one after the other anyway. A thousand concurrent calls with a
+ * new site each would wait for one another.
  */
 function coalesceByKey(fetchPolicies: FetchPolicies): FetchPolicies {
   interface PendingCall {

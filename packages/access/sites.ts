@@ -32,8 +32,9 @@ export interface SiteStore {
   /** Registers the new ones among the sites; the others stay as they are. */
   register(siteIds: readonly string[]): Promise<void>
   /**
-   * Registers the new ones among the sites by a key, which may register 1,000 sites in any 24 hours: the first ones in
-   * the given order (docs/http-interface.md#new-sites). The limit is exact for any number of concurrent processes.
+   * Registers the new ones among the sites by a key. A key may register 1,000 sites in any 24 hours, so only the first
+   * ones in the given order may be registered (docs/http-interface.md#new-sites). The limit is exact for any number of
+   * concurrent processes.
    */
   registerFor(keyId: string, siteIds: readonly string[]): Promise<Registration>
   /** Lists the sites that do not keep their events for ever. */
@@ -41,9 +42,9 @@ export interface SiteStore {
   /** Returns the registered ones among the sites, with the days that their events are kept (null: for ever). */
   findKnown(siteIds: readonly string[]): Promise<ReadonlyMap<string, number | null>>
   /**
-   * Returns the sites that an administrator has named or changed since the poll that returned `since`; none for
-   * undefined. Sites that events registered have no settings and are left out. `deleted` names the sites whose deletion
-   * was requested since then; they may have been registered anew.
+   * Returns the sites that an administrator has named or changed since the poll that returned `since`; no sites if
+   * `since` is undefined. Sites that events registered have no settings and are left out. `deleted` names the sites
+   * whose deletion was requested since then; they may have been registered again.
    */
   changedSince(since: ChangeCursor | undefined): Promise<Changes<ChangedSite> & { deleted: readonly string[] }>
 }
@@ -79,8 +80,8 @@ export interface SiteLookup {
    */
   find(siteId: string, request: SiteRequest): Promise<SiteRecord | undefined>
   /**
-   * Does the same for a record that is created for a site: an unknown site is registered by the key if it is not bound
-   * to sites, unless only administrators register sites. Throws 429 beyond the key's limit of new sites a day.
+   * Like `find`, for a request that creates a record for the site: an unknown site is registered, unless the key is
+   * bound to sites or only administrators register sites. Throws 429 beyond the key's limit of new sites a day.
    */
   findOrRegister(siteId: string, request: SiteRequest): Promise<SiteRecord | undefined>
 }
