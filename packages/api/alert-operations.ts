@@ -28,7 +28,7 @@ export const alertOperations = {
     rights: { of: 'site', in: 'body' },
     body: largeJsonBody(createAlertBody),
     response: { status: 201, data: alertResource },
-    // An unknown site where they don't register themselves; the limit of rules.
+    // 404: the site is unknown, and sites are not registered automatically. 409: the site has as many rules as it may.
     errors: [404, 409],
     idempotent: true,
     hasGeneratedSecret: (data) => (data as AlertResource).notification_config.secret !== undefined,
@@ -76,7 +76,7 @@ export const alertOperations = {
     rights: rule,
     body: largeJsonBody(updateAlertBody),
     response: { status: 200, data: alertResource },
-    // Two changes at the same time.
+    // 409: two changes at the same time.
     errors: [409],
   },
   deleteAlert: {

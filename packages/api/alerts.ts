@@ -33,7 +33,7 @@ interface DurationRange {
   example: string
 }
 
-/** A duration that stays as it was sent. */
+/** A duration; the value stays the text that was sent. */
 function durationText({ units, minMs, maxMs, example }: DurationRange): joi.StringSchema {
   const [days, unitList] = [
     maxMs / 86_400_000,

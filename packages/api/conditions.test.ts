@@ -342,7 +342,7 @@ describe('the pattern', () => {
     '(.{0,31}){0,31}'.repeat(34),
     '(((a{10}){10}){10})'.repeat(25),
     '\\Q[\\E'.concat('(a{1000})'.repeat(50)),
-    // Without regard to case, each code point of a range is looked up.
+    // When case is ignored, each code point of a range is looked up.
     `(?i)[${'B-\u{1E943}'.repeat(168)}]`,
     `(?i)[${'B-\\x{10ffff}'.repeat(40)}]`,
     `((?si:[${'C-\u{1E943}'.repeat(100)}]))`,

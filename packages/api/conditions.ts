@@ -278,7 +278,7 @@ class Reader {
   #text(value: unknown, path: Path, max: number): string {
     if (typeof value === 'number' && !Number.isFinite(value))
       throw new InvalidCondition(path, 'must be a finite number')
-    // Events keep the digits of such an integer: the rounded one would be found in none of them, or in another one.
+    // Events keep all digits of such an integer. The rounded number would match none of them, or another one.
     if (Number.isInteger(value) && !Number.isSafeInteger(value))
       throw new InvalidCondition(path, 'must be a text: a number can not hold all digits of an integer beyond 2^53')
     if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean') {

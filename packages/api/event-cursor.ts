@@ -2,7 +2,7 @@ import type { EventPosition } from '@sluice/contracts/events'
 import { environments } from '@sluice/contracts/scopes'
 import { latestMs } from '@sluice/contracts/stats'
 
-/** Writes a place in the list of events as text for a URL, which callers pass back as it is. */
+/** Writes a place in the list of events as text for a URL. Callers pass the text back unchanged. */
 export function encodeEventCursor({ timestamp, eventId, environment }: EventPosition): string {
   return Buffer.from(JSON.stringify([timestamp, eventId, environment])).toString('base64url')
 }
@@ -10,7 +10,7 @@ export function encodeEventCursor({ timestamp, eventId, environment }: EventPosi
 /** Reads a text of `encodeEventCursor`; undefined for any other text. */
 export function decodeEventCursor(cursor: string): EventPosition | undefined {
   const position = toPosition(parseJson(Buffer.from(cursor, 'base64url').toString()))
-  // Buffer.from passes over what is no base64: only the text that encodeEventCursor writes is accepted.
+  // Buffer.from skips characters that are not base64, so only the text that encodeEventCursor writes is accepted.
   return position !== undefined && encodeEventCursor(position) === cursor ? position : undefined
 }
 

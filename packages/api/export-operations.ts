@@ -27,7 +27,7 @@ export const exportOperations = {
     rights: { of: 'site', in: 'body' },
     body: largeJsonBody(createExportBody),
     response: { status: 202, data: exportResource },
-    // An unknown cohort, or a site where they don't register themselves.
+    // 404: the cohort is unknown, or the site is, and sites are not registered automatically.
     errors: [404],
     idempotent: true,
   },

@@ -25,8 +25,8 @@ import { groupBy } from './stats.ts'
 import { timeOrNull } from './times.ts'
 
 /**
- * An optional field of a creation, where `null` means absent: resources return `null` for fields that were not given,
- * so one can be sent back as it is.
+ * An optional field of a creation, where `null` means absent. Resources return `null` for fields that were not given,
+ * so a client can send a resource back unchanged.
  */
 const orNull = <T extends joi.Schema>(schema: T): T => schema.empty(null) as T
 

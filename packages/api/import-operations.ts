@@ -25,7 +25,7 @@ export const importOperations = {
     rights: { of: 'site', in: 'body' },
     body: createImportBody,
     response: { status: 202, data: acceptedImport },
-    // Where sites don't register themselves.
+    // The site is unknown, and sites are not registered automatically.
     errors: [404],
   },
   listImports: {

@@ -32,7 +32,8 @@ export interface Operation {
   /** Where the request names the site or the object that the rights of a key depend on. */
   rights: Rights
   /**
-   * Query parameters. The first problem in the order of the schema is reported. Absent: below `/api` there are none.
+   * Query parameters. The first problem in the order of the schema is reported. Absent: an operation below `/api`
+   * accepts none.
    */
   query?: joi.ObjectSchema
   /** Absent: the body is not read. */
@@ -53,7 +54,7 @@ export interface Operation {
     headers?: Readonly<Record<string, string | null>>
   }
   /**
-   * Error statuses besides those that follow from the other fields, e.g. 409 or 404 for an unknown site in the body.
+   * Error statuses besides those that follow from the other fields, e.g. 409, and 404 for an unknown site in the body.
    */
   errors?: readonly ErrorStatus[]
   /** An error whose body has `data`. */
@@ -77,8 +78,8 @@ export interface Operation {
    */
   dialect?: 'segment'
   /**
-   * Successful requests are logged at `debug` only, because they are frequent; metrics count them. A request of which a
-   * part is refused is logged at `info`.
+   * Successful requests are logged at `debug` only, because they are frequent; metrics count them. A request that is
+   * refused in part is logged at `info`.
    */
   quiet?: true
 }
@@ -115,7 +116,7 @@ export interface JsonBodyRule<Schema extends joi.ObjectSchema = joi.ObjectSchema
   documented?: joi.Schema
   /** Size of the largest body in bytes, after decompression; a larger body is answered 413. */
   maxBytes: number
-  /** A request without a body, of whatever media type, is one with `{}`. */
+  /** A request without a body is treated as one with `{}`, whatever its media type. */
   optional?: true
 }
 
@@ -148,17 +149,19 @@ export interface MultipartBodyRule<Schema extends joi.ObjectSchema = joi.ObjectS
 export type ValueOf<Schema> =
   Schema extends joi.ObjectSchema<infer Value> ? (0 extends 1 & Value ? never : Value) : never
 
-/** The rule of a small JSON body: 64 KiB are more than any body needs that is written by hand. */
+/** The rule of a small JSON body: a body that is written by hand has less than 64 KiB. */
 export function jsonBody<T>(schema: joi.ObjectSchema<T>): JsonBodyRule<joi.ObjectSchema<T>> {
   return { kind: 'json', schema, maxBytes: 64 * 1024 }
 }
 
-/** The rule of a small JSON body that may be left out, because each of its fields may. */
+/** The rule of a small JSON body that may be left out, because all of its fields are optional. */
 export function optionalJsonBody<T>(schema: joi.ObjectSchema<T>): JsonBodyRule<joi.ObjectSchema<T>> {
   return { ...jsonBody(schema), optional: true }
 }
 
-/** The rule of requests that need no body: a field in one is 400, as an unknown field of any other body. */
+/**
+ * The rule of requests that need no body. A body with a field is answered 400, like an unknown field in any other body.
+ */
 export const noFields = optionalJsonBody(joi.object<Record<string, never>>({}))
 
 /**

@@ -46,7 +46,7 @@ export const operations = {
     rights: { of: 'site', in: 'body' },
     body: { kind: 'bytes', types: eventMediaTypes, documented: eventBody, maxBytes: eventLimits.eventBytesMax },
     response: { status: 202 },
-    // Where sites don't register themselves.
+    // The site is unknown, and sites are not registered automatically.
     errors: [404],
     anyOrigin: true,
     quiet: true,
@@ -258,7 +258,7 @@ export const operations = {
     rights: { of: 'site', in: 'body' },
     body: largeJsonBody(createCohortBody),
     response: { status: 201, data: cohortResource },
-    // Where sites don't register themselves.
+    // The site is unknown, and sites are not registered automatically.
     errors: [404],
     idempotent: true,
   },

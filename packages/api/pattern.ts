@@ -44,11 +44,12 @@ const ignoresCase = /\(\?[a-zA-Z]*i/
 /** A character of a class in brackets, which may be an escape. */
 const classCharacter = /\\x(?:\{[0-9a-f]+\}|[0-9a-f]{2})|\\?./gisu
 /**
- * re2js looks each code point between these up when a class ignores case: the first and the last ones that have cases.
+ * The first and the last code point that have an upper and a lower case. For a class that ignores case, re2js looks up
+ * each of its code points between these two.
  */
 const [firstWithCase, lastWithCase] = [0x41, 0x1e943]
 const hyphen = 0x2d
-/** Code points that take as long to look up as a step takes to compile, at least. */
+/** Looking up this many code points takes at least as long as compiling one step. */
 const lookupsPerStep = 400
 
 /** A lower bound of the steps of a pattern, which may be invalid. */
@@ -82,8 +83,8 @@ function patternSize(pattern: string): number {
 }
 
 /**
- * The greatest number of code points that re2js looks up for a class in brackets which ignores case: as if each hyphen
- * made a range of the characters beside it. Which hyphens do depends on what stands before them in the class.
+ * The greatest number of code points that re2js looks up for a class in brackets that ignores case. Each hyphen counts
+ * as a range between its neighbours, because whether it forms a range depends on the characters before it in the class.
  */
 function lookupsOf(token: string): number {
   const points = Array.from(token.matchAll(classCharacter), ([character]) => codePointOf(character))

@@ -6,7 +6,7 @@ import { createSiteBody, siteResource, updateSiteBody } from './sites.ts'
 const sites = { section: 'Sites' } as const
 const site = { of: 'object', parameter: 'site_id', name: 'Site' } as const
 
-/** The part of operations.ts that is about sites and what is erased of them. */
+/** The part of operations.ts that is about sites and erasures. */
 export const siteOperations = {
   createSite: {
     ...sites,

@@ -12,7 +12,7 @@ import { nameText, text } from '@sluice/runtime/schemas'
 
 export const siteId = text(eventLimits.siteIdLengthMax).example('my-site')
 
-/** The `site_id` in an update of what belongs to a site. */
+/** The `site_id` in an update of a record that belongs to a site. */
 export const repeatedSiteId = text(eventLimits.siteIdLengthMax)
   .empty()
   .description('Not needed: its own, which can’t be changed.')

@@ -31,7 +31,8 @@ export const webhookOperations = {
     rights: { of: 'site', in: 'body' },
     body: jsonBody(createWebhookBody),
     response: { status: 201, data: newWebhookResource },
-    // A site where they don't register themselves; one that has as many webhooks as it may.
+    // 404: the site is unknown, and sites are not registered automatically. 409: the site has as many webhooks as it
+    // may.
     errors: [404, 409],
     idempotent: true,
     hasGeneratedSecret: (data) => (data as NewWebhookResource).secret !== undefined,
