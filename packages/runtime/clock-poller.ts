@@ -5,12 +5,12 @@ import type { Component } from './supervisor.ts'
 import type { SynchronizedClock } from './synchronized-clock.ts'
 
 const defaultIntervalMs = 1_000
-/** A Postgres that hangs must not delay a stop; so slow an answer would say little. */
+/** A Postgres that hangs must not delay a stop. A comparison that takes this long would also say little. */
 const timeoutMs = 2_000
 
 /**
  * Compares `clock` with the clock of Postgres at the start and once a second. While Postgres is unavailable, the last
- * comparison holds; the pollers of keys and sites say so in the log.
+ * comparison stays in use. The pollers of keys and sites log the outage.
  */
 export function clockPoller(
   clock: Pick<SynchronizedClock, 'compare'>,

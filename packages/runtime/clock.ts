@@ -8,7 +8,10 @@ export interface Clock {
   now(): number
   /** Resolves after `ms`, or at once when `signal` aborts. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>
-  /** False while `now` is the time of a machine that may be wrong; absent where it never is. */
+  /**
+   * False until the clock has been compared with Postgres, because until then `now` may be wrong. Absent where it never
+   * is.
+   */
   isCompared?(): boolean
 }
 
@@ -17,15 +20,15 @@ const neverAborted = new AbortController().signal
 /**
  * The clock of production: the machine's steady time, corrected by the clock of Postgres, and the machine's timers.
  *
- * The clock does not follow the wall clock of the machine when somebody sets that, because background work stores the
- * time that this clock tells. If the clock were an hour early for a second, until the next comparison with Postgres,
- * the worker would take over the leases of others, delete what is to be kept for another hour, and note that a site's
- * alert rules are due in an hour. If the clock were set back, the worker would sleep an hour too long between renewals.
+ * The clock does not follow the wall clock when somebody sets it, because background work stores the times that this
+ * clock tells. If this clock were an hour ahead for one second, until the next comparison with Postgres, the worker
+ * would take over the leases of others, delete data an hour too soon, and store that the alert rules of a site are due
+ * in an hour. If the clock were set back, the worker would sleep an hour too long between renewals.
  *
- * When the machine has slept, the clock is late by the length of that sleep until the next comparison, for a second at
- * most. That does no harm: what is due is taken a second later. A lease that the worker takes or renews in that second
- * may have ended for other workers. They take the lease over, as they would from a machine that still sleeps, and what
- * a worker writes under a lost lease is refused.
+ * After the machine has slept, the clock is behind by the length of the sleep until the next comparison, for a second
+ * at most. That does no harm: what is due is taken a second later. A lease that the worker takes or renews in that
+ * second may already have ended for other workers. They take the lease over, as they would from a machine that still
+ * sleeps, and what a worker writes under a lost lease is refused.
  */
 export function correctedClock(synchronized: Pick<SynchronizedClock, 'steady' | 'earliest'>): Clock {
   return {
@@ -36,7 +39,7 @@ export function correctedClock(synchronized: Pick<SynchronizedClock, 'steady' | 
 }
 
 /**
- * Throws AppError `unavailable` before the clock is compared with that of Postgres: with a clock that is early, a
+ * Throws AppError `unavailable` before the clock is compared with that of Postgres: with a clock that is ahead, a
  * worker would take over the leases of others.
  */
 export function requireComparedClock({ isCompared }: Pick<Clock, 'isCompared'>): void {

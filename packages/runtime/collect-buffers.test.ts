@@ -15,8 +15,8 @@ function flagsOfWorker(): string[] {
 }
 
 /**
- * The MiB of buffers that a process holds after it made 400 of 64 KiB and kept none, with `collectBuffers` after each
- * tenth.
+ * The MiB of buffers that a process holds after it made 400 of 64 KiB and kept none. It calls `collectBuffers` after
+ * every tenth buffer.
  */
 function heldBuffers(flags: readonly string[]): number {
   const script = `

@@ -48,7 +48,7 @@ export class ConfigError extends Error {
 /**
  * Reads and checks all variables before anything opens. An empty value counts as unset. A secret may be in a file,
  * which `<NAME>_FILE` names; a renamed variable is read under its former name too. Throws ConfigError with one line per
- * variable that is missing or wrong, and one per pair of which a single variable is set.
+ * variable that is missing or wrong, and one per pair of variables of which only one is set.
  */
 export function loadConfig<V extends Variables>(
   variables: V,
@@ -111,7 +111,7 @@ function withPresentNames(
   return Object.keys(named).length === 0 ? environment : { ...environment, ...named }
 }
 
-/** Whether a variable is set, or the name of its file if it is a secret, to whatever. */
+/** Whether a variable has a value. A secret also has one if the name of its file is set. */
 function isGiven(name: string, variables: Variables, environment: Environment): boolean {
   const hasFile = variables[name]?.secret === true && isSet(environment[`${name}_FILE`])
   return hasFile || isSet(environment[name])

@@ -1,7 +1,7 @@
 /**
  * Settles as `work` does, or rejects with the error of `late` after `ms`; the work itself continues. Leaves no timer
- * behind. An answer that has arrived by then is taken, although this process was suspended and has not read it yet: the
- * event loop runs its timers first, then reads its sockets, and then runs what `setImmediate` was given.
+ * behind. If the process was suspended, an answer may have arrived in time without being read. Such an answer counts:
+ * the event loop runs its timers first, then reads its sockets, and then runs the callbacks of `setImmediate`.
  */
 export async function withDeadline<T>(work: Promise<T>, ms: number, late: () => Error): Promise<T> {
   const deadline = Promise.withResolvers<never>()

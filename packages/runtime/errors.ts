@@ -1,6 +1,6 @@
 /**
- * Kinds of failures, named by what a caller may do about them. A server of HTTP gives each its status
- * (packages/api/error-status.ts); the status of a failure is decided there alone.
+ * Kinds of failures, named by what a caller may do about them. packages/api/error-status.ts alone decides the HTTP
+ * status of each kind.
  */
 export type ErrorCode =
   | 'missing_field'

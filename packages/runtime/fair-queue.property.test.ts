@@ -96,7 +96,7 @@ describe('a fair queue', () => {
     const all = ['a', 'b', 'b'].map((key, index) => queue.run(key, neverAborted, call(`${key}${index}`)))
     for (let n = 0; n < 6; n++) {
       await settled()
-      // Each time another key has one call, as a key that was idle has.
+      // In each round, another key has one call, as a key that was idle has.
       all.push(queue.run(`idle${n}`, neverAborted, call(`idle${n}`)))
       started[n]?.end()
     }

@@ -110,8 +110,8 @@ export function createFairQueue(limits: FairQueueLimits, onTimeout: () => void =
 
   return {
     run: async (key, signal, call) => {
-      // A key that was idle precedes only the key that was started last: else it would overtake all others again and
-      // again.
+      // A key that was idle precedes only the key that started the last call. With 0 it would precede all keys, and
+      // keys that are idle in between would overtake the others again and again.
       const queue = queues.get(key) ?? newKeyQueue(lastStart - 0.5)
       if (signal.aborted) throw unavailable('the client left before its call began')
       const isFree =

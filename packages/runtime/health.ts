@@ -24,9 +24,9 @@ export class NotReady extends Error {
 }
 
 /**
- * A check of a dependency that is required until it has passed once. A service that never reached it has a wrong
- * address or wrong credentials: while it is not ready, a rollout does not replace processes that work by it. After that
- * an outage leaves the service ready, because it still does part of its work.
+ * A check of a dependency that is required until it has passed once. A service that never reached the dependency may
+ * have a wrong address or wrong credentials. It stays not ready, so that a rollout does not replace working processes
+ * by it. After the first pass, an outage leaves the service ready, because it still does part of its work.
  */
 export function requiredUntilPassed({ name, check }: Pick<ReadyCheck, 'name' | 'check'>): ReadyCheck {
   let passed = false

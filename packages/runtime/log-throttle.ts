@@ -2,7 +2,7 @@
 const kindsMax = 100
 
 /**
- * Creates a check of whether a log line of a kind is due: true at most once in `intervalMs` for each kind, and the
+ * Creates a check of whether a log line of a kind is due. It is true at most once in `intervalMs` for each kind, and a
  * check that is true starts the next interval. The kind may be a message; without one, all lines are of one kind.
  */
 export function logThrottle(intervalMs: number): (kind?: string) => boolean {

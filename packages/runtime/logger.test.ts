@@ -38,7 +38,7 @@ test('lines that are not read from standard output are dropped and counted, and 
   })
   await once(child, 'exit')
   child.stdout.destroy()
-  // The child logs 20 MB, of which it may buffer 8 MiB besides the content of the pipe.
+  // The child logs 20 MB. It may buffer 8 MiB of them, in addition to the content of the pipe.
   expect(Number(errors)).toBeGreaterThan(100)
   expect(Number(errors)).toBeLessThan(130)
 })

@@ -22,9 +22,9 @@ export interface LoggerOptions {
 const bufferBytesMax = 8 * 1024 * 1024
 
 /**
- * Creates a logger; nothing is global but tracing, which must be started before. Lines are written in blocks (within
- * 100 ms), because a write per request would cost the gateway more than the request does; `flush` is called before the
- * process ends.
+ * Creates a logger. Tracing, the only global part, must be started before. Lines are written in blocks (within 100 ms),
+ * because a write per request would cost the gateway more than the request does; `flush` is called before the process
+ * ends.
  */
 export function createLogger({ service, level, destination, onDropped }: LoggerOptions): Logger {
   return pino(

@@ -19,9 +19,9 @@ export function createMetrics(): Metrics {
 const engineMsMax = 1_000
 
 /**
- * Makes the reader of a gauge whose value an engine has. It resolves to the value, or to the last one that was read
- * when the engine fails or does not answer within a second, so that an engine that hangs keeps no other metric from
- * Prometheus; undefined before the first. One reading is under way at a time.
+ * Makes the reader of a gauge whose value comes from an engine. When the engine fails or does not answer within a
+ * second, the reader resolves to the last value, or to undefined before the first. An engine that hangs thus does not
+ * keep the other metrics from Prometheus. Only one reading runs at a time.
  */
 export function scrapeReader<T>(read: () => Promise<T>, { msMax = engineMsMax } = {}): () => Promise<T | undefined> {
   let last: T | undefined
@@ -30,7 +30,7 @@ export function scrapeReader<T>(read: () => Promise<T>, { msMax = engineMsMax } 
     try {
       last = await read()
     } catch {
-      // The last value holds.
+      // The last value stays.
     }
   }
   return async () => {

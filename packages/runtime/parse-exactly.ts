@@ -12,7 +12,7 @@ declare global {
   }
 }
 
-/** A number as it stands in the JSON; JSON.stringify writes it as it is. */
+/** A number with the text that it has in the JSON; JSON.stringify writes that text. */
 export interface RawJson {
   readonly rawJSON: string
 }
@@ -34,7 +34,7 @@ export function parseExactly(text: string): unknown {
   }
 }
 
-/** The double of a number whose digits `parseExactly` has kept; any other value as it is. */
+/** The double of a number whose digits `parseExactly` has kept; any other value unchanged. */
 export function doubleOf(value: unknown): unknown {
   return JSON.isRawJSON(value) ? Number(value.rawJSON) : value
 }

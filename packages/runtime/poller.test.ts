@@ -165,7 +165,7 @@ test('polls leave nothing in memory', async () => {
   await polling.waitForPolls(500)
   const before = heapBytes()
   await polling.waitForPolls(3_500)
-  // A reaction at a promise that lasts is 300 bytes.
+  // Each reaction on a promise that lasts takes 300 bytes.
   expect(heapBytes() - before).toBeLessThan(300_000)
 })
 

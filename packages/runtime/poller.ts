@@ -17,9 +17,10 @@ export interface PollerOptions {
 }
 
 /**
- * Creates a component that polls an engine from its start until its stop, which does not wait for a poll under way: the
- * engine may hang, and nobody needs the result any more. A retryable failure (AppError.retryable) is followed by the
- * next poll after the usual sleep; any other failure is the component's, and the supervisor runs it again.
+ * Creates a component that polls an engine from its start until its stop. The stop does not wait for a poll under way,
+ * because the engine may hang and nobody needs the result any more. After a retryable failure (AppError.retryable), the
+ * next poll follows after the usual sleep. Any other failure is a failure of the component, and the supervisor runs it
+ * again.
  */
 export function poller({
   name,
@@ -48,7 +49,7 @@ export function poller({
     ...(pollsAtStart && { start: pollOnce }),
     ...(stop && { stop }),
     run: async (signal) => {
-      // The poll of the start was the first; a run that follows a failure has waited already.
+      // The start has already polled. A run that follows a failure has already waited.
       if (pollsAtStart && isFirstRun) await sleep(intervalMs, signal)
       isFirstRun = false
       while (!signal.aborted) {

@@ -3,7 +3,7 @@ export type RenamedVariables = ReadonlyMap<string, string>
 
 /**
  * A variable that is renamed gets a line here, and works under its former name, with a warning, in this minor version
- * and the next one. The line goes with the version after that.
+ * and the next one. The line is removed in the version after that.
  */
 export const renamedVariables: RenamedVariables = new Map()
 
@@ -34,7 +34,7 @@ export function describeFormerName({ former, present }: FormerName): string {
   return `${former} is the former name of ${present}, and a later release will not read it: rename it`
 }
 
-/** Whether a variable has a value: an empty one is as good as none. */
+/** Whether a variable has a value: an empty one counts as unset. */
 export function isSet(value: string | undefined): value is string {
   return value !== undefined && value !== ''
 }

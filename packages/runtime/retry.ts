@@ -26,10 +26,11 @@ export interface RetryOptions {
  * s at first and doubles each time up to 5 to 10 s; it is random, so that many partitions do not return to a recovered
  * server at the same moment.
  *
- * A call that succeeds although the signal has aborted meanwhile resolves: what was done is not to be done again.
+ * If a call of `work` succeeds although the signal has aborted meanwhile, the promise resolves, so that nobody repeats
+ * the work.
  *
- * A TypeError is never retried (p-retry treats it as a bug, except fetch's network errors), nor is a
- * thrown value that is no Error: the promise rejects with it.
+ * A TypeError is never retried (p-retry treats it as a bug, except fetch's network errors), nor is a thrown value that
+ * is no Error. The promise rejects with such a value.
  */
 export async function retry<T>(
   work: () => Promise<T>,

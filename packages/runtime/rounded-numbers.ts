@@ -1,16 +1,16 @@
 /** Decimal numbers of fewer digits keep all of them as doubles, unless they are smaller than `normalMin`. */
 const digitsMin = 16
 /**
- * The smallest double with full precision. Smaller numbers become doubles with fewer digits, or 0: the search would take
- * twice as long with them (docs/decisions/008-hot-path.md).
+ * The smallest double with full precision. Smaller numbers become doubles with fewer digits, or 0. They are left out,
+ * because the search would take twice as long with them (docs/decisions/008-hot-path.md).
  */
 const normalMin = 2 ** -1022
 
 /**
- * Whether the JSON number `source` is another number than the one that its double `value` is printed as, by JavaScript or
- * with 17 digits, as many programs print doubles (`0.10000000000000001` for `0.1`). An integer beyond 2^53 counts even if
- * it is the same number, so that it is not printed with an exponent. False for numbers smaller than `normalMin`, for other
- * numbers beyond all doubles, and for what is no number.
+ * Whether the JSON number `source` differs from what its double `value` is printed as, by JavaScript and with 17
+ * digits, as many programs print doubles (`0.10000000000000001` for `0.1`). An integer beyond 2^53 counts even if it is
+ * the same number, so that it is not printed with an exponent. False for numbers smaller than `normalMin`, for numbers
+ * with a fraction or an exponent that are beyond all doubles, and for what is no number.
  */
 export function isRounded(source: string, value: number): boolean {
   if (source.length < digitsMin) return false
@@ -22,11 +22,11 @@ export function isRounded(source: string, value: number): boolean {
 }
 
 /**
- * Whether a JSON text has a number that is rounded (`isRounded`), found without parsing it, in linear time. What looks
- * like such a number within a string may count as one.
+ * Whether a JSON text has a number that is rounded (`isRounded`). The text is not parsed, and the search takes linear
+ * time. Characters within a string may count as such a number.
  *
- * The loop looks for runs of `digitsMin` digits, perhaps with a point among them, and reads few characters; a regular
- * expression would read all and take up to ten times as long.
+ * The loop looks for runs of `digitsMin` digits, which may include a point. It reads few of the characters, while a
+ * regular expression would read all of them and take up to ten times as long.
  */
 export function hasRoundedNumber(text: string): boolean {
   let end = digitsMin - 1
@@ -70,8 +70,8 @@ interface Decimal {
 const areEqual = (a: Decimal, b: Decimal): boolean => a.digits === b.digits && a.exponent === b.exponent
 
 /**
- * The digits of a decimal number without zeros at either end, and the exponent of ten of the last one. Loops take the
- * zeros off, because a regular expression for those at the end takes quadratic time, and clients may send megabytes.
+ * The digits of a decimal number without zeros at either end, and the exponent of ten of the last one. Loops remove the
+ * zeros, because a regular expression for trailing zeros takes quadratic time, and clients may send megabytes.
  */
 function decimalOf(number: string): Decimal {
   const [mantissa = '', power = '0'] = number.split(/[eE]/)

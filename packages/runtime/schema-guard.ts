@@ -6,10 +6,10 @@ import { type Component, FatalError } from './supervisor.ts'
 const defaultRetryMs = 1_000
 
 /**
- * Creates the component that keeps a service from working on a schema that is not its build's. `check` rejects when the
- * schema is wrong: that is a FatalError, which fails the start or ends the running service. While the engine is
- * unavailable the service starts all the same (it may serve from caches, and `/readyz` names the engine), and the
- * schema is checked as soon as the engine is there.
+ * Creates the component that keeps a service from working on a schema that its build can't work with. `check` rejects
+ * when the schema is wrong. The component then throws a FatalError, which fails the start or ends the running service.
+ * While the engine is unavailable, the service starts nevertheless: it may serve from caches, and `/readyz` names the
+ * engine. The schema is checked as soon as the engine answers.
  */
 export function schemaGuard(
   engine: string,

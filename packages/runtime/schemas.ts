@@ -42,8 +42,8 @@ export function nestedObject<T>(schema: joi.ObjectSchema<T>): joi.ObjectSchema<T
 }
 
 /**
- * joi checks all items of an array before their number, which is too much work where an item may hold regular
- * expressions. This one checks the number first.
+ * joi checks all items of an array before it checks their number. That is too much work where items may hold regular
+ * expressions, so this type checks the number first.
  */
 const root = joi.extend({
   type: 'array',
@@ -66,12 +66,12 @@ export function hasMoreCodePoints(value: string, max: number): boolean {
   return Array.from(value).length > max
 }
 
-/** Dates since 1973 in seconds: as milliseconds they lie in 1970, when there were no events. */
+/** Dates since 1973 in seconds. Read as milliseconds they would lie in 1970, when there were no events. */
 const seconds = { minimum: 100_000_000, exclusiveMaximum: 31_536_000_000 }
 
 /**
- * Returns a schema of times in ms with the rule that it rejects dates in seconds, since a query about them would be
- * answered 0. Smaller numbers, such as 0, stand for the beginning of time.
+ * Returns a schema of times in ms with the rule that it rejects dates in seconds, because a query with such a date
+ * would find no events. Smaller numbers, such as 0, stand for the beginning of time.
  */
 export function rejectSeconds<S extends joi.AnySchema>(times: S): S {
   return times

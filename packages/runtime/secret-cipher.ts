@@ -7,7 +7,9 @@ export interface SecretCipher {
   encrypt(text: string): Buffer
   /** Throws AppError `internal`, with what to do, when neither key encrypted the ciphertext, or it is damaged. */
   decrypt(ciphertext: Buffer): string
-  /** As `decrypt`, but undefined for a ciphertext that can't be decrypted: a list shows the other secrets. */
+  /**
+   * Like `decrypt`, but undefined for a ciphertext that can't be decrypted, so that a list can show the other secrets.
+   */
   tryDecrypt(ciphertext: Buffer): string | undefined
   /** A keyed hash of 32 bytes, by which equal texts are found without decrypting them. */
   fingerprint(text: string): Buffer
@@ -38,8 +40,8 @@ export function readSecretsKey(text: string): Buffer {
 }
 
 /**
- * Keys as `readSecretsKey` takes them, which also says what is thrown. Ciphertexts of `previousKey` are decrypted as
- * well; `encrypt` and `fingerprint` use `key` alone.
+ * Creates a cipher. `readSecretsKey` says which keys are valid and what is thrown for others. Ciphertexts of
+ * `previousKey` are decrypted as well; `encrypt` and `fingerprint` use `key` alone.
  */
 export function createSecretCipher(key: string, previousKey?: string): SecretCipher {
   const current = deriveKeys(key)
@@ -89,7 +91,7 @@ function fingerprintBy({ hashing }: { hashing: Buffer }, text: string): Buffer {
   return createHmac('sha256', hashing).update(text, 'utf8').digest()
 }
 
-/** Keys of their own for each purpose, so that neither use says anything about the other. */
+/** Derives a key for each purpose, so that neither use says anything about the other. */
 function deriveKeys(key: string): { encryption: Buffer; hashing: Buffer; header: Buffer } {
   const master = readSecretsKey(key)
   const derive = (purpose: string): Buffer => Buffer.from(hkdfSync('sha256', master, '', purpose, 32))

@@ -5,8 +5,8 @@ const secretFileBytesMax = 64 * 1024
 
 /**
  * Reads the secret in a file, without the line ends after it. Throws an Error whose message continues the name of the
- * variable that named the file. It holds nothing of the content, nor the path: what was meant to be the value may have
- * been taken for it.
+ * variable that named the file. The message contains neither the content nor the path, because somebody may have set
+ * the variable to the secret itself.
  */
 export function readSecretFile(path: string): string {
   const text = decode(readFile(path)).replace(/[\r\n]+$/, '')

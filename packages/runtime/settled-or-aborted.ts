@@ -1,6 +1,6 @@
 /**
  * Settles as `work` does, or rejects with the signal's reason if that aborts first; the work's result is then ignored.
- * Nothing of the call is left at a signal that lasts: a race with one promise for all calls would keep each of them in
+ * The call leaves no listener on a signal that lasts. A race with one promise for all calls would keep each call in
  * memory.
  */
 export async function settledOrAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
@@ -19,7 +19,7 @@ export async function settledOrAborted<T>(work: Promise<T>, signal: AbortSignal)
 
 /**
  * For a loop that ends when its signal aborts: waits until `work` settles or the signal aborts. Rejects with the error
- * of work that fails while the signal has not aborted; after that, the end of the loop is what counts.
+ * of work that fails before the abort. Later errors are ignored, because the loop ends anyway.
  */
 export async function settledOrStopped(work: Promise<void>, signal: AbortSignal): Promise<void> {
   await settledOrAborted(work, signal).catch((error: unknown) => {

@@ -6,8 +6,8 @@ import { type Component, sleep } from './supervisor.ts'
 export interface StartupTaskOptions {
   name: string
   /**
-   * Does the work. After a retryable rejection (AppError.retryable) it is called again; any other rejection is the
-   * component's.
+   * Does the work. After a retryable rejection (AppError.retryable) it is called again; any other rejection is a
+   * failure of the component.
    */
   attempt: () => Promise<void>
   /** The pause before each further attempt. */

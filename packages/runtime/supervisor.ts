@@ -27,13 +27,13 @@ export class FatalError extends Error {
 /** Starts, runs and stops the components of a service. */
 export interface Supervisor {
   /**
-   * Starts all components in order. After a failure stops those that were started, then throws. A stop meanwhile lets
-   * the component start that has begun to, and no other one.
+   * Starts all components in order. After a failure stops those that were started, then throws. If `stop` is called
+   * meanwhile, the component that is starting finishes its start, and no other one is started.
    */
   start(): Promise<void>
   /**
-   * Stops all components in reverse order, so that each may still use those that were started before it, and those that
-   * stop together at the same time. Never rejects: failures are logged.
+   * Stops all components in reverse order, so that each may still use those that were started before it. Components
+   * with `stopsWithPrevious` stop at the same time as the one before them. Never rejects: failures are logged.
    */
   stop(): Promise<void>
   /** Names of the components whose `run` failed and has not been repeated yet. */
@@ -65,7 +65,7 @@ export function supervise(
   const running: RunningComponent[] = []
   const failed = new Set<string>()
   let isStopping = false
-  /** The start, as long as it lasts and afterwards. */
+  /** The promise of the start, during it and afterwards. */
   let starting: Promise<void> = Promise.resolve()
   const { promise: fatal, resolve: onFatal } = Promise.withResolvers<FatalError>()
 

@@ -19,7 +19,7 @@ function machine({ ahead = 0, drift = 0 }: { ahead?: number; drift?: number } = 
     clock,
     time: () => time,
     pass,
-    /** The machine sleeps: only the wall clock goes on. */
+    /** The machine sleeps: only the wall clock advances. */
     sleep: (ms: number) => {
       time += ms
       wall += ms

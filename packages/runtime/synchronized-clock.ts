@@ -5,8 +5,8 @@ export interface SynchronizedClock {
   /** The time in Unix ms, a whole number. */
   now(): number
   /**
-   * The time in Unix ms, a whole number, by the clock that nobody can set. After a sleep of the machine it is late by
-   * the length of that until the next comparison; it is never early.
+   * The time in Unix ms, a whole number, by the clock that nobody can set. After a sleep of the machine it is behind by
+   * the length of the sleep until the next comparison. It is never ahead.
    */
   steady(): number
   /** The time of Postgres is not earlier than this; -Infinity before the first comparison. */
@@ -23,15 +23,15 @@ export interface SynchronizedClock {
 export interface MachineClocks {
   /** Unix time. It counts while the machine sleeps, and somebody may set it. */
   wall: () => number
-  /** Time since any moment. Nobody can set it, and it may stand while the machine sleeps. */
+  /** Time since an arbitrary moment. Nobody can set it, and it may stand while the machine sleeps. */
   steady: () => number
 }
 
 const machineClocks: MachineClocks = { wall: () => Date.now(), steady: () => performance.now() }
 
 /**
- * How far a machine's clock may run from Postgres's after a comparison, in ms of each ms; a cheap quartz does half of
- * it.
+ * How far a machine's clock may drift from the clock of Postgres after a comparison, in ms per ms. A cheap quartz
+ * drifts half as much.
  */
 const driftMax = 1e-4
 /** The wall clock shows whole milliseconds: its readings and their differences are off by up to this much. */
@@ -46,7 +46,7 @@ interface Comparison {
   /** The clocks at the comparison. */
   wall: number
   steady: number
-  /** Half of the round trip, because Postgres read its clock at some moment of it, and the resolution. */
+  /** Half of the round trip, because Postgres read its clock at some moment of it, plus the resolution. */
   errorMs: number
 }
 
@@ -54,10 +54,10 @@ interface Comparison {
  * Creates a clock that shows the machine's time until its first comparison with Postgres.
  *
  * `now` is the later one of both corrected clocks of the machine, because the wall clock alone would go back when it is
- * set back, and the steady one alone would be late after a sleep of the machine. A wall clock that is set forward is
- * believed until the next comparison: events are then received too late in the books, which does no harm to
- * `complete_until`. Where being early does harm, `steady` is read. `earliest` and `latest` hold whichever clock is
- * right.
+ * set back, and the steady one alone would be behind after a sleep of the machine. If somebody sets the wall clock
+ * forward, `now` is too late until the next comparison. Events then get a time of receipt that is too late, which does
+ * not make `complete_until` wrong. Where a time that is too late does harm, `steady` is read. `earliest` and `latest`
+ * are right whichever clock is right.
  */
 export function synchronizedClock({ wall, steady }: MachineClocks = machineClocks): SynchronizedClock {
   let known: Comparison = {

@@ -1,5 +1,6 @@
-// Spans of OpenTelemetry. While tracing is off, which is the default, every function here makes one comparison: only
-// the API is loaded, which prom-client loads as well, and no context is kept. start-tracing.ts loads the SDK.
+// Spans of OpenTelemetry. While tracing is off, which is the default, every function here only makes one comparison,
+// and no context is kept. This file loads only the API, which prom-client loads as well; start-tracing.ts loads the
+// SDK.
 import {
   type Attributes,
   context,
@@ -23,7 +24,7 @@ export interface SpanOptions {
   attributes?: Attributes
   /**
    * The spans that caused this one: the first is its parent, the others are links. If the list is empty, the span
-   * begins a trace. By default the parent is the active span.
+   * begins a trace. Without a list, the parent is the active span.
    */
   causes?: readonly SpanContext[]
 }
@@ -77,7 +78,7 @@ const kinds = {
   consumer: SpanKind.CONSUMER,
 } as const
 
-/** As `traced`, for a call to an engine. Without an active span, e.g. in a poll, the call gets no span. */
+/** Like `traced`, for a call to an engine. Without an active span, e.g. in a poll, the call gets no span. */
 export function tracedCall<T>(name: string, attributes: Attributes, work: () => Promise<T>): Promise<T> {
   if (tracer === undefined || trace.getActiveSpan() === undefined) return work()
   return traced(name, { kind: 'client', attributes }, work)

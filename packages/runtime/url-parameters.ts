@@ -1,5 +1,6 @@
 /**
- * The mistakes in the query of an engine's URL: a parameter that is not known would be ignored, `?clsuter=` for one.
+ * The mistakes in the query of an engine's URL. An unknown parameter is a mistake, because it would be ignored:
+ * `?clsuter=` for one.
  */
 export function parameterMistakes(given: URLSearchParams, known: readonly string[]): string[] {
   return [...new Set(given.keys())].flatMap((name) => {

@@ -21,7 +21,7 @@ const reasons: joi.LanguageMessages = Object.fromEntries(
     'number.min': 'must be at least {{#limit}}',
     'number.max': 'must be at most {{#limit}}',
     'number.unsafe': `must be from ${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER}`,
-    // Compiled once: joi would compile texts anew at each call.
+    // Compiled once, because joi compiles texts at each call.
   }).map(([code, reason]) => [code, joi.expression(reason) as string]),
 )
 
@@ -38,7 +38,7 @@ const noObject = 'body must be a JSON object'
  */
 export function validate<T>(schema: joi.ObjectSchema<T>, value: unknown, context: joi.Context = {}): T {
   if (value === undefined) throw invalidFormat(noObject)
-  // joi copies objects by assignment, which makes a prototype of it.
+  // joi copies objects by assignment, which would set the prototype of the copy.
   if (typeof value === 'object' && value !== null && Object.hasOwn(value, '__proto__')) {
     throw invalidField('__proto__', 'is not known')
   }
@@ -62,8 +62,8 @@ export function validate<T>(schema: joi.ObjectSchema<T>, value: unknown, context
 }
 
 /**
- * A name as errors show it: cut, because a sender chooses it, and answers and logs would repeat a megabyte of it; and
- * not at all when a key was sent in its place.
+ * A name as errors show it. It is cut, because a sender chooses it, and responses and logs must not repeat a megabyte.
+ * A name that contains a key is not shown.
  */
 export function shownName(name: string): string {
   if (holdsKey(name)) return redacted

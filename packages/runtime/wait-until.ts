@@ -2,8 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 /**
  * Resolves once `condition` holds, which is checked every 15 ms. Throws an Error that begins with `what` after
- * `timeoutMs`. The default outlasts a machine with too much to do: tests wait for what must come, and a wait that
- * succeeds is short.
+ * `timeoutMs`. The default is long enough for a machine with too much to do. A wait that succeeds ends at once.
  */
 export async function waitUntil(
   condition: () => boolean | Promise<boolean>,
