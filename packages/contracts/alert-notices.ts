@@ -103,8 +103,8 @@ function sentenceOf({ data }: AlertNotice): string {
 }
 
 /**
- * A text that can stand between two `*`, which mean bold: Slack has no escape for a `*` and ends what is bold with the
- * line. The sign that takes its place looks like it.
+ * A text that can stand between two `*`, which mean bold: Slack has no escape for a `*`, and bold text ends with its
+ * line. A character that looks like `*` replaces each `*`.
  */
 function withinBold(text: string): string {
   return oneLine(text).replaceAll('*', '\u2217')

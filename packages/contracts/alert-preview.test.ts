@@ -28,7 +28,7 @@ function valueOf({ measured }: Point): number {
   return measured.outcome === 'value' ? measured.value : 0
 }
 
-/** A series repeats a pattern, up to three times as many points as a preview has. */
+/** Each series repeats a pattern. It has up to three times as many points as a preview. */
 const patterns = fc.array(measurements, { minLength: 1, maxLength: 60 })
 const lengths = fc.integer({ min: 1, max: 3 * previewPointsMax })
 

@@ -20,7 +20,8 @@ export function previewOf(
   { stepMs, points }: PreviewedSeries,
 ): Omit<AlertPreview, 'complete_until'> {
   const firings: AlertPreview['firings'] = []
-  // Points may be further apart than the gap after which `forMs` is counted anew, and nothing is missing between them.
+  // Points may be further apart than `defaultGapMsMax`, but no evaluation is missing between them, so `forMs` must not
+  // start again.
   const stepped = { ...trigger, gapMsMax: Math.max(defaultGapMsMax, stepMs) }
   let state = newAlertState
   for (const { timestamp, measured } of points) {
@@ -39,8 +40,9 @@ export function previewOf(
 }
 
 /**
- * Reduces a series to the points that a preview may have: of each group of neighbours it keeps one for which the
- * condition is true, if there is one, and of several the highest, or the lowest where low values fire.
+ * Reduces a series to the points that a preview may have, by keeping one point of each group of neighbours. It prefers
+ * points for which the condition is true. Among these, it keeps the highest one, or the lowest one if the rule fires
+ * for low values.
  */
 function thinned(trigger: AlertTrigger, points: PreviewedSeries['points']): AlertPreview['series'] {
   const series = points.map(({ timestamp, measured }) => ({

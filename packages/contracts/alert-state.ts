@@ -27,7 +27,7 @@ export interface AlertTrigger {
   /** Time after a firing in which the rule does not fire again. */
   cooldownMs: number
   noData: NoDataRule
-  /** After minutes without an evaluation for longer than this, `forMs` is counted anew; five minutes by default. */
+  /** If no minute was evaluated for longer than this, `forMs` starts again; five minutes by default. */
   gapMsMax?: number
 }
 
@@ -37,7 +37,7 @@ export interface AlertState {
   state: 'ok' | 'firing' | 'no_data'
   /** Since when the condition is true without the rule firing; null: it is not true, or the rule fires. */
   pendingSince: number | null
-  /** The last minute for which the condition was true; null: since then it was false. */
+  /** The last minute for which the condition was true; null: it was false at the last evaluation, or there was none. */
   trueAt: number | null
   lastFiredAt: number | null
   lastValue: number | null
@@ -69,7 +69,7 @@ export const newAlertState: AlertState = {
   lastValue: null,
 }
 
-/** Over a longer gap between two evaluations nobody can say that the condition was true all along. */
+/** If the gap between two evaluations is longer, nobody can say that the condition was true in between. */
 export const defaultGapMsMax = 5 * 60_000
 
 /**
@@ -77,7 +77,7 @@ export const defaultGapMsMax = 5 * 60_000
  * (docs/alerts.md). A failed measurement changes nothing, nor does a window without events under `keep`.
  *
  * A condition that is true makes the rule pending; it fires as soon as the condition has been true for `forMs` and the
- * cooldown since the last firing is over, and it resolves as soon as the condition is false. Pending starts anew after
+ * cooldown since the last firing is over, and it resolves as soon as the condition is false. Pending starts again after
  * a gap longer than `gapMsMax`.
  */
 export function nextAlertState(
@@ -147,7 +147,7 @@ export function isMet(
       return value === threshold
     case 'not_equals':
       return value !== threshold
-    // Not by a quotient: whole numbers have to meet a whole threshold exactly.
+    // Without a division, because whole numbers have to meet a whole threshold exactly.
     case 'increases_by_percent':
       return value > previous && (previous === 0 || (value - previous) * 100 >= threshold * previous)
     case 'decreases_by_percent':

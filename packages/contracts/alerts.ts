@@ -68,7 +68,9 @@ export interface AlertSettings {
   enabled: boolean
 }
 
-/** The settings of a rule, and of its preview, whose body leaves them out (docs/http-interface.md#alert-record). */
+/**
+ * Defaults of the settings that the body of a rule or of a preview may leave out (docs/http-interface.md#alert-record).
+ */
 export const alertDefaults = { for: '0s', cooldown: '1h', no_data: 'zero' } as const satisfies Partial<AlertSettings>
 
 /** POST /api/v1/alerts. */
@@ -84,7 +86,7 @@ export interface CreateAlertBody extends Partial<Omit<AlertSettings, 'descriptio
 /** PUT …/{rule_id}: absent fields keep their value, those within `condition` and `notification_config` too. */
 export interface UpdateAlertBody extends Partial<Omit<AlertSettings, 'condition'>> {
   site_id?: string
-  /** Null takes an event type or a filter away. */
+  /** Null removes an event type or a filter. */
   condition?: Partial<Omit<AlertCondition, 'event_type' | 'filter'>> & {
     event_type?: string | null
     filter?: Filter | null
@@ -146,7 +148,7 @@ export interface AlertHistoryEntry {
   firing_id: string | null
   /** True for the notification of POST …/{rule_id}/test, which changes no state. */
   test: boolean
-  /** Null: the rule's target got it as a webhook of the site, whose deliveries tell. */
+  /** Null: a webhook of the site with the same URL got the notification, or the delivery was removed after 30 days. */
   notification: AlertNotification | null
 }
 

@@ -69,8 +69,8 @@ export const patternLimits = {
   patternLengthMax: 512,
   /**
    * Steps of the pattern with its counted repetitions written out; a Unicode class (`\pL`) counts as 5. The time of RE2
-   * is proportional to it: at the limit up to 7 s for a million characters, during which ClickHouse does not check its
-   * own time limit. RE2 itself refuses patterns of about 100,000 steps (or 400 Unicode classes).
+   * is proportional to the steps. At the limit it takes up to 7 s for a million characters, and ClickHouse does not
+   * check its own time limit meanwhile. RE2 itself refuses patterns of about 100,000 steps (or 400 Unicode classes).
    */
   patternSizeMax: 600,
   /**

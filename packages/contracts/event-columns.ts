@@ -29,7 +29,7 @@ export const eventColumns = [
   { name: 'site_id', externalType: 'String', lengthMax: eventLimits.siteIdLengthMax },
   { name: 'environment', externalType: 'String' },
   { name: 'event_type', externalType: 'String', lengthMax: eventLimits.eventTypeLengthMax },
-  // As an integer: dates as text would change their meaning between versions of ClickHouse.
+  // An integer, because the meaning of dates as text differs between versions of ClickHouse.
   { name: 'timestamp', externalType: 'Int64', isTime: true, csvName: 'timestamp_ms' },
   { name: 'event_id', externalType: 'String', lengthMax: eventLimits.eventIdLengthMax },
   { name: 'undated', externalType: 'UInt8' },

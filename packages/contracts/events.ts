@@ -23,7 +23,7 @@ export interface EventsQuery {
   environment?: Environment | 'all'
   filter?: Filter
   limit: number
-  /** The last event of the page before; sent as that page's `next_before`. */
+  /** The last event of the previous page; clients send it as the `next_before` of that page. */
   before?: EventPosition
 }
 

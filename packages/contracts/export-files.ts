@@ -18,8 +18,8 @@ export const exportMediaTypes = [...Object.values(formats), ...Object.values(com
 )
 
 /**
- * The media type of an export's file. A compressed file is one of its compression: with `Content-Encoding` instead,
- * clients would unpack it, and ranges would be of what was not asked for.
+ * The media type of an export's file. A compressed file has the media type of its compression. With `Content-Encoding`
+ * instead, clients would decompress the file, and ranges would not refer to the bytes that the client keeps.
  */
 export function exportMediaType({ format, compression }: Pick<ExportSpec, 'format' | 'compression'>): string {
   return (compression === undefined ? formats[format] : compressed[compression]).mediaType
@@ -29,8 +29,8 @@ export function exportMediaType({ format, compression }: Pick<ExportSpec, 'forma
 const stemBytesMax = 200
 
 /**
- * The name of an export's file: that of the export, without what is special in paths on any system, with the extensions
- * of its content. `occurrence` (Unix ms) distinguishes the runs of a schedule.
+ * The name of an export's file: the name of the export without characters that are special in paths on any system, and
+ * the extensions of its format and compression. `occurrence` (Unix ms) distinguishes the runs of a schedule.
  */
 export function exportFileName(
   name: string,

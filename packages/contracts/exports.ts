@@ -50,7 +50,10 @@ export interface ExportSpec {
   end_date?: number
   /** Conditions that events meet, or that users and sessions have such an event. */
   filter?: Filter
-  /** The cohort whose users are exported (`cohort`), or whose users' events, users and sessions are. */
+  /**
+   * A cohort. The type `cohort` exports its users; the other types export only the events, users or sessions of its
+   * users.
+   */
   cohort_id?: string
   /** Only for `stats`. */
   metric?: Metric
@@ -90,8 +93,8 @@ export interface ListExportsQuery extends Page {
 }
 
 /**
- * Record of an export (docs/http-interface.md#export-record); times are in Unix ms. That of a schedule has the status,
- * the counts and the error of its latest run, and is `queued` before the first.
+ * Record of an export (docs/http-interface.md#export-record); times are in Unix ms. The record of a schedule has the
+ * status, the counts and the error of its latest run, and is `queued` before the first run.
  */
 export interface ExportResource extends Required<Pick<ExportSpec, 'type' | 'format' | 'environment' | 'csv_safe'>> {
   export_id: string
@@ -133,5 +136,8 @@ export interface ExportRun {
   bytes: number
 }
 
-/** The place of an event in the order of a site's events: Unix ms, and what tells apart the events of one time. */
+/**
+ * The place of an event in the order of a site's events: its timestamp in Unix ms, then the fields that distinguish
+ * events of one time.
+ */
 export type EventKey = readonly [timestamp: number, eventId: string, environment: string]

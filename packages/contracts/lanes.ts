@@ -9,10 +9,10 @@ export type Lane = 'live' | 'backfill'
 export const backfillAgeMs = 62 * 24 * 3_600_000
 
 /**
- * `complete_until` of a query that reads no event before `readsFrom`. `live` and `all` are the times up to which every
- * accepted event of the live log, and of both logs, can be read (all Unix ms). An event of the backfill log that was
- * received until `live` has a timestamp before `live - backfillAgeMs`, so that a query which reads nothing earlier does
- * not wait for that log.
+ * `complete_until` of a query that reads no event before `readsFrom`. Every accepted event of the live log can be read
+ * up to `live`, and every accepted event of both logs up to `all` (all Unix ms). An event of the backfill log that was
+ * received until `live` has a timestamp before `live - backfillAgeMs`. A query that reads nothing earlier therefore
+ * does not wait for that log.
  */
 export function completeUntilFrom({ live, all }: { live: number; all: number }, readsFrom: number): number {
   return readsFrom >= live - backfillAgeMs ? live : all

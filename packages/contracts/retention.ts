@@ -4,7 +4,10 @@ import type { Environment } from './scopes.ts'
 /** Numbers of weeks of a retention analysis. */
 export const retentionLimits = { weeksMax: 52, weeksDefault: 12 } as const
 
-/** Events that count as a return in a week: one in that week, or one in that week or any later one. */
+/**
+ * Which events count as a return in a week: `on` counts events in that week, `on_or_after` also events in any later
+ * week.
+ */
 export const retentionModes = ['on', 'on_or_after'] as const
 
 export type RetentionMode = (typeof retentionModes)[number]

@@ -34,8 +34,8 @@ export interface SiteResource extends SiteSettings {
 }
 
 /**
- * Intl's main name of a zone, whose name may be in any case or an alias (`US/Pacific`). Undefined for other texts, and
- * for offsets like `+02:00`, which have no summer time.
+ * Intl's main name of a time zone. The given name may be in any case, or an alias (`US/Pacific`). Undefined for other
+ * texts, and for offsets like `+02:00`, which have no summer time.
  */
 export function canonicalTimeZone(name: string): string | undefined {
   try {

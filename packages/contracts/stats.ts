@@ -21,7 +21,7 @@ export const periods = { '1h': hourMs, '24h': 24 * hourMs, '7d': 7 * 24 * hourMs
 
 export type Period = keyof typeof periods
 
-/** Groupings by time: buckets begin when these do in the time zone, weeks on Monday. */
+/** Groupings by time. A bucket begins when the unit begins in the time zone; weeks begin on Monday. */
 export const timeUnits = ['minute', 'hour', 'day', 'week', 'month'] as const
 
 export type TimeUnit = (typeof timeUnits)[number]
@@ -63,8 +63,8 @@ export const statsLimits = {
   /** Entries of all answers of a batch: 20 charts of 5,000 buckets with their comparisons, and more. */
   batchEntriesMax: 250_000,
   /**
-   * Characters (UTF-16 units) of all texts, as JSON, in the answers of a batch, and in the results that these are made
-   * of.
+   * Characters (UTF-16 units) of all texts, as JSON, in the answers of a batch, and in the query results from which the
+   * answers are made.
    */
   batchCharactersMax: 64_000_000,
 } as const

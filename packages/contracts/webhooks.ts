@@ -35,7 +35,7 @@ export const webhookLimits = {
 /** The JSON that a receiver gets. */
 export interface DeliveryBody {
   event_type: DeliveryKind
-  /** Unix ms of what it tells, the same in every attempt. */
+  /** Unix ms of the event that the delivery reports; the same in every attempt. */
   timestamp: number
   site_id: string
   data: unknown
@@ -47,7 +47,7 @@ export interface CreateWebhookBody {
   url: string
   events: DeliveryKind[]
   active?: boolean
-  /** Absent: one is made, which the response shows. */
+  /** Absent: a secret is generated, and the response contains it. */
   secret?: string
   summary_interval?: SummaryInterval
 }
@@ -93,7 +93,7 @@ export interface WebhookResource {
   /** When deliveries were switched off because the receiver failed; null: they are on. */
   disabled_at: number | null
   disabled_reason: string | null
-  /** Until when deliveries are signed with the secret before as well; null: no rotation. */
+  /** Until when deliveries are signed with the previous secret as well; null: no rotation. */
   previous_secret_expires_at: number | null
 }
 
