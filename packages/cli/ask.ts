@@ -4,7 +4,10 @@ import { exitCodes, Failure, usageFailure } from './failure.ts'
 
 const [interrupt, endOfInput, backspace, erase] = ['\u0003', '\u0004', '\b', '\u007f']
 
-/** Asks before something that can't be undone. Without a terminal, or a yes, it is a Failure. */
+/**
+ * Asks for confirmation before something that can't be undone. Throws a Failure without a terminal and for any answer
+ * but yes.
+ */
 export async function confirm({ input, signal }: Context, question: string, isConfirmed: boolean): Promise<void> {
   if (isConfirmed) return
   if (input.isTTY !== true) throw usageFailure('There is no terminal on which to ask for confirmation: add --yes.')

@@ -80,12 +80,15 @@ interface Envelope {
 }
 
 const defaultTimeoutMs = 30_000
-/** Longer than an analysis may take, with its wait for a turn: one that is given up earlier would be begun anew. */
+/**
+ * Longer than an analysis may take, including its wait for a turn. A request that is given up earlier would be sent
+ * again and start the analysis again.
+ */
 export const analysisTimeoutMs = 70_000
 const waitMsMax = { none: 0, some: 90_000, long: 10 * 60_000 } as const
 const retriesMax = { none: 0, some: 4, long: Infinity } as const
 
-/** Requests to one service of Sluice with one key, sent again while that may help. */
+/** Opens a client for one service of Sluice with one key. It sends a request again while that may help. */
 export function openClient({ url, key, signal, onRetry, retries }: ClientOptions): Client {
   const send = async <T>(method: string, path: string, options: RequestOptions): Promise<Answer<T>> => {
     const { query = {}, json, body, headers, timeoutMs = defaultTimeoutMs } = options
@@ -132,7 +135,7 @@ export function openClient({ url, key, signal, onRetry, retries }: ClientOptions
     const mayRepeat = (error: Error): boolean =>
       isBusy(error) ||
       (isRepeatable && (isServerFailure(error) || isTransient(error) || (retries === 'long' && isServerAbsent(error))))
-    // From the first failure on: an upload may take longer than that.
+    // The time begins with the first failure, because an upload may take longer than that.
     let until: number | undefined
     return pRetry(() => send<T>(method, path, options), {
       retries: retriesMax[retries],
@@ -153,7 +156,7 @@ export function openClient({ url, key, signal, onRetry, retries }: ClientOptions
   return { url, request, session: async () => (await request<SessionResource>('GET', '/api/v1/session')).data }
 }
 
-/** The server asks to come back later; the request cost and did nothing. */
+/** Whether the server asks the client to come back later. Such a request had no effect and cost nothing. */
 function isBusy(error: unknown): boolean {
   return (
     error instanceof Refusal && (error.status === 429 || (error.status === 503 && error.retryAfterMs !== undefined))
@@ -193,7 +196,7 @@ export function notSluice(url: string, response: Response): Failure {
     return new Failure(`${url} redirects to ${location}: set SLUICE_URL to the address at which Sluice itself answers.`)
   }
   const type = response.headers.get('Content-Type') ?? 'no content type'
-  // A proxy answers these in place of a Sluice that is unavailable, which may be there a moment later.
+  // A proxy answers these while Sluice is unavailable, which may be over a moment later.
   if ([502, 503, 504].includes(response.status)) {
     return new ConnectionFailure(
       `A proxy at ${url} answers ${response.status} instead of Sluice: see whether Sluice runs behind it.`,
@@ -216,12 +219,12 @@ export function notSluice(url: string, response: Response): Failure {
 
 const shorten = 'shorten the options of the command, such as --filter'
 
-/** Whether a status refuses the address or the headers of a request for their length: options are in the address. */
+/** Whether a status says that the address or the headers of a request are too long. Options are part of the address. */
 function isTooLong(status: number): boolean {
   return status === 414 || status === 431
 }
 
-/** Sluice itself says 413 in its envelope, with the limit that is exceeded. */
+/** A 413 of Sluice itself has its envelope, which names the limit that is exceeded. */
 function tooLargeForProxy(url: string, path: string): Refusal {
   const message = path.startsWith('/api/v1/imports')
     ? 'the upload as too large: raise its limit of request bodies, or compress the file by gzip if it is not.'

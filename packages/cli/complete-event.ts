@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { isAbsent } from '@sluice/contracts/absent-field'
 
-/** The fields that an event lacks: with an id and a timestamp of its own, a repeated request stores nothing twice. */
+/** The fields that an event lacks. With an id and a timestamp, a repeated request stores nothing twice. */
 export function missingFields(
   event: Readonly<Record<string, unknown>>,
   siteId: string | undefined,
@@ -14,8 +14,8 @@ export function missingFields(
 }
 
 /**
- * The JSON of an object with further members. Its own text stays as it is: numbers keep digits that a double can't
- * hold.
+ * The JSON of an object with further members. The text of the object does not change, so that numbers keep digits that
+ * a double can't hold.
  */
 export function withMembers(json: string, members: Readonly<Record<string, unknown>>): string {
   const added = JSON.stringify(members).slice(1, -1)

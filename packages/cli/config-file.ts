@@ -36,17 +36,14 @@ export async function readSavedSettings(file: string): Promise<SavedSettings | u
 /** Writes the file so that its user alone can read it. */
 export async function saveSettings(file: string, settings: SavedSettings): Promise<void> {
   await mkdir(dirname(file), { recursive: true, mode: 0o700 })
-  // Written aside and renamed: the mode of a file that is there already would stay as it is.
+  // Written to another file and renamed, because writing to an existing file would not change its mode.
   const aside = `${file}.${process.pid}`
   await writeFile(aside, `${JSON.stringify(settings, undefined, 2)}\n`, { mode: 0o600 })
   await chmod(aside, 0o600)
   await rename(aside, file)
 }
 
-/**
- * Removes the file; false when there was none. Throws a Failure for one that login has not written: it is somebody
- * else's.
- */
+/** Removes the file; false when there was none. Throws a Failure for a file that `sluice login` has not written. */
 export async function removeSettings(file: string): Promise<boolean> {
   if ((await readSavedSettings(file)) === undefined) return false
   try {

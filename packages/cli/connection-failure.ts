@@ -58,7 +58,7 @@ export function isTransient(error: unknown): boolean {
   return codePattern.test(code) && !tlsCodes.test(code) && !isServerAbsent(error)
 }
 
-/** Whether nobody listens, or nobody knows the name: a repetition helps only those who wait for a server to start. */
+/** Whether nothing listens at the address, or the name is unknown. A retry helps only while a server is starting. */
 export function isServerAbsent(error: unknown): boolean {
   return error instanceof ConnectionFailure && ['ECONNREFUSED', 'ENOTFOUND'].includes(error.code)
 }

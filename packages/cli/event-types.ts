@@ -23,7 +23,7 @@ export function describeTypes(events: readonly StoredEvent[]): PropertyTypes {
 }
 
 /**
- * The source of a module that exports `Events`. Everything is sorted, so that a new run changes no more than it must.
+ * The source of a module that exports `Events`. Everything is sorted, so that a new run changes only what is different.
  */
 export function writeEventTypes(siteId: string, events: readonly EventTypeDescription[]): string {
   const sorted = events.toSorted((a, b) => compare(a.name, b.name))
@@ -58,7 +58,7 @@ function typeOf(value: unknown): string {
   return ['number', 'boolean', 'string'].includes(typeof value) ? typeof value : 'object'
 }
 
-/** A name as it stands, or quoted: names are anything. */
+/** The name of a member, quoted if it is no identifier. */
 function memberName(name: string): string {
   return /^[A-Za-z_$][\w$]*$/.test(name)
     ? name

@@ -1,6 +1,6 @@
 /**
- * How the process ends (docs/command-line.md#exit-codes). `unread` is the code by which shells report a program that
- * SIGPIPE has ended: scripts know it from every other program before `head`.
+ * How the process ends (docs/command-line.md#exit-codes). `unread` is the code that shells report for a program that
+ * SIGPIPE has ended; scripts know it from other programs before `head`.
  */
 export const exitCodes = { ok: 0, failure: 1, usage: 2, authentication: 4, interrupted: 130, unread: 141 } as const
 
@@ -17,7 +17,7 @@ export class Failure extends Error {
   }
 }
 
-/** The command was called in a way that it can't mean. */
+/** The failure of a call with wrong or missing arguments. */
 export function usageFailure(message: string): Failure {
   return new Failure(message, exitCodes.usage)
 }

@@ -8,9 +8,12 @@ import { safeText } from './output/safe-text.ts'
 import { openTerminal, type OutputStream } from './output/terminal.ts'
 import { createProgram } from './program.ts'
 
-/** Commands whose work is not what they print. */
+/** Commands whose purpose is not their output. */
 const storingCommands: readonly string[] = ['send', 'import']
-/** Commands that go on when their output can't be written: to store, or to say that a new key is lost. */
+/**
+ * Commands that continue when their output can't be written, because they store events or have to report that a new key
+ * is lost.
+ */
 const lastingCommands: readonly string[] = [...storingCommands, 'create', 'rotate']
 /** The command that runs, once its arguments are read. */
 let command = ''
@@ -31,7 +34,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 output.on('error', () => {
   if (!lastingCommands.includes(command)) leave(exitCodes.ok)
 })
-// The data, and the exit code, are of use without the notes.
+// The data and the exit code are of use without the notes.
 process.stderr.on('error', () => undefined)
 
 leave(await run())
@@ -54,7 +57,8 @@ async function run(): Promise<ExitCode> {
 function leave(code: ExitCode): void {
   if (isLeaving) return
   isLeaving = true
-  // A request that was given up, or standard input, may still be open; what was written goes out first.
+  // A request that was given up, or standard input, may still be open, so the process is ended. Pending output is
+  // written first.
   output.write('', () => {
     if (terminal.problem !== undefined) terminal.note(terminal.style('red', `sluice: ${terminal.problem}`, 'notes'))
     process.stderr.write('', () => {
@@ -63,14 +67,17 @@ function leave(code: ExitCode): void {
   })
 }
 
-/** The exit code of a command that has done its work, by what became of its output. */
+/** The exit code of a command that has done its work. It depends on whether the output was written. */
 function codeOfOutput(): ExitCode {
   if (terminal.problem !== undefined) return exitCodes.failure
-  // The reader of the pipe, `head` for example, may have what it wants: nothing is written about it.
+  // The reader of the pipe, such as `head`, may have read enough, so no message is written.
   return terminal.isUnread && !storingCommands.includes(command) ? exitCodes.unread : exitCodes.ok
 }
 
-/** Standard output. For a file it is not process.stdout, which takes for whole what a full disk has cut short. */
+/**
+ * Standard output. For a file, process.stdout is not used, because it reports no error for a write that a full disk has
+ * cut short.
+ */
 function openOutput(): OutputStream {
   if (!fstatSync(1).isFile()) return process.stdout
   return new Writable({

@@ -5,7 +5,7 @@ import { formatDuration } from './output/format.ts'
 import { safeText } from './output/safe-text.ts'
 import { losesTls, readSettings, requireKey, type Settings, type SiteOptions } from './settings.ts'
 
-/** What to do when `losesTls`. */
+/** The message when `losesTls` is true, with what to do. */
 export const unencrypted = (url: string, collectUrl: string): string =>
   `${url} names ${safeText(collectUrl)} for events, which is not encrypted: set SLUICE_COLLECT_URL to the address of the gateway ` +
   'with https, here or on the query service; or SLUICE_TRUSTED_PROXIES there, to the proxy that ends TLS.'
@@ -45,8 +45,9 @@ export function clientFor(
 }
 
 /**
- * The gateway: named by the settings, or by the query service, or the same address when that serves events alone.
- * Throws a Failure when a service with TLS names an address without: the key would be sent in clear.
+ * The address of the gateway: from the settings, or from the query service. A service without sessions is the gateway
+ * itself. Throws a Failure when a service with TLS names an address without TLS, because the key would be sent in
+ * clear.
  */
 export async function collectUrlOf({ settings, client }: Connection): Promise<string> {
   if (settings.collectUrl !== undefined) return settings.collectUrl

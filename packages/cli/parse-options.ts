@@ -5,7 +5,10 @@ import { parseExactly } from '@sluice/runtime/parse-exactly'
 
 const durationPattern = /^(\d+)(s|m|h|d)$/
 
-/** 0, or ten digits, which Unix ms have since 12 January 1970: fewer digits are a year, or a date without dashes. */
+/**
+ * Unix ms: 0, or at least ten digits, which they have since 12 January 1970. Fewer digits may be a year, or a date
+ * without dashes.
+ */
 const unixMsPattern = /^(0|\d{10,16})$/
 /** Without the zones in brackets, the week dates and the short forms that Temporal takes, too. */
 const isoPattern = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})?)?$/
@@ -33,7 +36,7 @@ export function parseTime(value: string): number {
   return toUnixMs(parseRangeTime(value), 'UTC')
 }
 
-/** Unix ms of `time`, whose zone is `timeZone` if it has none. Throws a RangeError for an unknown zone. */
+/** Unix ms of `time`. A time without a zone is in `timeZone`. Throws a RangeError for an unknown zone. */
 export function toUnixMs(time: RangeTime, timeZone: string): number {
   return typeof time === 'number' ? time : time.toZonedDateTime(timeZone).epochMilliseconds
 }
@@ -46,7 +49,7 @@ export function parseDuration(value: string): number {
   return Number(count) * size
 }
 
-/** A duration as it is written: the server reads it, too. */
+/** Checks a duration and returns it unchanged, because the server reads the same form. */
 export function checkDuration(value: string): string {
   parseDuration(value)
   return value
@@ -73,7 +76,7 @@ export function parseCount(min: number, max: number): (value: string) => number 
   }
 }
 
-/** A JSON list of conditions; what is in it is judged by the server. */
+/** A JSON list of conditions; the server checks the conditions themselves. */
 export function parseFilter(value: string): string {
   try {
     if (Array.isArray(JSON.parse(value))) return value

@@ -34,7 +34,7 @@ export function createProgram(context: Context, version: string): Command {
       getOutHelpWidth: () => Math.min(context.terminal.width, 100),
     })
     .exitOverride()
-    // Commander takes words for near that have little in common; asSentence suggests names.
+    // Commander suggests words that have little in common with the given one; asSentence suggests names.
     .showSuggestionAfterError(false)
     .addHelpText(
       'after',

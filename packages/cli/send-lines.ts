@@ -23,7 +23,10 @@ type BatchResponse = Response<BatchResult> | Refusal
 const batchEvents = eventLimits.listedErrorsMax
 const batchBytes = 4 * 1024 * 1024
 const waitMsMax = 1_000
-/** After the first signal: the program before the pipe may end meanwhile, as Ctrl-C ends it, too. */
+/**
+ * Time after the first signal for which input is read. Ctrl-C also ends the program before the pipe, which may still
+ * write.
+ */
 const inputMsMax = 1_000
 
 export interface SendLinesOptions {
@@ -35,11 +38,11 @@ export interface SendLinesOptions {
 }
 
 /**
- * Sends the events of standard input, one a line, at the latest a second after they were read or after the batch before
- * them, and waits while the key's limit is reached. Each gets its id and timestamp before it is sent first, so that a
- * repetition stores nothing twice. Lines that can't be stored are named on standard error; at the end they are a
- * Failure. After the context's signal, the input is read for a second at most, and what was read is sent; `client` must
- * outlive the signal for that.
+ * Sends the events of standard input, one a line. An event is sent at most a second after it was read, or after the
+ * previous batch. Waits while the key's limit is reached. Each event gets its id and timestamp before its first
+ * attempt, so that a repetition stores nothing twice. Lines that can't be stored are reported on standard error, and
+ * the call ends with a Failure. After the context's signal, input is read for at most a second, and what was read is
+ * sent; `client` must outlive the signal for that.
  */
 export async function sendLines({ context, client, siteId, onStored }: SendLinesOptions): Promise<void> {
   const { terminal, input, signal } = context
@@ -83,7 +86,8 @@ export async function sendLines({ context, client, siteId, onStored }: SendLines
     }
     return sending
   }
-  // While a batch is sent, events wait for the next one, which is awaited when full: more are not held.
+  // While a batch is sent, further events form the next one. When that is full, it is awaited, so that no more are
+  // held.
   const timer = setInterval(() => {
     if (!isSending) void flush()
   }, waitMsMax)
@@ -171,7 +175,7 @@ async function post(client: Client, events: readonly PendingEvent[]): Promise<Ba
   }
 }
 
-/** A response as the SDKs read it. The client keeps to the headers itself. */
+/** A response as the SDKs read it. It has no headers, because the client obeys them itself. */
 function answerOf(response: BatchResponse): Answer {
   return {
     status: response.status,
@@ -185,7 +189,7 @@ function answerOf(response: BatchResponse): Answer {
   }
 }
 
-/** The event of a line with the fields that it lacks, or why it is none. */
+/** The event of a line with the fields that it lacks, or the reason why the line is no event. */
 function complete(text: string, siteId: string | undefined): Omit<PendingEvent, 'line'> | string {
   let event: unknown
   try {

@@ -15,8 +15,8 @@ export interface SiteOptions extends ConnectionOptions {
 }
 
 /**
- * Where Sluice is, and who asks: of the options, the environment, and the file of `sluice login`, the first that says
- * so.
+ * The address of Sluice, the key and the site. Each comes from the first of these that has it: the options, the
+ * environment, the file of `sluice login`.
  */
 export interface Settings {
   /** The query service, without a slash at the end. */
@@ -45,9 +45,9 @@ export function addSiteOption(command: Command): Command {
 }
 
 /**
- * Reads the settings. Throws a usage Failure for a URL that is none, and a Failure for a file of `sluice login` that
- * can't be read, unless the URL and the key are given otherwise. `isReplaced`: the file is about to be written anew,
- * and is as good as none if it can't be read.
+ * Reads the settings. Throws a usage Failure for an invalid URL, and a Failure for a file of `sluice login` that can't
+ * be read, unless the URL and the key are given otherwise. `isReplaced`: the file is about to be replaced, so a file
+ * that can't be read counts as absent.
  */
 export async function readSettings(
   { env, input }: Pick<Context, 'env' | 'input'>,
@@ -118,14 +118,14 @@ export function requireSite({ site }: Settings): string {
   throw usageFailure('No site is named: give --site <site>, or set SLUICE_SITE.')
 }
 
-/** Whether `--api-key -` takes standard input, which then holds nothing else. */
+/** Throws a usage Failure for `--api-key -` when the command reads its data from standard input. */
 export function refuseKeyOnInput({ apiKey }: ConnectionOptions): void {
   if (apiKey === '-') {
     throw usageFailure('Standard input can hold the events or the key, not both: set SLUICE_API_KEY instead.')
   }
 }
 
-/** A key has some forty bytes; what is longer is another file, or has no end. */
+/** A key has some forty bytes. A longer input is another file, or endless. */
 const inputBytesMax = 4 * 1024
 
 /** Reads the key from standard input. Throws a usage Failure when it holds none, or more than one can be. */

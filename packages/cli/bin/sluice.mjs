@@ -1,6 +1,7 @@
 #!/usr/bin/env node
-// Starts main.ts, which needs a Node that runs TypeScript: the one of the shell, or else the one that the installation
-// of the repository brought. Plain JavaScript for Node 18 with the modules of Node alone.
+// Starts main.ts, which needs a Node that runs TypeScript: the Node of the shell, or else the one that the installation
+// of the repository brought. This file is plain JavaScript and imports only modules of Node, so that Node 18 can run
+// it.
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import module from 'node:module'
@@ -13,7 +14,7 @@ const nodeMajorMin = 24
 const main = new URL('../main.ts', import.meta.url)
 
 if (Number.parseInt(process.versions.node, 10) >= nodeMajorMin) {
-  // Keeps what was compiled: the next start is faster. In a folder of the user's own, because what it holds is
+  // Caches compiled code, so that the next start is faster. The folder must be the user's own, because its content is
   // executed.
   module.enableCompileCache(join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'sluice'))
   await import(main.href)
@@ -30,7 +31,7 @@ if (Number.parseInt(process.versions.node, 10) >= nodeMajorMin) {
 
 function runWith(node) {
   const child = spawn(node, [fileURLToPath(main), ...process.argv.slice(2)], { stdio: 'inherit' })
-  // The terminal sends SIGINT to both processes; the child decides what it means. Others reach this process alone.
+  // The terminal sends SIGINT to both processes, and the child handles it. Other signals reach this process alone.
   process.on('SIGINT', () => {})
   for (const signal of ['SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
   child.once('error', (error) => {

@@ -76,7 +76,7 @@ async function doctor(context: Context, options: DoctorOptions): Promise<void> {
 async function* examine(context: Context, settings: Settings, options: DoctorOptions): AsyncGenerator<Finding> {
   yield ok('address', `${settings.url} (from ${settings.urlSource})`)
   if (yield* untilFailure(checkConnection(settings.url))) return
-  // A clock that is wrong, or an engine that is unavailable, hides nothing of what follows.
+  // The checks after a wrong clock or an unavailable engine are still of use.
   let isSluice = false
   for await (const finding of checkService(settings.url, 'Sluice')) {
     isSluice ||= finding.name === 'clock'

@@ -116,7 +116,7 @@ async function runImport(context: Context, file: string | undefined, options: Im
   }
   const siteId = requireSite(settings)
   if (file !== '-') await sizeOfFile(file)
-  // A large upload that is refused in its middle ends without an answer.
+  // Checked before the upload, because a large upload that is refused in its middle ends without an answer.
   await checkRights(client, siteId, options.type)
   const folder = await mkdtemp(join(tmpdir(), 'sluice-import-'))
   try {
@@ -175,7 +175,8 @@ async function prepare(
 ): Promise<PreparedFile> {
   let path = file
   if (file === '-') {
-    // Ids come from the whole content, and a repeated upload reads it again: it is kept until the end.
+    // Standard input is kept in a file until the end, because ids come from the whole content, and a repeated upload
+    // reads it again.
     path = join(folder, 'standard-input')
     await pipeline(input, createWriteStream(path, { mode: 0o600 }), { signal })
   }
@@ -230,7 +231,7 @@ async function follow(
 ): Promise<void> {
   const { terminal, signal } = context
   const job = await waitForEnd(context, client, jobId).catch(async (error: unknown) => {
-    // --job will know nothing of them.
+    // A later `sluice import --job` does not know these problems.
     await reportProblems(context, prepared, options)
     // A 429, a 5xx or a lost connection says nothing about the import; after any other refusal, waiting would be
     // refused, too.
@@ -320,8 +321,9 @@ function printErrors(
 }
 
 /**
- * Throws a Failure for a file of errors that can't be written, which must not show after an import of an hour, and for
- * one that is the file to import. A file that is there keeps its content until there are errors, or none, to write.
+ * Throws a Failure when the file of errors is the file to import, or can't be written. Without this check, the user
+ * would learn that only after the import, which may take an hour. An existing file keeps its content until the import
+ * has ended.
  */
 async function requireWritable(errorsFile: string, input: string | undefined): Promise<void> {
   if (input !== undefined && (await isSameFile(errorsFile, input))) {

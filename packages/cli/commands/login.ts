@@ -43,7 +43,7 @@ export function addLogin(program: Command, context: Context): void {
 
 async function login(context: Context, options: SiteOptions): Promise<void> {
   const { env, input, terminal } = context
-  // What is saved is replaced, also when it can't be read.
+  // Saved settings are replaced even if they can't be read.
   const settings = await readSettings(context, options, { isReplaced: true })
   const key = input.isTTY === true ? await askSecret(context, `API key for ${settings.url}:`) : await readKey(input)
   if (key === '') throw usageFailure('No API key was given: type it, or pipe it in.')

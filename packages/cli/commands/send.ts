@@ -28,7 +28,9 @@ interface EventOptions {
 
 type SendOptions = SiteOptions & EventOptions & { json?: boolean }
 
-/** How long events that were read are sent after the first signal; a second one ends the command at once. */
+/**
+ * How long the events that were read are still sent after the first signal; a second signal ends the command at once.
+ */
 const sendAfterSignalMs = 5_000
 const exampleEvent = `'{"event_type":"signup"}'`
 
@@ -86,10 +88,10 @@ async function send(context: Context, event: string, options: SendOptions): Prom
         `The option for ${name} is for a single event: the events on standard input have their own fields.`,
       )
     }
-    // Sluice may be started later, as it may be started again.
+    // The command waits for a Sluice that is started later, as it waits for one that is restarted.
     const connection = await openConnection(context, options, { retries: 'long' })
     const { settings } = connection
-    // What was read before a signal is sent after it.
+    // Events that were read before a signal are sent after it.
     const longer = { ...context, signal: delayed(context.signal, sendAfterSignalMs) }
     const client = clientFor(longer, settings, { url: await collectUrlOf(connection), retries: 'long' })
     await sendLines({ context, client, siteId: settings.site, onStored: print })

@@ -56,7 +56,7 @@ export function addStats(program: Command, context: Context): void {
     .addOption(
       new Option('--period <period>', 'the time until now, or until --end (default: 24h)')
         .choices(Object.keys(periods))
-        // A range with a start has its length: the server ignores the period.
+        // The server ignores the period of a range with a start.
         .conflicts('start'),
     )
     .option('--start <time>', 'start of the range, Unix ms or ISO 8601', parseRangeTime)

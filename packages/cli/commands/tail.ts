@@ -32,7 +32,7 @@ interface TailQuery {
 }
 
 const pollMs = 1_000
-/** The list of the latest events goes back so far. */
+/** How far back the list of the latest events goes. */
 const listedMs = liveLimits.lastEventsHours * 3_600_000
 
 /** Adds the command `sluice tail`, which prints events as they arrive. */
@@ -107,7 +107,8 @@ async function tail(context: Context, options: TailOptions): Promise<void> {
         terminal.note(terminal.style('yellow', text, 'notes'))
       }
     }
-    // What had left a full list because of newer events must not come back when these are erased.
+    // Newer events push older ones out of a full list. If the newer ones are erased, the older ones come back into the
+    // list, but must not be printed again.
     const horizon = latest.length < liveLimits.lastEventsMax ? 0 : (latest.at(0)?.timestamp ?? 0)
     await print(fresh.filter(({ timestamp }) => timestamp >= horizon))
     if (next.events.length > 0) latest = next.events
@@ -124,7 +125,10 @@ async function readLatest(client: Client, tailQuery: TailQuery): Promise<{ event
   return { events: data.last_events.toReversed(), readAt: timestamp }
 }
 
-/** How many events lie between the list that was shown, `latest`, which ends at `since`, and the one that follows. */
+/**
+ * The number of events between the last list, `latest`, and the new ones, `fresh`, that neither contains. `since`: the
+ * timestamp at which `latest` ends.
+ */
 async function countSkipped(
   client: Client,
   tailQuery: TailQuery,
@@ -136,7 +140,8 @@ async function countSkipped(
     timeoutMs: analysisTimeoutMs,
     query: { ...tailQuery, metric: 'event_count', start_date: since, end_date: until + 1, exact: true },
   })
-  // Both ends are counted, because several events may have the same millisecond; those that are shown are taken off.
+  // Both ends of the range are included, because several events may have the same millisecond. The events that are
+  // shown are subtracted.
   const shown = [
     ...latest.filter(({ timestamp }) => timestamp >= since),
     ...fresh.filter(({ timestamp }) => timestamp <= until),

@@ -10,7 +10,7 @@ import { failed, type Finding, ok, warning } from './check.ts'
 const timeoutMs = 5_000
 const certificateWarningDays = 14
 
-/** Resolves the name, opens a connection, and over HTTPS judges the certificate. Ends at the first failure. */
+/** Resolves the name, opens a connection, and over HTTPS checks the certificate. Ends at the first failure. */
 export async function* checkConnection(address: string): AsyncGenerator<Finding> {
   const url = new URL(address)
   const host = url.hostname.replace(/^\[|\]$/g, '')

@@ -92,7 +92,10 @@ export function deviceOf(name: string | undefined): string | undefined {
   return devices[name?.toLowerCase() ?? '']
 }
 
-/** Two letters; products write unknown countries in ways of their own. */
+/**
+ * A country code of two letters; undefined for anything else, because products mark unknown countries in different
+ * ways.
+ */
 export function countryOf(code: string | undefined): string | undefined {
   return code !== undefined && /^[A-Za-z]{2}$/.test(code) && code.toUpperCase() !== 'ZZ' ? code : undefined
 }

@@ -30,12 +30,12 @@ const eventProperties = {
 /** Plausible sends one whenever a visitor scrolls or leaves; nobody did anything that counts. */
 const engagement = 'engagement'
 
-/** 10:00 UTC of a day has its date from Hawaii (−10:00) to the Chatham Islands in summer (+13:45). */
+/** 10:00 UTC lies within the same date from Hawaii (−10:00) to the Chatham Islands in summer (+13:45). */
 const timeOfTotalsMs = 10 * 3_600_000
 
 /**
- * Plausible: the table `events_v2` of a self-hosted installation as CSV, which holds the events themselves, or of the
- * export of its settings the files of pages and custom events, which hold totals of days.
+ * Plausible. Either the table `events_v2` of a self-hosted installation as CSV, which holds the events themselves, or
+ * the files of pages and custom events that its settings export, which hold daily totals.
  */
 export const plausible: Converter = {
   choose: (fields) => {

@@ -14,10 +14,10 @@ afterAll(() => rm(folder, { recursive: true }))
 
 it('a conversion that often waits for the disk adds to no promise each time, which would keep it all', async () => {
   const path = join(folder, 'events.ndjson')
-  // Each line is larger than what gzip takes at once, so that it is waited for.
+  // Each line is larger than the buffer of gzip, so the writer waits after each.
   const written = writeFile(path, `{"note":"${'x'.repeat(70_000)}"}\n`.repeat(100))
   await written
-  // Promises of Node, that of the pipeline among them, are not of the class that tests see.
+  // Promises that Node creates, such as that of the pipeline, are of another class than those of the tests.
   const nodePromise = Object.getPrototypeOf(written) as Promise<unknown>
   const additions = jest.spyOn(nodePromise, 'then')
   await stampFile(path, 1_767_225_600_000, { folder, signal: new AbortController().signal })

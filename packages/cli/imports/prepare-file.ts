@@ -29,7 +29,7 @@ export interface PreparedFile {
   path: string
   /** Whether nothing of the original was converted, so that there is nothing to upload. */
   isEmpty: boolean
-  /** An error of the server, which is about the file, as one about the original. */
+  /** Converts an error of the server, which names the line of this file, into one with the line of the original. */
   inOriginal(error: ImportError): ImportError
   /** Records that could not be converted; they are not in the file. */
   problems: ImportError[]
@@ -41,7 +41,7 @@ interface Target {
   signal: AbortSignal
 }
 
-/** A file that is uploaded as it is. */
+/** A file that is uploaded unchanged. */
 export function unconverted(path: string): PreparedFile {
   return { path, isEmpty: false, inOriginal: (error) => error, problems: [] }
 }
@@ -115,7 +115,7 @@ async function rewrite(
   } finally {
     await lines.end()
   }
-  // The numbers of records are those of the file, which may hold more or fewer than the original.
+  // Without the numbers of records: they count the records of the file, which may hold more or fewer than the original.
   const inOriginal = ({ record: _, ...error }: ImportError) => ({ ...error, line: lines.lineOf(error.line) })
   return { path: target, isEmpty: lines.isEmpty(), inOriginal, problems }
 }
@@ -143,12 +143,15 @@ function openLineWriter(path: string): LineWriter {
   // A failure is reported by end().
   stored.catch(() => undefined)
   let written = 0
-  /** The lines that do not stand where they did: from a line of the file on, the line of the original. */
+  /**
+   * Lines that differ from those of the original: the record at the line `from` of the file is at `line` in the
+   * original.
+   */
   const moved: { from: number; line: number }[] = []
   const put = async (text: string): Promise<void> => {
     if (packed.write(text)) return
-    // Not a race of both, which would add to `stored` at each wait, for good. A failure while waiting destroys `packed`,
-    // and so ends the wait; after one, nothing is emitted any more.
+    // No race with `stored`, because each race would add a reaction to that promise for good. A failure during the wait
+    // destroys `packed`, which ends the wait. After a failure, `packed` emits nothing more, so `stored` is awaited.
     await (packed.destroyed ? stored : once(packed, 'drain'))
   }
   return {
@@ -163,7 +166,7 @@ function openLineWriter(path: string): LineWriter {
         written++
         first ??= written
       }
-      // After the first record that moved, every record is noted.
+      // After the first record with another line, every record is noted.
       if (first !== undefined && (first !== line || written > first || moved.length > 0))
         moved.push({ from: first, line })
     },

@@ -13,8 +13,9 @@ import { RecordError, type SourceRecord } from './converted-event.ts'
 export type FileKind = 'csv' | 'ndjson' | 'json list'
 
 /**
- * A record of a file, or why the text at its place is none. `line` is the line at which the record begins; `idLine`, if
- * present, is the number for its id, which must remain what it was when the file was imported before.
+ * A record of a file, or the reason why the text at its place is none. `line` is the line at which the record begins.
+ * `idLine`, if present, is the line number from which its id is made. It must not change between versions, so that a
+ * repeated import of a file has the same ids.
  */
 export type PlacedRecord = { line: number; idLine?: number } & (
   { record: SourceRecord; text?: string } | { error: string }
@@ -139,8 +140,8 @@ async function* readCsv(path: string): AsyncGenerator<PlacedRecord> {
   /** Empty lines before the record that is being read. */
   let emptyLines = 0
   /**
-   * Lines by the count of csv-parse, of which ids are made. Earlier versions took the end of the first line for the
-   * only one: after LF, csv-parse counted CRLF for two.
+   * Lines as csv-parse counts them, from which ids are made. Earlier versions accepted only the line end of the first
+   * line. If that was LF, csv-parse counted each later CRLF as two.
    */
   let idLines = 1
   let crlfAfterLf = 0

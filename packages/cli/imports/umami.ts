@@ -66,7 +66,7 @@ function eventOf(record: SourceRecord): Conversion {
   }
 }
 
-/** The path may have a fragment, before which the query stands. */
+/** The path may have a fragment. The query goes before it. */
 function joined(path = '', query?: string): string | undefined {
   if (query === undefined) return path || undefined
   const [, beforeHash = '', hash = ''] = /^([^#]*)(.*)$/s.exec(path) ?? []

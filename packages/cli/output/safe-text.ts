@@ -1,4 +1,4 @@
-/** Control characters of the terminal: what was stored may be anything, and must not move the cursor or set titles. */
+/** Control characters of terminals. Stored text may hold any of them, and must not move the cursor or set titles. */
 // eslint-disable-next-line no-control-regex -- These characters are what the expression is for.
 const controls = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g
 

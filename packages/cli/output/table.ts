@@ -27,7 +27,7 @@ export function tableLines(
   const total = sum(widths) + gap.length * (columns.length - 1)
   let excess = total - width
   const flexible = columns.flatMap(({ isFlexible }, at) => (isFlexible ? [at] : []))
-  // The widest column gives first, one character at a time: no column vanishes for the sake of another.
+  // The widest column is shortened first, one character at a time, so that no column vanishes.
   while (excess > 0) {
     const widest = flexible.reduce(
       (best, at) => ((widths[at] ?? 0) > (widths[best] ?? 0) ? at : best),

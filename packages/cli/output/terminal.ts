@@ -31,7 +31,9 @@ export interface Terminal {
   written(): Promise<boolean>
   /** Whether the reader of standard output had ended before all was printed. */
   readonly isUnread: boolean
-  /** Says that a stream can't be written, once it can't. That a pipe has no reader any more does not count. */
+  /**
+   * The message about a stream that can't be written, once there is one. A pipe without a reader is no such problem.
+   */
   readonly problem: string | undefined
 }
 
@@ -43,7 +45,7 @@ export function openTerminal(out: OutputStream, err: OutputStream): Terminal {
   let shown: string | null = null
   let problem: string | undefined
   let isUnread = false
-  /** Streams of which a write has failed. Node emits no `drain` for them. */
+  /** Streams on which a write has failed. Node emits no `drain` for them. */
   const failed = new Set<OutputStream>()
   const fail = (stream: OutputStream, error: NodeJS.ErrnoException): void => {
     if (failed.has(stream)) return
@@ -89,11 +91,12 @@ export function openTerminal(out: OutputStream, err: OutputStream): Terminal {
     },
     style: (style, text, on = 'data') => styleText(style, text, { stream: on === 'data' ? out : err }),
     drained: async () => {
-      // An error of the stream ends the wait, too; main.ts judges it.
+      // An error of the stream ends the wait, too; main.ts handles it.
       if (!failed.has(out) && out.writableNeedDrain) await once(out, 'drain').catch(() => undefined)
     },
     written: async () => {
-      // Callbacks come in the order of the writes: those of what was printed have been called before this one.
+      // Callbacks come in the order of the writes, so those of everything that was printed have been called before this
+      // one.
       await new Promise<void>((resolve) => {
         out.write('', () => {
           resolve()
