@@ -157,7 +157,7 @@ describe('a running embedded ClickHouse', () => {
     expect(await run(clickHouse.url, 'SELECT 2', { query_id: 'mine', replace_running_query: '1' })).toBe('2\n')
     expect((await first).text).toContain('QUERY_WAS_CANCELLED')
 
-    // A server answers before it takes the query from its list, and until then its id is refused.
+    // A server answers before it removes the query from its list. Until then it refuses another query with the same id.
     await waitUntil(async () => !(await running()), 'the end of the replacing query')
     const second = post(clickHouse.url, forever, { query_id: 'mine' })
     await waitUntil(running, 'the second query')

@@ -74,7 +74,7 @@ export async function startClickHouse({ dir, log, backupsDir }: ClickHouseOption
   })
 }
 
-/** With a terminal, a child whose statement fails prints the error and waits for another one, which nobody types. */
+/** With a terminal, a child whose statement fails prints the error and waits for further input. */
 function failedStatement(stderrFile: string): string | undefined {
   return /^Received exception:\s+(.+)$/m.exec(readFileSync(stderrFile, 'utf8'))?.[1]
 }

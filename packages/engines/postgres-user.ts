@@ -43,7 +43,8 @@ export function unprivilegedRunner(paths: readonly string[]): Runner {
       '--clear-groups',
       `--inh-caps=${caps}`,
       `--ambient-caps=${caps}`,
-      // initdb asks access(2) whether it finds `postgres` beside it, which else takes all capabilities for absent.
+      // initdb uses access(2) to find `postgres` beside it. Without this flag, access(2) takes all capabilities for
+      // absent.
       '--securebits=+no_setuid_fixup',
     ],
   }
@@ -95,8 +96,8 @@ function findClosedFolder(path: string, { uid, gid }: Ids): string | undefined {
 }
 
 /**
- * The lesser of our capabilities that allow entering any folder; containers often lack the first. Bits of
- * capabilities(7).
+ * The weaker one of the two capabilities that allow entering any folder, if this process has it; containers often lack
+ * it. Bits of capabilities(7).
  */
 function passingCapability(): 'dac_read_search' | 'dac_override' {
   const mask = /^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? '0'

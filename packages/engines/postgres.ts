@@ -199,13 +199,15 @@ async function startProcess({ folder, postgres, runner, port, password, durable 
 }
 
 /**
- * This process has locked the folder: a Postgres that still runs in it is an orphan, and its pid file is then stale.
+ * Ends a Postgres that a killed process has left in this folder, and removes its pid file. This process has locked the
+ * folder, so no other process uses that Postgres.
  */
 async function endPredecessor(folder: string): Promise<void> {
   const left = readPidFile(folder)
   if (!left) return
   await endOrphan(left.pid, commandLineMarker(folder), 'SIGQUIT')
-  // Postgres checks the pid itself, but takes any other program that has got the pid since for another Postgres.
+  // Postgres checks the pid itself. If another program has got that pid meanwhile, Postgres takes it for another
+  // Postgres.
   if (isAlive(left.pid)) rmSync(join(folder, 'data', 'postmaster.pid'), { force: true })
 }
 

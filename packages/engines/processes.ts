@@ -6,8 +6,8 @@ import { errorCode } from '@sluice/runtime/errors'
 import { waitUntil } from '@sluice/runtime/wait-until'
 
 /**
- * Ports below those of outgoing connections (from 32,768 on Linux, 49,152 on macOS), of which one of our own
- * connections might take one between `findFreePort` and the engine's start.
+ * Ports below the range of outgoing connections, which begins at 32,768 on Linux and 49,152 on macOS. One of our own
+ * connections might take a port of that range between `findFreePort` and the engine's start.
  */
 const ports = { first: 15_000, end: 32_000 } as const
 
