@@ -3,9 +3,10 @@ import { readBaggage } from '@sluice/sdk-core/baggage'
 import type { Context, FetchRequest, NodeRequest } from './types.ts'
 
 /**
- * Runs a function in the context in which this module was loaded. Otherwise each request would run in that of a request
- * to the application, which has tracked an event or created the client: it would be in its trace, and keep its memory.
- * Node gives no context outside of all: an application that loads this module within a request has that one's for good.
+ * Runs a function in the context in which this module was loaded. Otherwise each request to Sluice would run in the
+ * context of the application's request that tracked an event or created the client: it would be in that trace, and keep
+ * that request's memory. Node has no empty context, so an application that loads this module within a request uses the
+ * context of that request for good.
  */
 export const outside = AsyncLocalStorage.snapshot()
 

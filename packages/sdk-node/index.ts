@@ -13,7 +13,7 @@ export function createSluice<Events extends EventMap<Events> = AnyEvents>(
 export function createSluice<Events extends EventMap<Events> = AnyEvents>(
   options: Options & { onFull?: 'reject' | undefined },
 ): Sluice<Events>
-/** For options of which it is not known before whether `track` waits. */
+/** For options whose `onFull` is not known at compile time. */
 export function createSluice<Events extends EventMap<Events> = AnyEvents>(
   options: Options,
 ): Sluice<Events, Receipt | Promise<Receipt>>

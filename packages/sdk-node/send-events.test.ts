@@ -153,7 +153,7 @@ describe('an answer', () => {
   test('of a proxy neither refuses events nor stops, whatever its status is', async () => {
     const left = [400, 403, 401]
     sdk.proxy.treat = ({ events }) => {
-      // A late request of the test before is none of this one.
+      // A late request of the previous test may arrive here.
       if (!events.some(({ site_id: site }) => site === 'behind-proxy')) return { kind: 'forward' }
       const status = left.shift()
       return status === undefined ? { kind: 'forward' } : { kind: 'answer', status, body: { message: 'Forbidden' } }
@@ -185,7 +185,7 @@ describe('an answer', () => {
     const reset = Math.ceil(Date.now() / 1_000) + 2
     const sentAt: number[] = []
     sdk.proxy.treat = ({ events }) => {
-      // A late request of the test before is none of this one.
+      // A late request of the previous test may arrive here.
       if (!events.some(({ site_id: site }) => site === 'limit')) return { kind: 'forward' }
       const headers = { 'X-RateLimit-Remaining': '1', 'X-RateLimit-Reset': String(reset) }
       const isFirst = sentAt.push(Date.now()) === 1
@@ -244,7 +244,7 @@ test('close ends a request that has no answer yet, and its events are pending', 
   sluice.track('view')
   await sluice.flush({ timeoutMs: 0 })
   const [socket] = (await connected) as [Socket]
-  // Whether the socket ends or is reset is one.
+  // The socket may end or be reset.
   const ended = new Promise((resolve) => socket.resume().on('error', resolve).on('close', resolve))
   expect(await sluice.close({ timeoutMs: 0 })).toEqual({ sent: 0, pending: 1, rejected: 0 })
   await ended

@@ -1,4 +1,4 @@
-/** Differences of the clocks, in ms, that are ignored beside the duration of the request. */
+/** Clock differences up to this, in ms, are ignored, in addition to the duration of the request. */
 const toleranceMs = 10_000
 
 /** This machine's time, or Sluice's time once an answer has shown that this machine's clock is wrong. */

@@ -91,7 +91,7 @@ export interface Options {
   /** The `site_id` of all events, 1 to 64 characters. */
   site: string
   /**
-   * A folder on a local disk where events are kept until Sluice has stored them. By default they are in memory only.
+   * A folder on a local disk where events are kept until Sluice has stored them. Without it, they are in memory only.
    */
   spool?: string | undefined
   /** Maximum size of all files in `spool`, in bytes. Further events are in memory only. 256 MiB by default. */
@@ -106,7 +106,7 @@ export interface Options {
   queueBytesMax?: number | undefined
   /** Milliseconds after which a request without an answer has failed. 30,000 by default. */
   requestTimeoutMs?: number | undefined
-  /** Called with each error. By default, the SDK emits a process warning, once a minute for each code. */
+  /** Called with each error. Without it, the SDK emits a process warning, once a minute for each code. */
   onError?: ((error: SluiceError) => void) | undefined
 }
 
@@ -117,9 +117,7 @@ export type TrackArguments<Event> = [undefined] extends [Event]
     ? [properties?: Event, fields?: EventFields]
     : [properties: Event, fields?: EventFields]
 
-/**
- * Names of the properties that are not optional. Of an index signature, as in `Record<string, never>`, there are none.
- */
+/** Names of the properties that are not optional. An index signature, as in `Record<string, never>`, has none. */
 type RequiredKeys<Event> = {
   [Name in keyof Event]-?: string extends Name ? never : undefined extends Event[Name] ? never : Name
 }[keyof Event]
