@@ -57,9 +57,10 @@ const ignore = (): void => undefined
 const silent = { debug: ignore, info: ignore, warn: ignore, error: ignore }
 
 /**
- * Backs an installation up while it runs. The order is what makes the parts fit: the positions of the writers first, so
- * that every event below them is in ClickHouse's part; Postgres after ClickHouse, so that it knows every erasure that
- * ClickHouse's part lacks; the manifest last. Throws, with what to do, when the target is not empty or a part fails.
+ * Backs up a running installation. The order makes the parts fit. The committed offsets of the writers come first, so
+ * that ClickHouse's part has every event below them. Postgres comes after ClickHouse, so that its dump has every
+ * erasure that ClickHouse's part lacks. The manifest comes last. Throws, with what to do, when the target is not empty
+ * or a part fails.
  */
 export async function backUp(engines: BackupEngines, options: BackupOptions): Promise<Manifest> {
   const { postgres, clickHouse } = engines
@@ -119,8 +120,8 @@ export async function backUp(engines: BackupEngines, options: BackupOptions): Pr
 }
 
 /**
- * Replaces the dump of Postgres in a backup by one of now, so that a restore knows later erasures and revoked keys. The
- * backup is whole at every moment. Throws when there is no backup of this installation.
+ * Replaces the dump of Postgres in a backup by a new one, so that a restore knows later erasures and revoked keys. The
+ * backup can be restored at every moment. Throws when there is no backup of this installation.
  */
 export async function renewPostgres(
   engines: BackupEngines,
@@ -219,7 +220,7 @@ async function writeDump(
   return { ...(await writePiece(store, `postgres-${at}.dump`, dumpPostgres(programs))), at }
 }
 
-/** Copies the files; one that is removed meanwhile is one that nobody needs. */
+/** Copies the files. A file that is removed meanwhile is left out, because nobody needs it. */
 async function copyBlobs(blobs: BackupEngines['blobs'], store: Pick<BlobStore, 'write'>): Promise<Piece> {
   async function* copied(): AsyncGenerator<Uint8Array> {
     for await (const { name } of blobs.list('')) {

@@ -6,11 +6,11 @@ import type { BackupLocation, ShardBackup } from '@sluice/event-store/backup'
 import type { AppliedMigrations } from '@sluice/runtime/schema-versions'
 import { createSecretCipher } from '@sluice/runtime/secret-cipher'
 
-/** Formats of backups of one server and of several shards: builds that know the first alone refuse the second. */
+/** Formats of backups of one server and of several shards. Builds that know only the first format refuse the second. */
 export const manifestFormat = { oneServer: 1, shards: 2 } as const
 const manifestName = 'manifest.json'
 
-/** Positions of the writers' group on one lane, by partition; bigints as text. */
+/** Committed offsets of the writers' consumer group in one lane's log, by partition; bigints as text. */
 export interface LanePositions {
   logId: string
   next: readonly string[]
@@ -24,7 +24,7 @@ export interface Manifest {
   at: number
   /** `thisBuild` of the command. */
   build: number
-  /** The events below these positions are in ClickHouse's part. */
+  /** The events below these committed offsets are in ClickHouse's part. */
   lanes: { live: LanePositions; backfill: LanePositions }
   schemas: { postgres: AppliedMigrations; clickHouse: AppliedMigrations }
   /** Fingerprint of SLUICE_SECRETS_KEY, which the backup does not hold. */
@@ -32,7 +32,7 @@ export interface Manifest {
   clickHouse: {
     storeId: string
     database: string
-    /** With several shards what contains their locations. */
+    /** With several shards, the place that contains the backups of all shards. */
     place: BackupLocation
     bytes: number
     /** With several shards the backup of each, in their order. */
@@ -51,7 +51,7 @@ export function shardLocations({ clickHouse: { place, pieces } }: Manifest): rea
   return pieces === undefined ? [place] : pieces.map((shard) => shard.place)
 }
 
-/** Says whether two keys are the same without telling them. */
+/** Identifies a key without showing it, so that two keys can be compared. */
 export function fingerprintOf(secretsKey: string): string {
   return createSecretCipher(secretsKey).fingerprint('backup').toString('hex').slice(0, 16)
 }

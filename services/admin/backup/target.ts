@@ -17,8 +17,8 @@ export interface TargetOptions {
 }
 
 /**
- * Opens the target or source of a backup. Throws an Error that says what to do when its URL is wrong, or when one of
- * the backup's folder and SLUICE_BLOBS_URL contains the other; then nothing is created.
+ * Opens the target or source of a backup. Throws an Error that says what to do when its URL is wrong, or when the
+ * backup's folder contains that of SLUICE_BLOBS_URL or lies in it. Nothing is created then.
  */
 export async function openTarget(
   url: string,

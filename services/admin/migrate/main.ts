@@ -30,7 +30,8 @@ try {
     return values
   })
   const config = loadCommandConfig(variables, process.env, console.error)
-  // Creating an index on a large table takes long. Waiting for a table's lock must not: services wait behind it.
+  // Creating an index on a large table takes long, so statements have no time limit. Waiting for a table's lock has
+  // one, because the statements of services wait behind it.
   const postgres = openPostgres(config.SLUICE_POSTGRES_URL, { queryTimeoutMs: 0, lockTimeoutMs: 2_000 })
   const engines = {
     postgres,

@@ -109,7 +109,7 @@ function describeTakeover(name: string, createUrl: () => Promise<string>): void 
     await consume(after, groups[0] ?? '', 1)
     await after.close()
 
-    // A later migration leaves the positions of a group that has read on.
+    // A later migration does not change the positions of a group that has read further.
     const group = await migrateStore(url, stores[0]?.url ?? '')
     const last = await open()
     expect((await last.committedOffsets(group)).map(({ offset, endOffset }) => endOffset - offset)).toStrictEqual([
@@ -223,7 +223,7 @@ describe('a store that ClickHouse has lost', () => {
       await consume(log, group, Number(3n - oldest))
       await waitUntil(async () => (await log.offsetsForTime(0))[0] === 3n, 'the blocks are deleted')
       await log.close()
-      // The offsets go on where they were.
+      // The offsets continue where they were.
       const again = await openEventLog(each, { logger })
       expect((await again.committedOffsets(group))[0]).toEqual({ partition: 0, offset: 3n, endOffset: 3n })
       await again.close()
@@ -255,7 +255,7 @@ describeWithKafka('dead letters of a new topic', () => {
       await migrateStore(url, stores[0]?.url ?? '')
       expect(await positions.read(id)).toStrictEqual(new Map())
 
-      // As in a Postgres that was restored after the topic was made anew.
+      // As in a Postgres that was restored after the topic was created again.
       await positions.advance(id, 0, 5n)
       await migrateStore(url, stores[0]?.url ?? '')
       expect(await positions.read(id)).toStrictEqual(new Map())

@@ -44,7 +44,7 @@ export interface Migrated {
  * Brings both schemas up to date, creates the log's topics, registers the log, and lets the store's writers continue
  * where those of an earlier build stopped; does nothing where nothing is missing. The first call notes the number of
  * shards of ClickHouse. A `file:` log must not be open. Concurrent calls wait for each other at a lock in Postgres.
- * Throws when this build is too old for a schema, when the number of shards has changed, when that of the log's
+ * Throws when this build is too old for a schema, when the number of shards has changed, when the number of the log's
  * partitions is no multiple of it, and when ClickHouse has lost the store, unless `acceptLoss`.
  */
 export async function migrate({
@@ -57,7 +57,7 @@ export async function migrate({
     const servers = await storeServers(parseClickHouseUrl(clickHouseUrl))
     const shards = servers.length
     const migratedPostgres = await migratePostgres(postgres)
-    // Before anything else is changed: its servers may be the wrong ones.
+    // Checked before anything else is changed, because the servers may be the wrong ones.
     await shardStore(postgres).requireSame(shards)
     const isLost = await isStoreLost(postgres, servers)
     if (isLost && !acceptLoss) throw lostStore(servers)
@@ -65,8 +65,9 @@ export async function migrate({
     if (isLost && isFileLog) await forgetLostWriters(logUrl)
     const done = {
       postgres: migratedPostgres,
-      // Before there is a store, because afterwards it no longer counts as lost: the log brings erased events again.
-      // A file log no longer has the rows of imports that the lost store has read.
+      // Erasures and imports are queued again before there is a new store, because the store no longer counts as lost
+      // afterwards. The log still has erased events. A file log no longer has the rows of imports that the lost store
+      // has read.
       reconciled: isLost ? await reconcile(postgres, { at: 0, withEventImports: isFileLog }) : undefined,
       clickHouse: await migrateClickHouse(clickHouseUrl),
       topics: logUrl.startsWith('kafka:') ? await prepareTopics(postgres, logUrl, shards) : [],
@@ -104,9 +105,9 @@ async function prepareTopics(postgres: Postgres, logUrl: string, shards: number)
 }
 
 /**
- * Deletes the positions of replays if the topic of dead letters was made anew, by this call or before: its letters have
- * not been replayed yet. A restored Postgres may have positions of the former topic, which lie beyond the end of the
- * new one.
+ * Deletes the positions of replays if the topic of dead letters was created again, by this call or before, because its
+ * letters have not been replayed yet. A restored Postgres may have positions of the former topic, which lie beyond the
+ * end of the new one.
  */
 async function forgetReplays(postgres: Postgres, logUrl: string, newTopics: readonly string[]): Promise<void> {
   const deadUrl = deadLetterUrl(logUrl)
@@ -122,9 +123,10 @@ async function forgetReplays(postgres: Postgres, logUrl: string, newTopics: read
 }
 
 /**
- * Makes the file logs forget the groups of the lost store, whose positions would keep all blocks from then on. Only the
- * former group, which all stores shared before each had an id, is left, at the oldest block: `prepareLog` gives its
- * position to the group of the store that is made next, in this call or in a repeated one.
+ * Makes the file logs forget the groups of the lost store. Otherwise the logs would keep all blocks after the positions
+ * of these groups. Only the former group stays, which all stores shared before each had an id. It begins at the oldest
+ * block. `prepareLog` gives its position to the group of the store that is made next, in this call or in a repeated
+ * one.
  */
 async function forgetLostWriters(logUrl: string): Promise<void> {
   const log = await openSqliteLog(folderOf(logUrl), { logger: silentLogger })
@@ -171,7 +173,7 @@ async function prepareLog({
     const backfill = await openBackfillLog(logUrl, log, { logger: silentLogger })
     try {
       await requireFittingLogs([log, backfill], { shards, areShardsNoted })
-      // Before the log is registered: gateways then publish to it.
+      // Noted before the log is registered, because gateways then publish to it.
       await shardStore(postgres).fix(shards)
       await registerLog(postgres, log)
       const group = writerGroup(await inserter.storeId())
@@ -187,8 +189,8 @@ async function prepareLog({
 
 /**
  * Throws AppError, with what to do, when the partitions of the first of `logs` are not spread evenly over the shards,
- * and when one of them has records before the number of shards is noted: gateways of a store with one server put the
- * ids that they make into any partition, which would be stored on any shard.
+ * and when one of them has records before the number of shards is noted: gateways of a store with one server put events
+ * with generated ids into any partition, and such events would be stored on any shard.
  */
 export async function requireFittingLogs(
   logs: readonly Pick<EventLog, 'partitions' | 'endOffsets'>[],

@@ -11,7 +11,7 @@ const rememberedMax = 500_000
 export interface DistinctLetters {
   /** Whether a letter is the first with its rows; later ones with these are copies. */
   isFirst(letter: Block): boolean
-  /** A letter that could not be published: the next one with its rows is the first again. */
+  /** Call it for a letter that could not be published: the next one with its rows is the first again. */
   forget(letter: Block): void
 }
 

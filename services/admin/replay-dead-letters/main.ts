@@ -25,7 +25,10 @@ function print(block: Block, place: { partition: number; offset: bigint }): void
   console.log(JSON.stringify({ dead: `${place.partition}/${place.offset}`, ...letter, rows, bytes, undated, row }))
 }
 
-/** Ends a list that can't be written. `… | head` closes the pipe early: shells know the code of SIGPIPE. */
+/**
+ * Ends a list that can't be written. `… | head` closes the pipe early; 141 is the exit code of SIGPIPE, which shells
+ * know.
+ */
 function endUnlisted(error: NodeJS.ErrnoException): void {
   if (error.code === 'EPIPE') process.exit(141)
   console.error(`Standard output can't be written: ${error.message}`)
@@ -70,7 +73,7 @@ try {
   if (list) {
     process.stdout.on('error', endUnlisted)
     const { letters, rows } = await listDeadLetters({ deadLetters, positions }, print)
-    // What was lost is known before the list counts as complete.
+    // A write error ends the process here, before the list counts as complete.
     await new Promise<void>((resolve) => {
       process.stdout.write('', () => {
         setImmediate(resolve)

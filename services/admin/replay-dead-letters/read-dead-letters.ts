@@ -6,12 +6,12 @@ const limits = { batchBytesMax: 8 * 1024 * 1024, batchRowsMax: 10_000, lingerMs:
 const idleMsMaxDefault = 30_000
 
 /**
- * Calls `handle` with every dead letter that has not been replayed yet, up to the present end of the log: later ones
- * wait for the next call, or a row that fails again at once would be read for ever. With `commit`, the letters count as
- * replayed once `handle` has resolved. With `positions`, letters below these count as replayed although the log may
- * have forgotten that: Kafka does so a week after the last replay. Rejects when `handle` does, except for a claim that
- * was lost meanwhile: its letters are handled again, by the next claim. Rejects when no letter arrived for `idleMsMax`
- * (30 s) although some are left.
+ * Calls `handle` with every dead letter that has not been replayed yet, up to the present end of the log. Later letters
+ * wait for the next call, because otherwise a row that fails again at once would be read for ever. With `commit`, the
+ * letters count as replayed once `handle` has resolved. With `positions`, letters below these count as replayed
+ * although the log may have forgotten that, as Kafka does a week after the last replay. Rejects when `handle` rejects,
+ * except for a claim that was lost meanwhile: the next claim handles its letters again. Rejects when no letter arrived
+ * for `idleMsMax` (30 s) although some are left.
  */
 export async function readDeadLetters(
   deadLetters: EventLog,
@@ -84,7 +84,7 @@ export async function readDeadLetters(
   }
 }
 
-/** The batch without the blocks that were replayed before; it may be left with none. */
+/** The batch without the blocks that were replayed before; it may be left with no block. */
 function withoutBlocksBelow(batch: LogBatch, start: bigint): LogBatch {
   const first = batch.offsets.findIndex((offset) => offset >= start)
   if (first === 0) return batch

@@ -44,7 +44,7 @@ export async function replayDeadLetters(logs: ReplayLogs & { log: EventLog }): P
       try {
         await log.publish(again, { timeoutMs: publishTimeoutMs })
       } catch (error) {
-        // The same letters may come again, by another claim: they are no copies of published ones.
+        // Another claim may deliver the same letters again. They are no copies of published ones.
         for (const letter of first) distinct.forget(letter)
         throw error
       }
@@ -58,8 +58,8 @@ export async function replayDeadLetters(logs: ReplayLogs & { log: EventLog }): P
 }
 
 /**
- * Calls `show` with every dead letter that has not been replayed and its place in the log of dead letters, copies once;
- * changes nothing.
+ * Calls `show` with every dead letter that has not been replayed and its place in the log of dead letters. Copies are
+ * shown once. Changes nothing.
  */
 export async function listDeadLetters(
   { deadLetters, positions }: ReplayLogs,

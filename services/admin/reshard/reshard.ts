@@ -22,13 +22,13 @@ export interface ReshardOptions extends ReshardTarget {
   say: (line: string) => void
   /** Room that a server needs, as a multiple of what it gets. */
   spaceFactor?: number
-  /** As `eventsPlacedMs`. */
+  /** Replaces `eventsPlacedMs`. */
   placedAfterMs?: number
 }
 
 /**
- * Time after the start of a doubling from which on every accepted event is in a partition of its new shard: the
- * gateways know of the doubling, and what they had begun to publish before is in the log, or was not accepted.
+ * Time after the start of a doubling from which on every newly accepted event is in a partition of its new shard. Then
+ * all gateways know of the doubling, and every publish that began before has ended.
  */
 const eventsPlacedMs = oneShardLeaseMs + 60_000
 
@@ -47,8 +47,8 @@ export async function planReshard(engines: ReshardEngines, options: ReshardOptio
 }
 
 /**
- * Copies the store while all services run; again, what has changed since. Throws, with what to do and nothing changed,
- * when the servers, their disks, the schemas or the log's partitions don't fit.
+ * Copies the store while all services run. A repeated call copies what has changed since. Throws, with what to do and
+ * nothing changed, when the servers, their disks, the schemas or the log's partitions don't fit.
  */
 export async function copyEvents(engines: ReshardEngines, options: ReshardOptions): Promise<void> {
   await withResharding(engines, options, async (resharding) => {
@@ -67,8 +67,8 @@ export async function copyEvents(engines: ReshardEngines, options: ReshardOption
 }
 
 /**
- * Copies what has changed since `copyEvents`, when nothing can change any more, and lets the new database take the
- * place of the old one. A repeat goes on where a call was cut.
+ * Copies what has changed since `copyEvents`, when nothing can change any more, and lets the new database replace the
+ * old one. A repeated call continues where an interrupted one stopped.
  */
 export async function finishReshard(engines: ReshardEngines, options: ReshardOptions): Promise<void> {
   const { postgres, logUrl } = engines
@@ -77,7 +77,7 @@ export async function finishReshard(engines: ReshardEngines, options: ReshardOpt
   const url = await withResharding(engines, options, async (resharding) => {
     const noted = await shards.readState()
     if (noted?.number === 2 * resharding.shards) {
-      // The migration would make a new store elsewhere, or open another one.
+      // With another database, `migrate` would make a new store there, or open a different one.
       if (await resharding.isDone()) return resharding.url
       throw internalError(
         `The number of shards is doubled already, and not into the database ${options.database}. Name the one that it was, if ` +
@@ -92,7 +92,7 @@ export async function finishReshard(engines: ReshardEngines, options: ReshardOpt
     await resharding.check()
     await requirePlacedEvents(postgres, since.getTime() + (options.placedAfterMs ?? eventsPlacedMs))
     resharding.requirePrepared()
-    // The first step may have been killed before it had made all tables, or have been of an earlier build.
+    // The first step may have been killed before it had made all tables, or may have been run by an earlier build.
     await resharding.prepare()
     try {
       await resharding.retire()
@@ -117,8 +117,8 @@ export async function finishReshard(engines: ReshardEngines, options: ReshardOpt
 }
 
 /**
- * Gives up a doubling that is not finished: services use the old database again. Servers that join may be unavailable:
- * they are named with what is left there. A repeat goes on where a call was cut.
+ * Gives up a doubling that is not finished: services use the old database again. Servers that join may be unavailable;
+ * they are listed with what is left there. A repeated call continues where an interrupted one stopped.
  */
 export async function cancelReshard(engines: ReshardEngines, options: ReshardOptions): Promise<void> {
   const shards = shardStore(engines.postgres)
@@ -178,10 +178,10 @@ async function requireDoubling({ postgres, logUrl }: ReshardEngines, { shards }:
 }
 
 /**
- * Before the gateways knew of the doubling, events may have been placed for the old number of shards only: ids that
- * they made with one shard in any partition, all events by a number of partitions that is no multiple of the new number
- * of shards. Throws, with what to do, while one of these may be in the log, from which it would be stored on the wrong
- * shard.
+ * Before the gateways knew of the doubling, they may have placed events for the old number of shards only. With one
+ * shard, events with generated ids may be in any partition. If the number of partitions is no multiple of the new
+ * number of shards, all events may be in the wrong partition. Throws, with what to do, while such an event may be in
+ * the log, from which it would be stored on the wrong shard.
  */
 async function requirePlacedEvents(postgres: Postgres, placedSince: number): Promise<void> {
   const { all } = await watermarkStore(postgres).completeUntil()
@@ -193,7 +193,7 @@ async function requirePlacedEvents(postgres: Postgres, placedSince: number): Pro
   )
 }
 
-/** Copies until a pass over all of it finds nothing that differs. */
+/** Copies until a pass over the whole store finds no difference. */
 async function copyAll(resharding: Resharding, say: (line: string) => void): Promise<void> {
   if ((await resharding.copy(say)) === 0) return
   say('Comparing…')

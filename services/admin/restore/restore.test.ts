@@ -300,7 +300,7 @@ describeWithInstallation('restore', () => {
       expect(record).toMatchObject({ status: 'failed', error: containing('Import it again') })
     }
     expect(await users()).toStrictEqual(['ann', 'cid'])
-    // A worker repeats the erasure and finds nothing: the record goes on saying how many events were erased.
+    // A worker repeats the erasure and finds nothing. The record still says how many events were erased.
     const counted = await withPostgres(async (postgres) => {
       const erasures = erasureStore(postgres)
       const [taken] = await erasures.leases.take(Date.now(), 1)
@@ -321,7 +321,7 @@ describeWithInstallation('restore', () => {
     const server = openClickHouse(rig.engines().clickHouseUrl.replace(/\w+$/, 'default'))
     await server.command('DROP DATABASE sluice SYNC')
     await server.close()
-    // As after a reshard, of which the backup knows nothing.
+    // As after a reshard that the backup does not know of.
     const setShards = (number: number) => withPostgres(({ db }) => db.updateTable('shards').set({ number }).execute())
     await setShards(2)
     const refused = await rig.command('admin/restore/main', [`file:${backup}`, '--clickhouse-only'])

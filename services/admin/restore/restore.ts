@@ -37,7 +37,7 @@ export interface RestoreOptions extends SecretsKeys {
   source: OpenTarget
   /** Restores ClickHouse beside the Postgres and the files that are there. */
   clickHouseOnly: boolean
-  /** Goes on although the log no longer holds everything since the backup. */
+  /** Continues although the log no longer holds everything since the backup. */
   acceptLoss: boolean
   say: (line: string) => void
 }
@@ -53,17 +53,17 @@ export interface Restored extends Reconciled, LostExportFiles {
 const sessionEndMs = 20_000
 const memberPollMs = 1_000
 /**
- * A backup reads the positions some seconds after its time, `manifest.at`, and the clocks of Postgres and of Kafka's
- * brokers may differ: what was appended up to this much later may be below the positions.
+ * A backup reads the committed offsets some seconds after its time, `manifest.at`, and the clocks of Postgres and of
+ * Kafka's brokers may differ. Records that were appended up to this much later may therefore be below these offsets.
  */
 const positionsReadMsMax = 300_000
 const ignore = (): void => undefined
 const silent = { debug: ignore, info: ignore, warn: ignore, error: ignore }
 
 /**
- * Restores a backup into empty engines. Everything that can be checked is checked before the first change, and
- * ClickHouse's part is restored and read whole under another name; it gets its own name last, so that no service can
- * answer from what is half restored. Throws, with what to do; a failure before that moment leaves ClickHouse as it was.
+ * Restores a backup into empty engines. Everything that can be checked is checked before the first change. ClickHouse's
+ * part is restored under another name and read completely. It gets its own name last, so that no service can answer
+ * from a half-restored database. Throws, with what to do; a failure before that moment leaves ClickHouse as it was.
  */
 export async function restore(engines: RestoreEngines, options: RestoreOptions): Promise<Restored> {
   const { postgres, clickHouse, blobs } = engines
@@ -177,7 +177,10 @@ export async function finishRestore(
   }
 }
 
-/** Makes the exports and imports fit the files that were restored: the dump may be younger than their copies. */
+/**
+ * Makes the exports and imports fit the files that were restored, because the dump may be newer than the copies of the
+ * files.
+ */
 async function reconcileFiles(
   postgres: Postgres,
   files: readonly string[],
@@ -237,7 +240,8 @@ async function planLanes(logUrl: string, { at, lanes, clickHouse }: Manifest): P
       try {
         // The call also waits for a broker that has had no group yet.
         await log.committedOffsets(group).catch(explainMissingTopic)
-        // Before the bounds: records that Kafka deletes in between must not hide that the oldest ones are younger.
+        // Read before the low and high offsets: otherwise records that Kafka deletes in between could hide that the
+        // oldest records are newer than the backup.
         const afterBackup = await log.offsetsForTime(at + positionsReadMsMax)
         const state = await readGroupWithoutMembers(url, group)
         return { url, state, ...planLane({ logId: await log.id(), state, afterBackup }, positions) }
@@ -246,8 +250,8 @@ async function planLanes(logUrl: string, { at, lanes, clickHouse }: Manifest): P
       }
     }),
   )
-  // Where one partition shows that the topics were made anew, the positions of the backup mean nothing in the others
-  // either. The writers read all of them, and store nothing twice.
+  // If one partition shows that the topics were created again, the backup's offsets mean nothing in the other
+  // partitions either. The writers then read all records, and store nothing twice.
   if (!planned.some(({ isNew }) => isNew)) return planned
   return planned.map(({ url, state, losses }) => ({ url, losses, offsets: firstOffsets(state) }))
 }
@@ -256,7 +260,7 @@ function firstOffsets({ partitions }: GroupState): Map<number, bigint> {
   return new Map([...partitions].map(([partition, { low }]) => [partition, low]))
 }
 
-/** Kafka takes processes that were killed for members until their sessions end. */
+/** Kafka counts killed processes as members of the group until their sessions end. */
 async function readGroupWithoutMembers(url: string, group: string): Promise<GroupState> {
   const until = performance.now() + sessionEndMs
   for (;;) {
@@ -287,9 +291,9 @@ interface PresentLog {
 }
 
 /**
- * Compares the backup's positions in a log with the log as it is. A topic that is made anew has the id of the one
- * before. That shows where it ends before a position, and where it has records below a position of which even the oldest
- * is younger than the backup, which had read up to there.
+ * Compares the backup's offsets with the log. A topic that was deleted and created again has the same log id. It is
+ * recognised in two ways: it ends before the backup's offset, or its oldest record is below that offset although the
+ * record was appended after the backup.
  */
 function planLane({ logId, state, afterBackup }: PresentLog, { logId: knownId, next }: LanePositions) {
   const { partitions } = state
