@@ -19,8 +19,8 @@ export interface DurabilityWatch extends Component {
 
 /**
  * Polls the log's replication at the start and once a minute: a 202 promises three replicas, two of them in sync.
- * `describe` returns one sentence for each weakness. They are logged whenever they change. That the log has never been
- * checked, because it can't be reached or denies access to its settings, is a warning too.
+ * `describe` returns one sentence for each weakness. They are logged whenever they change. It is also a warning if the
+ * log has never been checked, because it can't be reached or denies access to its settings.
  */
 export function watchDurability(
   describe: () => Promise<readonly string[]>,

@@ -38,8 +38,8 @@ const parsedWholeBytesMax = 1024 * 1024
  * The events of a batch's body: `{"events": [...]}` or one JSON object on each line. A line that is not JSON is an
  * error of that event only. Throws AppError 400 if there is no list, or an empty or too long one; for large bodies the
  * iteration of the items may throw it. Items of large bodies are parsed one by one, so that a caller that keeps no
- * values never has more than one in memory. So are those of a body with rounded numbers: `parseExactly` recurses, and an
- * item of thousands of nested lists must not be part of what is parsed for another.
+ * values never has more than one in memory. Items of a body with rounded numbers are parsed one by one, too:
+ * `parseExactly` recurses, and an item of thousands of nested lists must not affect the other items.
  */
 export function readEvents({ bytes, type }: { bytes: Buffer; type: string }): BatchEvents {
   if (type === 'application/x-ndjson') return readLines(bytes)

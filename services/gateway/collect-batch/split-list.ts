@@ -80,9 +80,9 @@ export function splitList(bytes: Buffer, separatorsMax: number = eventLimits.bat
 }
 
 /**
- * A value of the parsed skeleton, with all digits of its numbers: `[n]` is parsed from the bytes of the n-th
- * item. `parseExactly` recurses, so that one item of thousands of nested lists must not be part of what is parsed for
- * another. Throws AppError for an item that can't be parsed.
+ * A value of the parsed skeleton, with all digits of its numbers: `[n]` is parsed from the bytes of the n-th item.
+ * `parseExactly` recurses, and an item of thousands of nested lists must not affect the other items. Throws AppError
+ * for an item that can't be parsed.
  */
 export function parseItemExactly(value: unknown, { items }: SplitList): unknown {
   const item = Array.isArray(value) ? items[value[0] as number] : undefined

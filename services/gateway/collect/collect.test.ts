@@ -145,7 +145,7 @@ describe('202 is the answer to', () => {
       body: refused('Invalid format: body is not valid gzip'),
     })
     expect(await gateway.collect(gzipSync(gzipSync(event({}))), { headers })).toMatchObject({ status: 400 })
-    // JSON says what it is: a body that is none is not looked into.
+    // Only a body of `text/plain` is examined for gzip. A body with the type of JSON must be JSON.
     const json = { 'Content-Type': 'application/json' }
     expect(await gateway.collect(gzipSync(event({})), { headers: json })).toMatchObject({ status: 400 })
   })

@@ -49,7 +49,7 @@ function eventWays(json: (size: number) => string): Record<'alone' | 'in a list'
 
 const one = (limit: number): number => limit + 1
 
-/** Characters of one to four bytes, of which the last has two UTF-16 units: each counts as one code point. */
+/** Characters of one to four bytes. The last one has two UTF-16 units. Each counts as one code point. */
 const characters = { ASCII: 'x', 'two bytes': 'ü', 'three bytes': '✓', 'four bytes': '\u{1F600}' }
 
 /** Every way to send a text with each kind of character. */
@@ -62,7 +62,7 @@ function textRow(json: (text: string) => object): Row {
   return { ways: Object.fromEntries(ways), beyond: one }
 }
 
-/** A value that makes an event of `size` levels, of which the event itself is the first. */
+/** A value that makes an event of `size` levels, including the event itself. */
 function nested(size: number, wrap: (inner: unknown) => unknown): unknown {
   let value: unknown = 1
   for (let level = size; level > 1; level--) value = wrap(value)

@@ -3,7 +3,7 @@ import { postgresTime } from '@sluice/postgres/time'
 import { synchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { startGateway, type TestGateway } from '../../../tests/support/gateway.ts'
 
-/** The clock of a machine that is an hour behind, which knows better. */
+/** The corrected clock of a machine whose own clock is an hour behind. */
 const clock = synchronizedClock({ wall: () => Date.now() - 3_600_000, steady: () => performance.now() })
 let gateway: TestGateway
 
@@ -27,7 +27,7 @@ test('receipts, default timestamps and answers have the time of Postgres, though
     expect(time).toBeGreaterThanOrEqual(before - errorMs)
     expect(time).toBeLessThanOrEqual(after + errorMs)
   }
-  // An hour off, the machine would refuse what is 24 h ahead of it.
+  // The machine's own clock is an hour behind, so by that clock the timestamp would be too far in the future.
   const timestamp = Math.trunc(after) + 86_400_000 - 600_000
   expect((await gateway.collect({ site_id: 'shop', event_type: 'x', timestamp })).status).toBe(202)
 })

@@ -199,7 +199,8 @@ describe('without automatic registration', () => {
   beforeAll(async () => {
     gateway = await startGatewayBehindProxy({
       autoRegister: false,
-      // Postgres is cut off at once, and is slow at times on a busy machine.
+      // The proxy cuts Postgres off at once, so that a long timeout delays no test. On a busy machine Postgres may be
+      // slow.
       registerTimeoutMs: 30_000,
     })
     sites = siteStore(gateway.postgres)

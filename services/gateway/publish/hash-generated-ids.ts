@@ -3,9 +3,9 @@ import { keyHashOfGeneratedId } from '@sluice/events/key-hash'
 import type { Publisher } from './publisher.ts'
 
 /**
- * Publishes events whose ids the gateway made to the partition of their hash as well, while `isNeeded`. With several
- * shards an event that is exported and imported again, with its id, must meet its original, which is on one of them
- * only. With one shard any partition will do, and one is better: a request makes fewer blocks.
+ * While `isNeeded`, events whose ids the gateway made are published to the partition of their hash as well. With
+ * several shards, an event that is exported and imported again with its id must come to the shard of its original. With
+ * one shard any partition will do, and a single one is better, because a request then makes fewer blocks.
  */
 export function hashGeneratedIds(publisher: Publisher, isNeeded: () => boolean): Publisher {
   return {

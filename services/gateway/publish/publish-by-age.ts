@@ -3,8 +3,8 @@ import type { Publisher } from './publisher.ts'
 
 /**
  * Publishes old events to the backfill log once it is read, and all others to the live one. A request with both
- * resolves when all of its events are durable. An event's age is no property of its own: copies of it may go to either
- * log.
+ * resolves when all of its events are durable. The age of an event depends on its time of receipt, so copies of an
+ * event may go to different logs.
  */
 export function publishByAge({
   live,

@@ -33,11 +33,14 @@ export interface Publisher {
 const flushBytesPerPartition = 64 * 1024
 /** Longest time, for each partition, for which the next publish collects requests while another one is in flight. */
 const lingerMsPerPartition = 5 / 8
-/** The partitions that count: more would make publishes too large, or requests wait too long. */
+/**
+ * Bounds of the number of partitions in the two products above. With more, publishes would be too large, or requests
+ * would wait too long.
+ */
 const countedPartitions = { min: 8, max: 64 }
 /**
- * Time for which pending requests wait after the publish in flight has ended: its clients send their next requests now,
- * and one publish of all requests costs half as much as two of some (docs/benchmarks.md).
+ * Time for which pending requests wait after the publish in flight has ended. Its clients send their next requests now,
+ * and one publish of all requests costs half as much as two smaller ones (docs/benchmarks.md).
  */
 const lingerAfterPublishMs = 2
 /** After this time without a publish, the next event is published at once. */
@@ -104,8 +107,8 @@ interface PendingRequest {
 
 /**
  * Coalesces concurrent requests into one publish, which starts at once after an idle time, otherwise within a few
- * milliseconds. A request settles when the publish with its events does, or earlier when its events are durable and
- * those of others are not yet: a partition that refuses writes costs no request whose events are in others.
+ * milliseconds. A request settles with the publish of its events, or earlier if its own events are durable and those of
+ * others are not yet. A partition that refuses writes thus fails no request whose events are in other partitions.
  */
 export function createPublisher(
   log: PublishLog,

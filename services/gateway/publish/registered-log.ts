@@ -10,17 +10,18 @@ import { type Component, FatalError } from '@sluice/runtime/supervisor'
 import type { PublishLog } from './publisher.ts'
 
 /**
- * The log of a gateway, which publishes nothing to a log that Postgres does not know: its events would be missing in
- * answers whose `complete_until` includes them, until a writer reads it (docs/decisions/017-freshness.md). Neither does
- * it publish to a log whose partitions are not spread evenly over the shards (docs/decisions/042-shards.md).
+ * The log of a gateway, which publishes nothing to a log that Postgres does not know. Until a writer reads such a log,
+ * its events would be missing in answers whose `complete_until` includes them (docs/decisions/017-freshness.md).
+ * Neither does the gateway publish to a log whose partitions are not spread evenly over the shards
+ * (docs/decisions/042-shards.md).
  */
 export interface RegisteredLog extends PublishLog {
   /** Ends the service when the log can't be used; looks again while Postgres or the log is unavailable. */
   guard: Component
   /**
-   * Reads again and again whether there is still one shard. Ends the service when its partitions, whose number it read
-   * at its start, can't be spread over the shards that there are or will be: with the present number it may be started
-   * again.
+   * Reads again and again whether there is still one shard. The service has read the number of partitions at its start.
+   * When that number can't be spread over the present or future shards, this component ends the service, so that the
+   * next start reads the present number.
    */
   watch: Component
   /** False only while Postgres has said lately that there is one shard, and that no further ones are being added. */

@@ -12,8 +12,9 @@ export interface BackfillWatch extends Component {
 }
 
 /**
- * Polls Postgres until a writer has reported that it reads the backfill log: writers of an earlier build do not. Logs
- * with different numbers of partitions are not used, because copies of an event must meet in partitions of one number.
+ * Polls Postgres until a writer has reported that it reads the backfill log, because writers of an earlier build do not
+ * read it. Logs with different numbers of partitions are not used, because copies of an event must be in partitions of
+ * the same number.
  */
 export function watchBackfill({
   log,

@@ -39,7 +39,7 @@ const names = [
   'constructor',
 ]
 
-/** What takes the place of each text of a random message, so that each text of a message is another one. */
+/** Stands for each text of a random message; `numberLeaves` makes each of them a different text. */
 const leaf = fc.constant('leaf')
 const members = (value: fc.Arbitrary<unknown>, maxKeys = 6) =>
   fc
@@ -91,7 +91,7 @@ function leavesOf(item: unknown, path: string): [path: string, text: string][] {
   return Object.entries(item).flatMap(([name, member]) => leavesOf(member, path === '' ? name : `${path}.${name}`))
 }
 
-/** Objects whose own members have the same name after flattening: there the last one wins, as in any event. */
+/** Whether members of one object have the same name after flattening. The last of them wins, as in any event. */
 function repeatsName(item: unknown): boolean {
   const paths = leavesOf(item, '').map(([path]) => path)
   return new Set(paths).size < paths.length
@@ -101,7 +101,7 @@ test('no text of a message is lost, but the address of the visitor, whatever the
   let accepted = 0
   fc.assert(
     fc.property(message, (sent) => {
-      // Of equal names within one object the last wins, as documented for every event.
+      // If an object has equal names, the last one wins, as documented for every event.
       fc.pre(![sent, sent.properties, sent.traits, sent.context].some(repeatsName))
       try {
         const { event } = mapMessage(sent, 'shop')

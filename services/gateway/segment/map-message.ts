@@ -250,7 +250,7 @@ function keepRest(
   { properties, names, taken }: Stored,
 ): void {
   const unknown: [string, unknown][] = []
-  // For each field a free name is looked for, so their number is limited: to the number of properties of an event.
+  // A free name is searched for each field, so their number is limited to the number of properties of an event.
   if (rest.size > propertyLimits.keysMax) {
     throw invalidField('message', `must not have more than ${propertyLimits.keysMax} fields`)
   }
@@ -258,8 +258,8 @@ function keepRest(
     // A page call repeats its name and category among its properties.
     if (value === null || (properties.has(name) && properties.get(name) === value)) continue
     let kept = name
-    // The prefix gets longer until the name is free, because a property may be called `_message` as well; or until the
-    // name is too long for a property, for which the event is refused.
+    // The prefix gets longer until the name is free, because a property may be called `_message` as well. It stops when
+    // the name is too long for a property; the event is then refused.
     for (let prefix = '_message'; !isTooLong(kept) && taken.isTaken(kept); prefix = `_${prefix}`) {
       kept = `${prefix}.${name}`
     }

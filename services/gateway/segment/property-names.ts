@@ -1,9 +1,9 @@
 /**
- * Names of properties, of which objects are flattened later. A name is taken, too, if it may equal a member of one of
- * them, or one of them a member of it.
+ * Names of properties, whose objects are flattened later. A name is taken if a property has it. It is also taken if it
+ * may equal a member of a property, or if a property may equal a member of it.
  *
- * Names are in the order of their UTF-16 units, where an object's members stand together: a sender may choose tens of
- * thousands of names, and hundreds of others to be compared with them.
+ * The names are sorted by their UTF-16 units, so that the members of an object are neighbours: a sender may choose tens
+ * of thousands of names, and hundreds of others that are compared with them.
  */
 export class PropertyNames {
   private readonly sorted: string[]

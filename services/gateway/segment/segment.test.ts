@@ -157,7 +157,7 @@ describe('the key of a message', () => {
       post('/v1/track', track, basic(key, 'password')),
       post('/v1/track', track, basic(key, ':')),
       post('/v1/track', track, basic(`${key}\0`)),
-      // A key that is empty is one, too: the body's is not looked for.
+      // An empty key counts as a key, so the one in the body is ignored.
       post('/v1/track?api_key=', { ...track, writeKey: key }),
       post('/v1/track', track, basic(generateKey('prod'))),
       post('/v1/track', { ...track, writeKey: generateKey('prod') }),
