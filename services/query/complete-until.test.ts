@@ -113,7 +113,7 @@ test('a question that reads no event older than 62 days at its receipt does not 
   await writers.advance('log', [undefined], 'backfill')
   await writers.advance('log', [noon + 10])
   await becomes(it, noon + 10, noon)
-  // An event that was received until then and was older is on the backfill log, of which nothing is known.
+  // An older event that was received until then is in the backfill log, on which no writer has reported.
   expect(it.now(noon + 10 - backfillAgeMs)).toBe(noon + 10)
   expect(it.now(noon + 10 - backfillAgeMs - 1)).toBe(noon)
   await writers.advance('log', [noon + 5], 'backfill')

@@ -31,8 +31,8 @@ export interface CompleteUntilDeps {
 
 /**
  * Polls Postgres for the watermark of all partitions, so that no request has to read it
- * (docs/http-interface.md#complete-until). The value never decreases: it stays as it is while Postgres is unavailable,
- * and while the log has a partition that no writer has reported on yet. Its age is a metric: only here is it seen how
+ * (docs/http-interface.md#complete-until). The value never decreases: it does not change while Postgres is unavailable,
+ * and while the log has a partition that no writer has reported on yet. Its age is a metric. Only this service sees how
  * far answers are behind when no writer reports on a partition, or on a log that is gone.
  */
 export function completeUntil({

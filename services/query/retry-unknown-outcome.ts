@@ -5,12 +5,12 @@ import { retry } from '@sluice/runtime/retry'
 const failoverMs = 5_000
 
 /**
- * Calls `work`, and when its outcome is unknown, `again` for some seconds: the connection may have broken after
- * Postgres had committed. Without the response, the client would not learn a secret or an id that only this process
- * knows, and would do twice what it repeats. `again` must change nothing that `work` has stored, and wait for a
- * transaction of `work` that is still to commit; it returns what `work` would have. Failures after which Postgres has
- * certainly changed nothing, such as a timeout of the statement, are tried again as well. Throws what the last call
- * throws.
+ * Calls `work`. When its outcome is unknown, because the connection may have broken after Postgres had committed, calls
+ * `again` for some seconds. Without an answer, the client would not learn a secret or an id that only this process
+ * knows, and a repeated request would do its work twice. `again` must not change what `work` has stored, and must wait
+ * for a transaction of `work` that may still commit. It returns what `work` would have returned. Failures after which
+ * Postgres has certainly changed nothing, such as a timeout of the statement, are tried again as well. Throws what the
+ * last call throws.
  */
 export async function retryUnknownOutcome<T>(work: () => Promise<T>, again: () => Promise<T> = work): Promise<T> {
   try {

@@ -25,8 +25,8 @@ export interface AnalysisReader extends Pick<QueryReader, 'as'> {
 const requestMsMaxDefault = 60_000
 
 /**
- * Runs analyses for a request, whose signal aborts when its client leaves, or when they take too long together: the
- * client, and whatever is between it and Sluice, waits no longer.
+ * Runs the analyses of a request. Their signal aborts when the client leaves, or when they take too long together,
+ * because neither the client nor a proxy waits longer.
  */
 function withinRequestTime<T>(
   { requestMsMax: ms = requestMsMaxDefault }: AnalysisReader,
@@ -37,8 +37,8 @@ function withinRequestTime<T>(
 }
 
 /**
- * Binds the handler of an operation that runs analyses. All that it does with the given signal shares the time of the
- * request, the look-up of the site included.
+ * Binds the handler of an operation that runs analyses. Everything that uses the given signal shares the time of the
+ * request, including the look-up of the site.
  */
 export function handleAnalysis<const O extends Operation>(
   operation: O,
@@ -57,8 +57,9 @@ export interface FieldText {
 /** The texts of a request for the failures of its analysis. */
 export interface FieldTexts {
   /**
-   * For each limit. Without an entry, the text of `work` is used; without that, the range is too long. `unavailable`:
-   * the request has no field that could ask for less, so that an analysis that is too large is 503.
+   * The text for each limit. A limit without an entry has the text of `work`; without that, the text says that the
+   * range is too long. `unavailable`: the request has no field that could ask for less, so an analysis that is too
+   * large is answered 503.
    */
   tooLarge?: Partial<Record<ExceededLimit, FieldText>> | 'unavailable'
   /** The conditions of the request by the path of their field, as `filter`. */
@@ -110,13 +111,13 @@ export async function runAnalysis<Numbers>(
     observe()
     return numbers
   } catch (error) {
-    // The time of an analysis that was refused says nothing, nor does that of one whose client left.
+    // The time of an analysis that was refused, or whose client has left, says nothing.
     if (isRetryable(error) && (!signal.aborted || isOver(signal))) observe()
     throw toFieldError(error, texts)
   }
 }
 
-/** The 400 that names the request's field, for failures with such a field, or the 503; other errors as they are. */
+/** The 400 that names the request's field, for failures with such a field, or the 503; other errors unchanged. */
 export function toFieldError(error: unknown, { tooLarge = {}, conditions = {} }: FieldTexts): unknown {
   if (error instanceof QueryTooLargeError) {
     if (tooLarge === 'unavailable') return unavailable(error.internal, error)

@@ -14,8 +14,8 @@ import { encryptAlertTarget } from './alert-target.ts'
 import { requireValidCondition, requireValidConfig } from './require-valid-fields.ts'
 
 /**
- * POST /api/v1/alerts: makes a rule, with a secret that only this response shows if it posts to a webhook and the body
- * has none. Throws 409 for a site that has as many as it may, and the errors of `checkTarget` and
+ * POST /api/v1/alerts: makes a rule. If it posts to a webhook and the body has no secret, one is generated, which only
+ * this response shows. Throws 409 for a site that has as many rules as it may, and the errors of `checkTarget` and
  * `requireWritableSite`.
  */
 export function createAlertRoute({

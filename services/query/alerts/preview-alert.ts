@@ -41,7 +41,8 @@ export function previewAlertRoute({
     const trigger = triggerOf({ ...alertDefaults, ...body })
     const spec = alertSpecOf(condition, { siteId, environment }, site.settings.conversion_event)
     const completeUntilMs = completeUntil(receivedAt - previewMs - readsBeforeMs(spec))
-    // The workers evaluate no minute before its end is complete either; 0 is not known, before any writer has reported.
+    // Like the workers, the preview evaluates no minute before its end is complete. 0 means that no writer has reported
+    // yet.
     const until = completeUntilMs === 0 ? receivedAt : Math.min(receivedAt, completeUntilMs)
     const end = Math.floor(until / minuteMs) * minuteMs
     const series = await runAnalysis(

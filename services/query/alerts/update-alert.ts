@@ -72,14 +72,17 @@ function changedCondition(current: AlertCondition, changes: NonNullable<UpdateAl
 }
 
 interface ChangedTarget {
-  /** Absent: it stays. */
+  /** Absent: the stored target stays. */
   target?: AlertTarget
   channel: string | null
   /** A secret that was generated. */
   generated: Pick<NotificationConfig, 'secret'>
 }
 
-/** A configuration for another type of notifications takes the place of the stored one; otherwise it completes it. */
+/**
+ * A configuration for another type of notifications replaces the stored one. Otherwise it changes only the fields that
+ * it has.
+ */
 async function changedTarget(
   found: AlertRule,
   { notification_type: sentType, notification_config: sent, enabled }: UpdateAlertBody,

@@ -7,8 +7,8 @@ import type { ExportStore } from '@sluice/postgres/exports'
 import { requireVisibleExport } from './require-visible-export.ts'
 
 /**
- * GET /api/v1/exports/:export_id/runs: the runs of a schedule, newest first; an export without one has none. Throws 404
- * for a missing or hidden export.
+ * GET /api/v1/exports/:export_id/runs: the runs of a schedule, newest first; an export without a schedule has none.
+ * Throws 404 for a missing or hidden export.
  */
 export function listExportRunsRoute({ exports }: { exports: Pick<ExportStore, 'find' | 'runs'> }): Route {
   return handle(operations.listExportRuns, async ({ params, query, credential, log }) => {

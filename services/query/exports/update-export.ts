@@ -30,7 +30,7 @@ function toChanges({ name, scheduled }: UpdateExportBody): ExportChanges {
   const changes = { ...others, ...(nextRun === undefined ? {} : { nextRun }) }
   return {
     ...(name === undefined ? {} : { name }),
-    // A schedule of which nothing is changed is left as it is: a worker may be making a run.
+    // A schedule without changes is not written, because a worker may be making a run.
     ...(Object.keys(changes).length === 0 ? {} : { scheduled: changes }),
   }
 }

@@ -9,7 +9,7 @@ import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { requireVisibleImport } from './require-visible-import.ts'
 
 /**
- * POST /api/v1/imports/:import_id/cancel: cancels an import, and returns a finished one as it is. Throws 404 for a
+ * POST /api/v1/imports/:import_id/cancel: cancels an import, and returns a finished one unchanged. Throws 404 for a
  * missing or hidden one.
  */
 export function cancelImportRoute({
@@ -21,7 +21,7 @@ export function cancelImportRoute({
   blobs: Pick<BlobStore, 'remove'>
   clock: Pick<SynchronizedClock, 'now'>
 }): Route {
-  /** The worker takes no cancelled import, so that nobody else would remove its file. */
+  /** No worker takes a cancelled import, so nobody else would remove its file. */
   async function removeFile(importId: string): Promise<void> {
     const segments = await imports.segments(importId)
     await blobs.remove(segments.map(({ object }) => object))

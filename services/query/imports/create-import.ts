@@ -43,9 +43,9 @@ const retryAfterSeconds = 10
  * POST /api/v1/imports: streams a file into segments in the blob store and queues its import. A refused upload leaves
  * neither blobs nor rows.
  *
- * Throws 429 before the body is read when the key has four uploads under way; then the errors of `Upload.receive` and
- * of the file (`writeSegments`); then, because the fields may follow the file, those of `currentCredential`, 403 for
- * the type, 400 for the header, and the errors of `requireWritableSite`.
+ * Throws 429 before the body is read when the key has four uploads under way. Then throws the errors of
+ * `Upload.receive` and of the file (`writeSegments`). The fields may follow the file, so their errors come last: those
+ * of `currentCredential`, 403 for the type, 400 for the header, and the errors of `requireWritableSite`.
  */
 export function createImportRoute({ keys, sessions, sites, imports, blobs, clock, limits }: CreateImportDeps): Route {
   const { uploads } = imports
@@ -62,7 +62,7 @@ export function createImportRoute({ keys, sessions, sites, imports, blobs, clock
       const { fields, stored } = await body.receive(file)
       const { type, site_id: siteId } = fields
       log({ site_id: siteId, type, records: stored.totalRecords })
-      // The body may have taken hours.
+      // Checked again, because the body may have taken hours.
       const current = await currentCredential({ keys, sessions }, { credential, session }, clock.now())
       requireType(type, current)
       recordParser(stored.layout, type)
@@ -73,7 +73,7 @@ export function createImportRoute({ keys, sessions, sites, imports, blobs, clock
       await queue(imports, file, created, clock)
       return { job_id: importId, status: 'uploading' as const, total_records: stored.totalRecords }
     } catch (error) {
-      // The upload would count for another minute.
+      // Otherwise the upload would count for another minute.
       await uploads.end(importId).catch(() => undefined)
       throw error
     } finally {
@@ -97,8 +97,8 @@ function requireType(type: ImportType, { scopes }: Credential): void {
 }
 
 /**
- * Stores the import. A connection that breaks leaves open whether Postgres has stored it, or is still to do so: the
- * first transaction that ends the upload decides. While the outcome is unknown, the file is kept.
+ * Stores the import. When the connection breaks, it is unknown whether Postgres has stored the import, or still will.
+ * The first transaction that ends the upload decides that. While the outcome is unknown, the file is kept.
  */
 async function queue(
   imports: Imports,
@@ -118,7 +118,7 @@ async function queue(
   }
 }
 
-/** Whether an import exists; if not, it can't come into being any more. */
+/** Whether an import exists; if not, it can't be stored any more. */
 async function isImport({ uploads, find }: Imports, importId: string): Promise<boolean> {
   if (await uploads.end(importId)) return false
   return (await find(importId, null)) !== undefined

@@ -61,7 +61,7 @@ async function* csvLines(errors: AsyncIterable<ImportError>): AsyncGenerator<str
   }
 }
 
-/** Names of fields come from the file, so that no spreadsheet must run them. */
+/** Names of fields come from the file, and a spreadsheet must not run them as formulas. */
 function toCell(text: string): string {
   return quoteCell(guardCell(text))
 }

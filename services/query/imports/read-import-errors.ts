@@ -13,8 +13,8 @@ export function countErrors(segments: Segments): number {
 }
 
 /**
- * The errors of an import in the order of the file, after `offset` of them. Only the blobs from the one with the first
- * wanted error on are read, each when its turn comes. Memory is constant. Throws the errors of `blobs.read`.
+ * The errors of an import in the order of the file, after `offset` of them. Reads the blobs one after the other, from
+ * the one with the first wanted error on. Memory is constant. Throws the errors of `blobs.read`.
  */
 export async function* readImportErrors(
   blobs: Pick<BlobStore, 'read'>,

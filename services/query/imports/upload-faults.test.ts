@@ -38,7 +38,7 @@ afterEach(async () => {
   for await (const { name } of query.blobs.list('')) await query.blobs.remove([name])
 })
 
-/** Uploads a file to a service of which a part has a fault. */
+/** Uploads a file to a service with one faulty part. */
 async function uploadTo(parts: Partial<Parameters<typeof createImportRoute>[0]>, file: string) {
   const sites = siteStore(query.postgres)
   const route = createImportRoute({

@@ -10,9 +10,9 @@ const defaultRetryMs = 1_000
 
 /**
  * Creates the component that stores SLUICE_ADMIN_KEY as an admin key at the start, or once Postgres can be reached
- * (docs/http-interface.md#first-admin-key). A stored key stays as it is; a revoked or an expired one is logged. Without
- * the variable and without any stored key a log line says how to make one.
- * The start throws FatalError for a key whose prefix, length or checksum is wrong.
+ * (docs/http-interface.md#first-admin-key). A stored key does not change; a revoked or an expired one is logged.
+ * Without the variable and without any stored key a log line says how to make one. The start throws FatalError for a
+ * key whose prefix, length or checksum is wrong.
  */
 export function bootstrapAdminKey(
   key: string | undefined,

@@ -120,7 +120,7 @@ async function check(
   const prolongs =
     outlives(maker, wanted) && (operation !== 'update' || sent.expires_at !== undefined || !has(old, wanted))
   const success = operation === 'update' ? 200 : 201
-  // A rotation has no field of which a 400 could speak.
+  // A rotation has no field that a 400 could name.
   const tooLong = operation === 'rotate' ? 403 : 400
   const allowed = prolongs ? tooLong : success
   const expected = operation !== 'create' && !sees(maker, old) ? 404 : has(maker, wanted) ? allowed : 403

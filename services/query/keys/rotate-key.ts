@@ -27,7 +27,7 @@ export function rotateKeyRoute({ keys }: { keys: Pick<KeyStore, 'rotate' | 'find
           generated = newKey(old.environment)
           return { replacement: generated.stored, oldExpiresAt: new Date(receivedAt + overlap) }
         })
-      // A rotation that is stored refuses the second one.
+      // If the first rotation was stored, the second one is refused.
       const again = () =>
         rotate().catch(async (error: unknown) => {
           const stored = generated && (await keys.findByHash(generated.stored.hash))

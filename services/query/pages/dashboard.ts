@@ -13,7 +13,7 @@ const assetsPath = '/assets/'
  */
 export function dashboardPages({ shell, assets }: DashboardFiles, collectUrl: string | undefined): StaticPage[] {
   const shellHeaders = {
-    // The page is asked for anew each time: it names the assets of the deploy.
+    // Browsers revalidate the page each time, because it names the assets of the deploy.
     'Cache-Control': 'no-cache',
     'Content-Security-Policy': policy(collectUrl),
     'Referrer-Policy': 'same-origin',
@@ -39,7 +39,7 @@ export function dashboardPages({ shell, assets }: DashboardFiles, collectUrl: st
   ]
 }
 
-/** The page runs and loads only what is served here, makes no script of a text, and is shown in no frame. */
+/** The page runs and loads only what is served here, turns no text into a script, and is shown in no frame. */
 function policy(collectUrl: string | undefined): string {
   return [
     "default-src 'none'",

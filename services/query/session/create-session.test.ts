@@ -46,8 +46,8 @@ async function opened(key: string): Promise<{ Cookie: string; data: Opened }> {
 }
 
 /**
- * Opens connections on which a sign-in begins whose body is not sent, although Sluice waits for it; returns what closes
- * them.
+ * Opens connections that begin a sign-in and do not send its body, for which Sluice waits. Returns a function that
+ * closes them.
  */
 async function beginToSignIn(count: number): Promise<() => void> {
   const { port } = new URL(query.service.url)

@@ -34,13 +34,16 @@ export interface SessionDeps {
  * within a minute.
  */
 export function createSessionRoute({ keys, sessions, signInCodes, limiter, collectUrl }: SessionDeps): Route {
-  /** Stores the session and returns the rights of its key. What is refused, with whatever status, uses no code up. */
+  /**
+   * Stores the session and returns the rights of its key. A refused request, whatever its status, does not use up the
+   * code.
+   */
   async function openSession(signIn: SignIn, tokenHash: string): Promise<Credential> {
     const { keyHash, credential } = await signIn.check()
     // Opening a session also counts against the limit of the key, so that the number of sessions is bounded.
     const limit = new RequestRateLimit(limiter, 'admin', credential)
     await limit.consume(1)
-    // Before the code is used up, because this may fail. Nobody has the token yet.
+    // Done before the code is used up, because this may fail. Nobody has the token yet.
     await sessions.create(tokenHash, { keyHash })
     try {
       await signIn.finish()
@@ -83,7 +86,7 @@ export function createSessionRoute({ keys, sessions, signInCodes, limiter, colle
 interface SignIn {
   /** Finds the key of the session. */
   check: () => Promise<{ keyHash: string; credential: Credential }>
-  /** Called when all else has succeeded: uses up what works once. Of concurrent calls one succeeds. */
+  /** Called when all else has succeeded. Uses up a sign-in code; one of concurrent calls succeeds. */
   finish: () => Promise<void>
 }
 

@@ -8,8 +8,8 @@ const tooManyEvents = {
 }
 
 /**
- * Reads the times of each site's first and last event. Throws 400 for several sites with too many events, of which a
- * client may ask for fewer; 503 for one site with too many, and while ClickHouse is unavailable.
+ * Reads the times of each site's first and last event. Throws 400 for several sites with too many events, because a
+ * client may ask for fewer sites. Throws 503 for one site with too many, and while ClickHouse is unavailable.
  */
 export function readEventTimeRanges(
   siteIds: readonly string[],

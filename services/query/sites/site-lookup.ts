@@ -17,7 +17,7 @@ export function siteLookup(
   async function find(siteId: string, request: SiteRequest): Promise<SiteRecord | undefined> {
     const found = await sites.find(siteId)
     if (found || !autoRegister) return found
-    // The events of a deleted site may still be there: later ones alone register it anew.
+    // The events of a deleted site may still be stored. Only later events register the site again.
     const deletedAt = await sites.siteDeletedAt(siteId)
     const isKnown = await runAnalysis(reader, request, (runner) => hasEvents(siteId, runner, deletedAt), {
       tooLarge: 'unavailable',

@@ -55,7 +55,9 @@ const caller = { key: 'key_test', signal: new AbortController().signal, priority
 
 const sampling = { eventsMin: 1_000_000, sampleFactor: 2, sampleMin: 500_000 }
 
-/** Measures the whole range, with lower limits than the service has, which samples from four million sessions on. */
+/**
+ * Measures the whole range with lower limits than those of the service, which samples from four million sessions on.
+ */
 async function sampled(
   metric: string,
   parameters: object = {},

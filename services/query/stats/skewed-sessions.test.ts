@@ -4,7 +4,7 @@ import { measureSessions, type SessionsNumber } from '@sluice/event-store/stats/
 import { planStats } from '@sluice/event-store/stats/spec'
 import { noon, openStatsDatabase, type StatsDatabase } from '../../../tests/support/stats-database.ts'
 
-/** Sites whose sessions last some seconds each, but for a few of 20 hours, which make most of the mean. */
+/** Sites whose sessions last some seconds each, except for a few of 20 hours, which make up most of the mean. */
 const trials = 12
 const sessions = 16_000
 const longSessions = 16

@@ -124,7 +124,7 @@ test('answers that have too many entries together are refused, without being ask
     },
   }
   const byUrl = { site_id: 'pairs', metric: 'event_count_by_type', group_by: 'url' }
-  // Of a millisecond more each, so that they share no statement.
+  // Each range is a millisecond longer than the previous one, so that the queries share no statement.
   const queries = Array.from({ length: 12 }, (_, n) => ({ ...byUrl, start_date: noon, end_date: noon + 1 + n }))
   const results = await requestBatch(queries, {}, counted)
   const answered = results.filter(({ success }) => success)
@@ -140,7 +140,7 @@ describe('answers that have too much text together', () => {
   const byUrl = { metric: 'event_count_by_type', group_by: 'url', start_date: noon }
 
   beforeAll(async () => {
-    // One value in place of thousands, which take ClickHouse long.
+    // One long value in place of thousands of short ones, which would take ClickHouse long.
     await database.owner.command(
       `INSERT INTO events (site_id, environment, event_type, timestamp, event_id, received_at, url)
        SELECT text.1, 'prod', 'view', at, 'long', at, repeat(repeat(text.2, 1000), text.3)
@@ -238,13 +238,14 @@ test('metrics of the same sessions and equal questions share a statement, with t
     { ...dates, metric: 'visitors', timezone: 'Asia/Tokyo' },
   ]
   const results = await requestBatch(queries, {}, counting)
-  // Two of sessions, which a count of the events precedes for the whole range, and one of visitors.
+  // Two statements for sessions, a count of the events before the one for the whole range, and one statement for
+  // visitors.
   expect(statements).toBe(4)
   for (const [index, query] of queries.entries()) {
     const alone = await database.queryStats(query)
     expect(results[index]?.data).toStrictEqual({ ...alone, timestamp: noon + hour })
   }
-  // Other sessions, and groups that each metric ranks, are measured apart.
+  // Queries about other sessions, and groupings that each metric ranks by itself, share no statement.
   statements = 0
   await requestBatch(
     [

@@ -50,9 +50,10 @@ export function statsBatchRoute(deps: StatsDeps): Route {
     const asked = queries.length
     await request.consume(asked)
     const read = await Promise.all(queries.map((query) => readQuery(query, request, signal)))
-    // A query that was refused may hold megabytes; the statements of the others may take a minute.
+    // The queries are no longer needed. A refused one may hold megabytes, and the statements of the others may take a
+    // minute.
     queries.length = 0
-    // Taken before the first statement runs: a query may share one that was begun long before its own turn.
+    // Read before the first statement runs, because a query may share a statement that begins long before its own turn.
     const planned = read.map((query) =>
       'entry' in query ? query : { ...query, completeUntilMs: deps.completeUntil(earliestRead(query.spec)) },
     )
@@ -84,7 +85,7 @@ export function statsBatchRoute(deps: StatsDeps): Route {
             const data = await statsResult(spec, statsRequest, { credential, receivedAt, signal }, queryDeps)
             const listed = entriesOf(data)
             entries += listed.length
-            // Apart from the results: queries that share a result repeat its texts.
+            // Counted separately from the results, because queries that share a result repeat its texts.
             answeredCharacters += charactersOf(listed)
             requireRoom()
             return { success: true, data }
@@ -131,9 +132,9 @@ function failedEntry(error: unknown, request: BatchRequest): BatchEntry {
 }
 
 /**
- * Returns a reader that has the same runner for every caller, so that equal statements run once. All calls must be of
- * one request. Results are kept for the queries of the request that are yet to begin: `count` is called with each
- * result, and one for which it throws is not kept.
+ * Returns a reader that has the same runner for every caller, so that equal statements run once. All calls must belong
+ * to one request. Results are kept for the queries of the request that have not begun yet. `count` is called with each
+ * result; a result for which it throws is not kept.
  */
 function sharedReader(reader: AnalysisReader, count: CountResult): AnalysisReader {
   let shared: QueryRunner | undefined

@@ -13,8 +13,8 @@ import type { WebhookDeps } from './webhook-deps.ts'
 import { toWebhookResource } from './webhook-resource.ts'
 
 /**
- * POST /api/v1/webhooks: makes a webhook, with a secret that only this response shows unless the body has one. Throws
- * 409 for a site that has as many as it may, and the errors of `checkTarget` and `requireWritableSite`.
+ * POST /api/v1/webhooks: makes a webhook. If the body has no secret, one is generated, which only this response shows.
+ * Throws 409 for a site that has as many webhooks as it may, and the errors of `checkTarget` and `requireWritableSite`.
  */
 export function createWebhookRoute({
   sites,

@@ -5,8 +5,8 @@ import { requireVisibleWebhook } from './require-visible-webhook.ts'
 import type { WebhookDeps } from './webhook-deps.ts'
 
 /**
- * POST /api/v1/webhooks/:webhook_id/recover: sends again at once what has not succeeded since a time. Throws 404 for a
- * missing or hidden webhook.
+ * POST /api/v1/webhooks/:webhook_id/recover: repeats at once the deliveries that have not succeeded since a given time.
+ * Throws 404 for a missing or hidden webhook.
  */
 export function recoverDeliveriesRoute({ webhooks, clock }: WebhookDeps): Route {
   return handle(operations.recoverDeliveries, async ({ params, body: { since }, credential, log }) => {

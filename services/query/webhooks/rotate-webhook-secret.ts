@@ -9,8 +9,8 @@ import { toWebhookResource } from './webhook-resource.ts'
 
 /**
  * POST /api/v1/webhooks/:webhook_id/rotate-secret: makes a secret, which only this response holds; deliveries are
- * signed with the old one as well until the end of the overlap. Throws 404 for a missing or hidden webhook, and 409
- * while the secret before an earlier rotation signs: of three secrets, receivers may know any.
+ * signed with the old one as well until the end of the overlap. Throws 404 for a missing or hidden webhook. Throws 409
+ * while the secret from before an earlier rotation still signs, because receivers might then know any of three secrets.
  */
 export function rotateWebhookSecretRoute({ webhooks, secrets, clock }: WebhookDeps): Route {
   return handle(operations.rotateWebhookSecret, async ({ params, body: { overlap }, credential, log }) => {
@@ -23,7 +23,7 @@ export function rotateWebhookSecretRoute({ webhooks, secrets, clock }: WebhookDe
         webhookId,
         credential.siteIds,
         ({ encryptedSecret, previousSecretUntil }) => {
-          // The first attempt is stored.
+          // The first attempt was stored.
           if (encryptedSecret && secrets.tryDecrypt(encryptedSecret) === secret) return {}
           const rotatedUntil = previousSecretUntil?.getTime() ?? 0
           if (overlap > 0 && rotatedUntil > now) {

@@ -9,8 +9,8 @@ import { requireVisibleWebhook } from './require-visible-webhook.ts'
 import type { WebhookDeps } from './webhook-deps.ts'
 
 /**
- * POST /api/v1/webhooks/:webhook_id/test: queues a delivery of the kind `webhook.test`, whatever the webhook takes and
- * whether it is on or off. Throws 404 for a missing or hidden one.
+ * POST /api/v1/webhooks/:webhook_id/test: queues a delivery of the kind `webhook.test`, even if the webhook does not
+ * take that kind or is off. Throws 404 for a missing or hidden one.
  */
 export function testWebhookRoute({ webhooks, clock }: WebhookDeps): Route {
   return handle(operations.testWebhook, async ({ params: { webhook_id: webhookId }, credential, log }) => {

@@ -35,7 +35,7 @@ function toChanges(sent: Omit<UpdateWebhookBody, 'site_id'>, secrets: SecretCiph
   const { url, secret, events, active, summary_interval: summaryInterval } = sent
   return {
     ...(url === undefined ? {} : encryptTarget(secrets, 'webhook', url)),
-    // The secret is replaced at once; a rotation that is under way ends with it.
+    // The secret is replaced at once, which also ends a rotation that is under way.
     ...(secret === undefined
       ? {}
       : { encryptedSecret: secrets.encrypt(secret), previousEncryptedSecret: null, previousSecretUntil: null }),

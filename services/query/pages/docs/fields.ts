@@ -48,7 +48,7 @@ export function rulesOf(schema: JsonSchema, isRequired: boolean): string {
   return rules.filter((rule) => typeof rule === 'string').join('; ')
 }
 
-/** Patterns in words: that of nearly every text, which the top of the page explains once, and that of names. */
+/** Patterns in words. The pattern of nearly every text has none, because the top of the page explains it once. */
 const wordsOfPatterns = new Map([
   ['^[^\\u0000]*$', undefined],
   ['^[^\\u0000]*[^\\s\\u0000][^\\u0000]*$', 'not blank'],
