@@ -143,7 +143,7 @@ test('a writer that stands for an hour fires no false "less than", and hides no 
   expect(await historyOf(few.ruleId)).toStrictEqual([])
   expect(await historyOf(many.ruleId)).toStrictEqual(['firing@21'])
   expect(await historyOf(visitors.ruleId)).toStrictEqual(['firing@0'])
-  // All of the hour arrives, and the newest minute alone is evaluated.
+  // All events of the hour arrive, and only the newest minute is evaluated.
   await sendEvents(siteId, [57, 58])
   await runAt(60, { completeMinutes: 60 })
   expect(await historyOf(few.ruleId)).toStrictEqual([])
@@ -219,7 +219,7 @@ test('while ClickHouse is unavailable nothing changes, and the same minute is ev
   await sendEvents(siteId, [0.5])
   for (const error of [
     new ClickHouseError(undefined, 'connection refused'),
-    // The load of the server is no fault of the rule.
+    // A rule is not to blame for the load of the server.
     new ClickHouseError(241, '(total) memory limit exceeded: would use 8.10 GiB, maximum: 8.00 GiB'),
   ]) {
     failWith(() => error)
@@ -260,8 +260,7 @@ test('a rule that ClickHouse never answers keeps no other rule of its site from 
     expect(await rules.find(ruleId, null)).toMatchObject({ lastError: expect.stringContaining('not answered in time') })
   }
 
-  // Two of them are tried in each minute, in turn; those that are known to fail are in no statement that measures
-  // several.
+  // Two of the unanswered groups are tried in each minute, in turn. No statement measures them together with others.
   const tried = (): number[] => statements.splice(0).map((statement) => windowOf(statement) / minuteMs)
   tried()
   expect(await runAt(2)).toBe(3)

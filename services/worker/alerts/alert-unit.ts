@@ -43,22 +43,23 @@ const unansweredText = 'The condition was not answered in time: choose a shorter
  * One unit of a site's alert rules: it evaluates them for the newest minute before which all accepted events can be
  * read (docs/alerts.md). Minutes that passed meanwhile, because no worker ran or writers lagged, are never evaluated.
  *
- * A group that ClickHouse does not answer, because its statement needs more than the server has, keeps no other group
- * from being evaluated: it is measured last from then on, and has failed when other groups were answered.
+ * If ClickHouse does not answer for a group, because its statement needs more than the server has, the other groups are
+ * still evaluated. From then on that group is measured last. It counts as failed when other groups were answered.
  *
- * While the writers lag, states stand, but a number of events that is greater than its threshold already fires: late
- * events can only raise it.
+ * While the writers lag, states do not change, with one exception: a rule fires if its number of events is already
+ * greater than its threshold, because late events can only raise it.
  */
 export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) => Promise<UnitResult> {
   const { rules, sites, watermarks, reader, clock, metrics } = deps
   /** The last minute for which this process has measured before its end was complete, by site. */
   const lastEarlyMinutes = new Map<string, number>()
-  /** By site, a rule of each group that ClickHouse did not answer; the group that waits longest comes first. */
+  /** For each site, a rule of each group that ClickHouse did not answer. The group that waits longest comes first. */
   const unansweredRules = new Map<string, readonly string[]>()
 
   return async ({ siteId, allEvaluatedMinute }, lease) => {
     const now = clock.now()
-    // The windows reach back less far than the age from which on events go through the backfill log.
+    // The watermark of the live log is enough: the windows reach back less far than the age from which on events go
+    // through the backfill log.
     const { live: completeUntil } = await watermarks.completeUntil()
     const newest = startOfMinute(now)
     const complete = Math.min(newest, startOfMinute(completeUntil))
@@ -87,8 +88,8 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
     const runner = reader.as({ key: `alerts ${siteId}`, signal: lease.signal, priority: 'background' })
 
     /**
-     * Evaluates rules whose measurements `accepts`; false: ClickHouse did not answer, and some are to be measured again
-     * soon.
+     * Evaluates the rules whose measurements `accepts` accepts. Returns false when ClickHouse did not answer and some
+     * rules are to be measured again soon.
      */
     async function run(
       due: readonly AlertRule[],
@@ -151,7 +152,8 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
 }
 
 /**
- * The groups without one of these rules, and those with one, in the order of the rules: they are to be measured last.
+ * Splits the groups into those without one of these rules, and those with one, in the order of the rules. The latter
+ * are to be measured last.
  */
 function splitUnanswered(
   groups: readonly RuleGroup[],
@@ -168,7 +170,7 @@ function startOfMinute(time: number): number {
   return Math.floor(time / minuteMs) * minuteMs
 }
 
-/** Whether late events can't make the condition false that is true already. */
+/** Whether a condition that is true stays true when late events arrive. */
 function staysTrueWithLateEvents({ settings }: AlertRule): boolean {
   const { metric, operator } = settings.condition
   return countsEvents({ metric }) && (operator === 'greater_than' || operator === 'greater_than_or_equal')

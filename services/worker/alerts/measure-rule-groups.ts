@@ -13,8 +13,8 @@ import type { AlertMetrics } from './metrics.ts'
 const groupsPerStatementMax = 20
 
 /**
- * The values that one statement for each environment measures for a site's rule groups; none for groups whose statement
- * fails: each of them is then measured by itself, so that one that is too large fails alone.
+ * Measures a site's rule groups by one statement for each environment. The result lacks the groups whose statement
+ * fails. Each of them is then measured by itself, so that one that is too large fails alone.
  */
 export async function measureRuleGroups(
   groups: readonly RuleGroup[],

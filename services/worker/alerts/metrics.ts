@@ -29,7 +29,7 @@ export function alertMetrics(metrics: Metrics): AlertMetrics {
   return { evaluations, transitions }
 }
 
-/** Registers how far the evaluation is behind; docs/operations.md says from when on it is an alarm. */
+/** Registers how far the evaluation is behind; docs/operations.md says at which lag to raise an alarm. */
 export function addAlertLag(
   metrics: Metrics,
   rules: Pick<AlertRuleStore, 'oldestEvaluated'>,
@@ -40,7 +40,7 @@ export function addAlertLag(
     name: 'sluice_worker_alert_lag_seconds',
     help: 'Time since the last minute for which the alert rules of every site were evaluated; 0 without rules.',
     registers: [metrics],
-    // While Postgres is unavailable, the last answer holds and the lag grows; the worker logs that.
+    // While Postgres is unavailable, the last answer stays and the lag grows; the worker logs the outage.
     async collect() {
       const oldestAt = await readOldest()
       this.set(oldestAt === undefined ? 0 : Math.max(0, clock.now() - oldestAt) / 1000)

@@ -13,7 +13,7 @@ export function addBackupAge(
     name: 'sluice_backup_age_seconds',
     help: 'Time since the last backup of the events was finished; absent before the first.',
     registers: [metrics],
-    // While Postgres is unavailable, the last answer holds and the age grows; /readyz tells that.
+    // While Postgres is unavailable, the last answer stays and the age grows; /readyz reports the outage.
     async collect() {
       const finishedAt = await readFinished()
       if (finishedAt === undefined) this.remove()

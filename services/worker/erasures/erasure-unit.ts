@@ -17,21 +17,21 @@ export interface ErasureUnitDeps {
   deleteEveryMs: number
 }
 
-/** The pause before a deletion that is under way is looked at again: counting reads all events of a site. */
+/** The pause between two looks at a deletion under way. It is long, because counting reads all events of a site. */
 const pollMs = 30_000
-/** The same where nothing else waits for the deletion's turn, as on one machine with few events. */
+/** The same pause where erasures do not wait to be deleted together, as on one machine with few events. */
 const immediatePollMs = 1_000
 /** Erasures whose rows one statement deletes. */
 const erasuresPerStatementMax = 100
 
 /**
- * One step of an erasure. Each can be repeated: a worker that dies in the middle leaves it to the next one.
+ * One step of an erasure. Each can be repeated: when a worker dies in the middle, the next one takes the step.
  *
- * `tombstone`: from here on no insert stores what the erasure selects, except those that were under way; they are
- * waited for, so that everything there is has been stored when it is counted. `delete`: the rows of all erasures that
- * are counted are deleted at once, because each deletion rewrites a column of every part that it concerns. `verify`:
- * the rows are counted until none is left, whatever else ClickHouse deletes; what it leaves is deleted again. Export
- * files that may hold such rows go last, when nothing can write new ones.
+ * `tombstone`: from here on, inserts leave out what the erasure selects. Inserts that are already running are waited
+ * for, so that the count includes their rows. `delete`: the rows of all counted erasures are deleted at once, because
+ * each deletion rewrites a column of every part that it concerns. `verify`: the rows are counted until none is left.
+ * Rows that ClickHouse has left are deleted again. Export files that may hold such rows are removed last, when nothing
+ * can write new ones.
  */
 export function erasureUnit(deps: ErasureUnitDeps): (job: ErasureRecord, lease: Lease) => Promise<UnitResult> {
   const { erasures, eraser, expireExports, clock, deleteEveryMs } = deps

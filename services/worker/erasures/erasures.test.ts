@@ -224,7 +224,7 @@ describe('nothing of it comes back', () => {
       row(`${site}-2`, { event_id: 'a' }),
     ]
     expect(await insert(...late)).toBe(3)
-    // A repeat, as of a replayed dead letter or an import that was paused, stores nothing more.
+    // A repeated insert, as of a replayed dead letter or an import that was paused, stores nothing more.
     expect(await insert(...late)).toBe(0)
     expect(await stored(site)).toStrictEqual(['kept', 'undated'])
   })
@@ -322,7 +322,7 @@ test('events that are sent afterwards are new data, also copies of events that a
   expect(await insert({ ...dated, received_at }, { ...undated, received_at }, row(site, { received_at }))).toBe(3)
   await startWorker()
   await completed(erasure)
-  // A merge may have replaced an old copy by the new one before.
+  // Before that, a merge may have replaced an old copy by the new one.
   expect(await stored(site)).toHaveLength(3)
   expect(await insert({ ...dated, received_at }, { ...undated, received_at })).toBe(0)
 })
@@ -343,7 +343,7 @@ test('a site that is registered anew while it is erased keeps what is sent since
   const sentSince = [{ ...old, received_at }, row(siteId, { event_id: 'new', received_at })]
   expect(await insert(...sentSince, row(siteId, { event_id: 'late' }))).toBe(2)
   await startWorker()
-  // The copy may have replaced the old event by a merge.
+  // A merge may have replaced the old event by the copy.
   expect((await completed(deleted.erasure)).count).toBeGreaterThanOrEqual(1)
   expect(await stored(siteId)).toStrictEqual(['new', 'old'])
   expect(await insert(...sentSince, row(siteId, { event_id: 'late' }))).toBe(0)
@@ -404,7 +404,7 @@ test('a worker that stops at any step leaves the rest to the next one', async ()
     const mortal = { ...rig.eraser }
     for (const name of methods) {
       mortal[name] = (async (...args: never[]) => {
-        // ClickHouse tells of a mutation that fails, and later applies it.
+        // ClickHouse reports that a mutation fails, and applies it later.
         if (name === 'isDeleting' && failures === 0) throw unavailable('a mutation fails')
         const result = await (rig.eraser[name] as (...args: never[]) => Promise<unknown>)(...args)
         if (++calls === (dies % 5) + 1) throw died
@@ -507,8 +507,8 @@ test('an erasure that was taken once more after its end is completed as it was',
   const site = newId('site')
   await startWorker()
   const { erasureId, ...erasure } = await completed(await request(site, { user_id: 'ada' }))
-  // As the workers of an earlier build may leave it. A worker that has completed it still ends its lease, and the due
-  // time.
+  // A state that workers of an earlier build may leave. The update waits until the worker that completed the erasure
+  // has ended its lease, because that also clears the due time.
   const taken = rig.postgres.db
     .updateTable('erasures')
     .set({ status: 'processing', due_at: new Date() })

@@ -3,13 +3,13 @@ import { removeFiles } from '@sluice/blobs/remove-files'
 import type { ExportStore } from '@sluice/postgres/exports'
 
 /**
- * Removes the files of a site's exports that were requested until `at` (Unix ms), and starts those again that are being
+ * Removes the files of a site's exports that were requested until `at` (Unix ms), and restarts exports that are being
  * made. Called when nothing is left of what an erasure selects, possibly several times. Throws AppError, retryable
  * while an engine is unavailable.
  */
 export type ExpireExports = (siteId: string, at: number) => Promise<void>
 
-/** Files that no export names, which a call leaves when its process dies, are removed by exports/export-files.ts. */
+/** If the process dies during a call, files may be left that no export names. exports/export-files.ts removes them. */
 export function expireExports({
   exports,
   blobs,

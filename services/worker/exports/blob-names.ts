@@ -2,14 +2,14 @@ import type { LeaseKey } from '@sluice/leases/lease-table'
 import { idPattern } from '@sluice/runtime/ids'
 
 /**
- * Where files of exports are. Those in `exports/` were written by builds that remove whatever else they find there, and
- * that may still run.
+ * Prefixes of the files of exports. Earlier builds, which may still run, write to `exports/` and remove everything else
+ * that they find there.
  */
 export const exportPrefixes = ['export-files/', 'exports/'] as const
 
 /**
- * The name of the blob for a file that is begun under this lease. Each attempt has a name of its own: what removes the
- * file of an earlier one, however late, leaves the new one alone.
+ * The name of the blob for a file that is begun under this lease. Each attempt has its own name, so that a late removal
+ * of an earlier attempt's file does not remove the new one.
  */
 export function exportBlobName({ id, lease }: LeaseKey): string {
   return `${exportPrefixes[0]}${id}.${lease}`

@@ -74,8 +74,8 @@ describe('a file of many slices', () => {
 
   beforeAll(async () => {
     siteId = newId('site')
-    // The first event of each of 9,000 users is a purchase, but the last thousand buy nothing. Texts that nothing
-    // compresses make several parts, and so units, of a file.
+    // The first event of each of 9,000 users is a purchase, but the last thousand buy nothing. Texts that can't be
+    // compressed give the file several parts, and so several units.
     await rig.database.owner.command(
       `INSERT INTO events (site_id, environment, event_type, user_id, timestamp, event_id, url, received_at)
        SELECT {site_id:String}, 'prod', if(number < 8000, 'purchase', 'view'), concat('u', toString(number % 9000)),

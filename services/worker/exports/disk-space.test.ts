@@ -27,7 +27,8 @@ describeWith(mountRight, canMountTmpfs())('on a small disk', () => {
     mountTmpfs(disk, 'size=24m')
     rig = await createExportRig(() => openBlobStore(`file:${disk}`))
     site = randomUUID()
-    // 30 MB, or 20 MB compressed: the one doesn't fit on the disk, and the other not with the copy that completes it.
+    // 30 MB, or 20 MB compressed. The former does not fit on the disk. The latter does not fit together with the copy
+    // that completes it.
     await rig.database.owner.command(
       `INSERT INTO events (site_id, environment, event_type, timestamp, event_id, url, received_at)
        SELECT {site_id:String}, 'prod', 'view', fromUnixTimestamp64Milli({noon:Int64} + number), toString(number),

@@ -237,7 +237,7 @@ test('no file is begun while the writers have not stored what was accepted befor
     })(job, lease)
   expect(await unit(exportedAt)).toStrictEqual({ next: now + 1_000, log: { waits: 'for the writers' } })
   expect(await rig.exports.find(exportId, null)).toMatchObject({ uploadId: null, rows: 0 })
-  // By then, events that came after the export are not stored yet.
+  // At that time, events that came after the export are not stored yet.
   while ((await unit(exportedAt + 1)).next !== 'done');
   await rig.exports.leases.release(lease, null, { isProgress: true })
   expect(await rig.exports.find(exportId, null)).toMatchObject({ status: 'completed', rows: 1 })
@@ -278,7 +278,7 @@ test('a range of times of receipt is read alone, and not all of the site', async
   const { owner } = rig.database
   const siteId = randomUUID()
   const [day, count] = [86_400_000, 200_000]
-  // Of 20 days, in one month, each received a second after it happened.
+  // Events of 20 days in one month, each received a second after it happened.
   const begin = Date.UTC(2026, 3, 2)
   await owner.command(
     `INSERT INTO events (site_id, environment, event_type, timestamp, event_id, received_at)

@@ -21,8 +21,8 @@ export interface ExportFilesDeps {
 
 /**
  * Removes the files of exports whose time is over, which become `expired`, and what deleted or failed exports have
- * left: files, and uploads that no export continues; also the records of old runs of schedules. Whatever has no name of
- * an export's file is somebody else's, and stays. Any number of processes may do so at once.
+ * left: files, and uploads that no export continues. Also removes the records of old runs of schedules. Blobs whose
+ * name is not that of an export's file stay. Any number of processes may do so at once.
  */
 export async function removeExportFiles({ blobs, exports, clock }: ExportFilesDeps): Promise<void> {
   const now = clock.now()

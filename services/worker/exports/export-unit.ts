@@ -45,10 +45,10 @@ export interface ExportUnitDeps extends SourceDeps {
 const storedWaitMs = 30_000
 /** The pause before the writers are asked again. */
 const pauseMs = 1_000
-/** The pause before the disk is looked at again. */
+/** The pause between two looks at the disk. */
 const freeSpacePauseMs = 60_000
 const unitMsDefault = 10_000
-/** A file that was begun anew so often is given up: writing its parts again is no progress. */
+/** A file that was begun again so often is given up, because writing its parts again is no progress. */
 const restartsMax = 9
 const brokenFile = 'The file could not be completed, and was begun ten times: the store of files had lost a part of it.'
 const diskFullText =
@@ -93,9 +93,9 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
   }
 
   /**
-   * Whether everything that was answered 202 before the export is stored, which is looked at before the first byte: a
-   * file that lacks events would look complete. A run by time of receipt ends at a `complete_until`, up to which all is
-   * stored, but after a restore the log has yet to bring what the backup lacks.
+   * Whether everything that was answered 202 before the export is stored. Checked before the first byte, because a file
+   * that lacks events would look complete. A run by time of receipt ends at a `complete_until`, before which everything
+   * is stored. After a restore, however, the writers first have to store from the log what the backup lacks.
    */
   async function isStored(
     { createdAt, receivedFrom, receivedUntil, uploadId }: ExportRecord,
@@ -168,7 +168,7 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
         if (isOver()) return { next: 'now', log: { export_rows: rows - written.rows } }
       }
     } finally {
-      // A slice that was read ahead is not wanted any more.
+      // A slice that was read ahead is no longer needed.
       ended.abort()
       await slices.return(undefined)
     }
@@ -220,8 +220,8 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
   }
 
   /**
-   * Removes what is written of a file from a full disk, and begins the file anew when there is free space:
-   * half-written files that wait would leave no space for each other.
+   * Removes what is written of a file from a full disk, and begins the file again when there is free space.
+   * Half-written files that wait would leave no space for each other.
    */
   async function restartWhenDiskFull(job: ExportRecord, lease: Lease): Promise<UnitResult> {
     // The file may have been begun in this unit, after `job` was read.
@@ -269,7 +269,7 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
       if (error instanceof LeaseLost || lease.signal.aborted) await removeDeleted(job, lease)
       else if (error instanceof DiskFullError) return restartWhenDiskFull(job, lease)
       else if (error instanceof AppError && error.code === 'conflict') {
-        // The upload has ended, or another worker has replaced a part since it was recorded: the file begins anew.
+        // The upload has ended, or another worker has replaced a part since it was recorded, so the file begins again.
         if (job.restarts >= restartsMax)
           return failFor(job.scheduleId === null ? `${brokenFile} Request the export again.` : brokenFile, lease)
         await beginFile(lease)
@@ -277,7 +277,7 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
         // After an hour, a further attempt promises nothing.
         return failFor(tooLarge, lease)
       } else if (exceedsLimit(error)) {
-        // Not retryable: such attempts are counted.
+        // Not retryable, because such attempts are counted.
         throw new QueryTooLargeError('work', { message: tooLarge, internal: internalMessage(error), cause: error })
       }
       const refusal = refusedPatternText(error, job.spec.filter, criteria)
@@ -287,9 +287,7 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
   }
 }
 
-/**
- * Why a statement with a pattern that ClickHouse refuses failed, for users; undefined: it failed for another reason.
- */
+/** The error for users when a statement failed because ClickHouse refuses a pattern; undefined for other failures. */
 function refusedPatternText(error: unknown, filter: Filter = [], criteria?: Criteria): string | undefined {
   const filterPath = refusedPatternPath(error, filter)
   if (filterPath !== undefined) return `filter.${filterPath} ${refusedPatternReason}`
@@ -301,7 +299,7 @@ function uploadOf({ object, uploadId }: Pick<ExportRecord, 'object' | 'uploadId'
   return object === null || uploadId === null ? undefined : { name: object, uploadId }
 }
 
-/** Names the bytes of the file: other parts have other etags. */
+/** The entity tag of the file. Other parts have other etags, so it changes with the content. */
 function etagOf(exportId: string, parts: readonly UploadedPart[]): string {
   const text = [exportId, ...parts.map(({ etag }) => etag)].join('\n')
   return createHash('sha256').update(text).digest('hex').slice(0, 32)

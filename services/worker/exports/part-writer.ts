@@ -2,7 +2,7 @@ import type { BlobStore, Upload, UploadedPart } from '@sluice/blobs/blob-store'
 import { partBytes } from '@sluice/blobs/part-bytes'
 import { collectBuffers } from '@sluice/runtime/collect-buffers'
 
-/** Stores take no smaller one but as the last. */
+/** Stores accept a smaller part only as the last one. */
 const partBytesMin = 5 * 1024 * 1024
 
 /** Writes bytes as parts of an upload. */
@@ -12,12 +12,12 @@ export interface PartWriter {
   /** Resolves when the chunk is stored or copied. Memory holds less than two parts. */
   write(chunk: Uint8Array): Promise<void>
   /**
-   * Writes the rest as a part, if there is one, and returns all parts. Unless it is the file's last, it needs 5 MiB.
+   * Writes the rest, if there is any, as a part, and returns all parts. A part that is not the file's last needs 5 MiB.
    */
   end(): Promise<UploadedPart[]>
 }
 
-/** The memory of a part writer, which may be used for one after the other. It grows with the parts. */
+/** The memory of part writers, which several may use one after the other. It grows with the parts. */
 export interface PartBuffer {
   bytes: Uint8Array
 }
@@ -31,7 +31,7 @@ function roomFor(n: number): number {
   return partBytes(n) + partBytesMin
 }
 
-/** `buffer` is a `partBuffer`: new memory for each part would wait for the next collection of garbage. */
+/** `buffer` is a `partBuffer`. New memory for each part would stay allocated until the next garbage collection. */
 export function partWriter(
   blobs: Pick<BlobStore, 'writePart'>,
   upload: Upload,

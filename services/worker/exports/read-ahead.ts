@@ -1,7 +1,7 @@
 /**
- * Reads each item of a source and yields what was read, in order. While the caller works with one, the next one is read,
- * unless `mayReadAhead` forbids it for the current one. A failure to read is thrown where the item would be. What was read
- * ahead when the caller stops is the caller's to abort.
+ * Reads each item of a source and yields what was read, in order. While the caller works with one, the next one is
+ * read, unless `mayReadAhead` forbids it for the current one. A failure to read is thrown where the item would be. A
+ * caller that stops has to abort what was read ahead.
  */
 export async function* readAhead<T, R>(
   source: AsyncIterable<T>,

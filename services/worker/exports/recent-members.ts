@@ -4,8 +4,8 @@ import type { ExportMembers } from '@sluice/event-store/exports/source'
 const filesMax = 8
 
 /**
- * Keeps the members of the cohorts of the files that were worked on last, so that they are not selected again for each
- * unit of work: that reads all events of the site that meet the conditions of the cohort. Returns those of a file, which
+ * Keeps the members of the cohorts of the files that were worked on last. Selecting them again for each unit of work
+ * would read all events of the site that meet the conditions of the cohort. Returns the members of a file, which
  * `select` selects if they are not kept.
  */
 export function recentMembers(): (file: string, select: () => Promise<ExportMembers>) => Promise<ExportMembers> {

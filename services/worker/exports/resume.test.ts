@@ -142,7 +142,7 @@ function describeResuming(
     await reached.promise
     const next = await rig.take()
     await rig.unit({ sliceEventsMax })(next.job, next.lease)
-    // The frozen worker goes on: it writes the first part once more, after it was recorded.
+    // The frozen worker continues: it writes the first part again, after that part was recorded.
     gate.resolve(undefined)
     expect(await late).toMatchObject({ name: 'LeaseLost' })
     await rig.exports.leases.release(next.lease, exportedAt, { isProgress: true })

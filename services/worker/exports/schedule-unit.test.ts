@@ -183,7 +183,7 @@ test('over 200 runs with late events and imports, every event is in one run', as
     const occurrence = exportedAt + n * hourMs
     const now = occurrence + draw(50) * 1_000
     for (let live = 0; live < 5; live++) {
-      // After the run before: what is complete then is received no more.
+      // Received after the previous run, because no event is received before a time that is complete.
       received.push({ at: occurrence - draw(900) * 3_600, importId: null, timesExported: 0 })
     }
     received.push({ at: now - draw(60_000), importId: null, timesExported: 0 })

@@ -24,16 +24,16 @@ interface Period {
 }
 
 /**
- * A run waits at most this long until everything accepted before its time can be read. Then the rest goes to the next
- * run.
+ * A run waits at most this long until everything accepted before its time can be read. What can't be read by then goes
+ * to the next run.
  */
 const completeWaitMsMax = 60_000
-/** The pause before that is looked at again. */
+/** The pause between two checks of `complete_until`. */
 const waitMs = 1_000
 
 /**
- * One unit of a schedule's work: its next run. Occurrences that have passed meanwhile, because no worker ran or the
- * first one was in the past, are this one run.
+ * One unit of a schedule's work: its next run. All occurrences that have passed meanwhile, because no worker ran or the
+ * first one was in the past, make one run.
  */
 export function scheduleUnit(
   deps: ScheduleUnitDeps,
@@ -43,7 +43,7 @@ export function scheduleUnit(
     const definition = await exports.find(scheduleId, null)
     if (!definition) throw new LeaseLost(lease)
     const now = clock.now()
-    // The run was made by a worker that did not learn it, and released the schedule for another attempt.
+    // A worker has made the run without learning it, and released the schedule for another attempt.
     if (now < nextRun) return { next: nextRun, log: { waits: 'for its next run' } }
     const { all: completeUntil } = await watermarks.completeUntil()
     if (completeUntil < nextRun && now < nextRun + completeWaitMsMax) {
@@ -66,7 +66,7 @@ function periodOf(
 ): Period {
   // Several occurrences may have passed: the run covers the latest period.
   if (spec.type === 'stats') return latestPeriod(recurrence, Math.max(now, nextRun))
-  // A time that was over before the schedule was made stands for the latest one that was.
+  // If the first run was due before the schedule was made, it covers the latest period before that moment.
   const madeAt = createdAt.getTime()
   return nextRun < madeAt ? latestPeriod(recurrence, madeAt) : periodBefore(recurrence, nextRun)
 }
@@ -81,7 +81,10 @@ function latestPeriod(recurrence: Recurrence, at: number): Period {
   return periodBefore(recurrence, nextOccurrence(recurrence, at).previous)
 }
 
-/** Events are chosen by their time of receipt, stats by the period before; the others are the state at the run. */
+/**
+ * Runs of events choose events by their time of receipt, runs of stats by the period. Runs of other types have the
+ * state at the run.
+ */
 function choiceOf(spec: ExportSpec, period: Period, completeUntil: number): Pick<NewRun, 'spec' | 'receipt'> {
   const { start_date: start, end_date: _, ...undated } = spec
   if (spec.type === 'events') {

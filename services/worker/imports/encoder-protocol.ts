@@ -2,9 +2,10 @@ import type { MessagePort } from 'node:worker_threads'
 import type { RowBatch, SegmentOutcome, SegmentTask } from './encode-segment.ts'
 
 /**
- * Hands a segment to the thread of the encoder. Each message of the main thread on `port` asks for one answer, each
- * message of the encoder's thread on `content` for one chunk of the segment: a Uint8Array, or null after the last. A
- * channel that is closed says that there is no more to come, because it failed or is not wanted any more.
+ * Hands a segment to the thread of the encoder. On `port`, each message of the main thread asks for one answer. On
+ * `content`, each message of the encoder's thread asks for one chunk of the segment: a Uint8Array, or null after the
+ * last. A closed channel means that nothing more comes, because the other side has failed or no longer needs the
+ * segment.
  */
 export interface EncodeRequest {
   port: MessagePort
@@ -18,7 +19,10 @@ export type EncodeAnswer =
   | { kind: 'outcome'; outcome: SegmentOutcome }
   | { kind: 'failure'; message: string }
 
-/** The bytes with memory of their own, a copy if they share it: such memory can be moved to the other thread. */
+/**
+ * The bytes in memory of their own: the same memory if nothing else uses it, otherwise a copy. Such memory can be moved
+ * to the other thread.
+ */
 export function ownBytes(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const { buffer, byteLength } = bytes
   return buffer instanceof ArrayBuffer && byteLength === buffer.byteLength
@@ -27,8 +31,8 @@ export function ownBytes(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * Frees memory that nobody reads any more. V8 does so when it next collects garbage, of which a thread with long-lived
- * buffers makes little: up to 64 MiB of them wait in each.
+ * Frees memory that nobody reads any more. V8 does so at its next garbage collection, but a thread with long-lived
+ * buffers makes little garbage: up to 64 MiB of unused buffers would wait in each thread.
  */
 export function release({ buffer }: Uint8Array): void {
   if (buffer instanceof ArrayBuffer && !buffer.detached) buffer.transfer(0)

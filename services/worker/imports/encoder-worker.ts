@@ -25,7 +25,7 @@ parentPort?.on('message', ({ port, content, task }: EncodeRequest) => {
   }
 
   port.on('message', () => void answer())
-  // The segment is not wanted any more.
+  // The segment is no longer needed.
   port.on('close', () => void batches.return({ processed: 0, failed: 0, errors: undefined }))
 })
 
@@ -48,7 +48,10 @@ async function* chunksFrom(port: MessagePort): AsyncGenerator<Uint8Array, void, 
   }
 }
 
-/** The batch with buffers that have their memory for themselves: they are moved to the other thread, not copied. */
+/**
+ * The batch with buffers that share their memory with nothing, so that they are moved to the other thread and not
+ * copied.
+ */
 function detached({ blocks, users }: RowBatch): RowBatch {
   const own = (bytes: Buffer): Buffer => Buffer.from(ownBytes(bytes).buffer)
   if (blocks === undefined) return { users: own(users) }

@@ -60,7 +60,7 @@ test('files go when nobody needs them any more, and no earlier', async () => {
   for (const name of [errors, `${lost}/0`, ...ofOthers]) await write(name)
   const { uploadId } = await blobs.beginParts(`${lost}/1`)
   const other = await blobs.beginParts('exports/other')
-  // Of a process that was killed while it checked the store.
+  // The upload of a process that was killed while it checked the store.
   await blobs.beginParts('check')
 
   expect(await leftAfter(0)).toStrictEqual([...ofOthers, errors, `${lost}/0`, segment].sort())

@@ -8,7 +8,7 @@ import { poller } from '@sluice/runtime/poller'
 import type { JobKind } from '../job-kind.ts'
 
 const intervalMs = 3_600_000
-/** An upload writes a blob every few minutes at least; what has stood for this long belongs to no upload under way. */
+/** An upload writes a blob at least every few minutes. Blobs that are older belong to no upload under way. */
 const orphanMs = dayMs
 /** Queries answer 410 by then. */
 const errorsKeptMs = importLimits.errorsKeptDays * dayMs
@@ -28,9 +28,9 @@ interface Files {
 }
 
 /**
- * Removes the files that nobody needs: segments of imports that have ended, whose workers or queries usually remove
- * them; errors 30 days after the end; all files of uploads that became no import, blobs whose writer died, and what
- * killed checks of the store have left, a day after the last write. Any number of processes may do so at once.
+ * Removes the files that nobody needs: segments of imports that have ended, unless workers or queries have removed
+ * them; errors 30 days after the end; a day after the last write, the files of uploads that became no import, blobs
+ * whose writer died, and what killed checks of the store have left. Any number of processes may do so at once.
  */
 export async function removeUnneededFiles({ blobs, imports, clock }: ImportFilesDeps): Promise<void> {
   const now = clock.now()
@@ -39,7 +39,7 @@ export async function removeUnneededFiles({ blobs, imports, clock }: ImportFiles
     if (names.length > 0) await blobs.remove(names)
   }
   for await (const { startedAt, ...upload } of blobs.listUploads()) {
-    // Exports go on with theirs for as long as it takes.
+    // Uploads of exports may take as long as they need.
     const isOurs = parseBlobName(upload.name) !== undefined || upload.name === probeName
     if (isOurs && startedAt < now - orphanMs) await blobs.abortParts(upload)
   }

@@ -60,11 +60,11 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
     if (!(await hasFreeSpace(blobs, 0))) {
       return { next: clock.now() + waitMs, log: { waits: waitsForFreeSpace } }
     }
-    // Writers of an earlier build do not read that log, where its rows would wait.
+    // Writers of an earlier build do not read the backfill log, so the rows would wait there.
     if (job.type === 'events' && !(await deps.watermarks.isBackfillRead(await deps.log.id()))) {
       return { next: clock.now() + waitMs, log: { waits: 'for writers that read the backfill log' } }
     }
-    // Before the file, which nothing would close if this throws.
+    // Read before the blob is opened, because nothing would close the blob if this throws.
     const task = await taskOf(deps, job)
     const content = await openBlob(blobs, segment.object, signal)
     if (content === undefined) return failForMissingSegment(segment, lease)
@@ -79,7 +79,7 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
       processed,
       failed,
       errorsObject: await writeErrors(job.importId, segment.n, errors, signal),
-      // Requested after the last acknowledgement, so that every block of the segment is below.
+      // Requested after the last acknowledgement, so that every block of the segment is below these offsets.
       positions: isPublished ? toPositions(await backfill.endOffsets()) : null,
     })
     const { type } = job
@@ -165,7 +165,7 @@ async function taskOf(
   const receivedAt = acceptedAt.getTime()
   if (type === 'users') return { type, siteId, environment, seq, importedAt: receivedAt }
   const [partitions, live] = await Promise.all([backfill.partitions(), log.partitions()])
-  // Copies of an event that go through both must meet in partitions of one number.
+  // Copies of an event that go through both logs must be in partitions of the same number.
   if (partitions !== live) {
     throw unavailable(`The backfill log has ${partitions} partitions, the log ${live}. Run "npm run migrate".`)
   }
@@ -175,8 +175,8 @@ async function taskOf(
 }
 
 /**
- * Throws while events would be placed on other shards than by the hash of their ids. Asked before each publish, because
- * that may have waited for long.
+ * Throws while events would be placed on other shards than by the hash of their ids. Called before each publish,
+ * because the unit may have waited for long.
  */
 async function requirePlacement({
   backfill,
@@ -200,7 +200,8 @@ export async function openBlob(
 ): Promise<Readable | undefined> {
   try {
     const content = await blobs.read(name)
-    // Aborted from the start, `addAbortSignal` would emit an error that nobody listens to, which ends the process.
+    // With a signal that is already aborted, `addAbortSignal` would emit an error that nobody listens to, which ends
+    // the process.
     if (signal.aborted) content.destroy()
     signal.throwIfAborted()
     return addAbortSignal(signal, content)

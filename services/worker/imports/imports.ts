@@ -10,7 +10,10 @@ import { importMetrics } from './metrics.ts'
 import { publishPace } from './publish-pace.ts'
 import { openSegmentEncoder } from './segment-encoder.ts'
 
-/** The imports as a kind of job. One at a time: there is one thread, and live events have the machine otherwise. */
+/**
+ * The imports as a kind of job. One at a time, because there is one encoder thread, and live events need the rest of
+ * the machine.
+ */
 export const imports: JobKind = (engines, { registry, ...context }) => {
   const { postgres, inserter } = engines
   const { clock } = context

@@ -8,15 +8,15 @@ import type { ImportMetrics } from './metrics.ts'
 /** Live rows may wait this long, in ms, while rows of imports are published. */
 const liveWaitMsMax = 300
 /**
- * Longest wait of a unit of work for live rows, over all its batches: where live rows always wait longer, imports must
- * come to their end, too, and those of other sites get their turn after each unit. The writers store what is published
- * with what live rows leave free.
+ * If live rows always wait longer than `liveWaitMsMax`, imports would never finish. After waiting this long for live
+ * rows in total, a unit publishes without waiting for them. It ends after its segment, so that imports of other sites
+ * run next. The writers store the published rows with what live rows leave free.
  */
 const patienceMs = 30_000
 /**
- * A unit ends when the writers have stored nothing of a full backfill log for this long: imports of users must get
- * their turn, too. It waits on while the writers store something, because a repeat publishes the rows of its segment
- * again.
+ * A unit ends when the backfill log is full and the writers have stored nothing of it for this long, so that imports of
+ * users can run. While the writers store something, the unit waits on, because a repeat publishes the rows of its
+ * segment again.
  */
 const stalledMsMax = 30_000
 /** Rows and bytes that the backfill log may hold and that are not stored yet. */
@@ -46,11 +46,12 @@ export interface UnitPace {
 }
 
 /**
- * The pace by what the log tells about the writers' group: its committed offsets and the logs' end offsets, in blocks.
+ * The pace by the committed offsets of the writers' group and the end offsets of the logs, in blocks.
  *
- * - Live rows wait less than 0.3 s if the group has everything, or has passed the ends of 0.3 s ago. Under a steady
- *   load the group never has everything, so ends are kept until they are so old; without such ends the answer is no.
- * - The log does not tell how many rows its blocks hold: each block of the backfill log is assumed to be as large as
+ * - Live rows wait less than 0.3 s if the group has consumed everything, or has passed the end offsets of 0.3 s ago.
+ *   Under a steady load the group never has everything, so end offsets are kept until they are that old. Without end
+ *   offsets of that age, live rows count as waiting.
+ * - The log does not tell how many rows its blocks hold. Each block of the backfill log is assumed to be as large as
  *   those to be published. Blocks of gateways are smaller.
  */
 export function publishPace({

@@ -9,10 +9,10 @@ import { type EncodeAnswer, type EncodeRequest, ownBytes, release } from './enco
 /** Encodes segments in a thread of its own: a gateway in the same process must not wait for it. */
 export interface SegmentEncoder {
   /**
-   * Encodes a segment while `content`, whose chunks are given away, is read, and hands each batch to `store`, one after
-   * the other; meanwhile the next one is encoded. What `store` has stored is given back to the system. Rejects with
-   * what `content` or `store` throws, and with an AppError when the segment can't be read. A thread that dies is such
-   * an error, because a segment that kills its thread would otherwise be tried without end.
+   * Encodes a segment while `content` is read. Hands each batch to `store`, one after the other, and encodes the next
+   * one meanwhile. The chunks of `content` are moved to the thread, and the memory of stored batches is freed. Rejects
+   * with what `content` or `store` throws, and with an AppError when the segment can't be read. A thread that dies
+   * leads to an AppError, too, because a segment that kills its thread would otherwise be tried without end.
    */
   encode(
     content: AsyncIterable<Uint8Array>,
@@ -24,8 +24,8 @@ export interface SegmentEncoder {
 }
 
 /**
- * The thread's heap in MiB: more than a segment and its rows take; beyond it, the thread ends and not the process. Its
- * rows live so shortly that a small young generation costs no time, and the default one 110 MiB of memory.
+ * The thread's heap in MiB: more than a segment and its rows take. Beyond it, the thread ends and not the process. The
+ * rows are so short-lived that a small young generation costs no time; the default one would take 110 MiB of memory.
  */
 const resourceLimits = { maxOldGenerationSizeMb: 1024, maxYoungGenerationSizeMb: 4 }
 

@@ -19,18 +19,18 @@ export interface RetentionUnitDeps {
  * restore of an older backup can't repeat the erasure.
  */
 const hashesKeptMs = 400 * dayMs
-/** Twice a day: what expires just after a run is deleted within 24 hours, however long the next run takes. */
+/** Twice a day: what expires just after a run is deleted within 24 hours, if the next run takes less than 12 hours. */
 const everyMs = dayMs / 2
-/** The pause after the start of a deletion: mostly it has ended by then. */
+/** The pause after the start of a deletion, which has mostly ended by then. */
 const startedPauseMs = 1_000
 /** The pause before a deletion that takes longer is looked at again. */
 const pollMs = 10_000
 
 /**
  * Deletes the events of each site that are older than its `retention_days`, and removes deleted rows from the disk, at
- * midnight and at noon (UTC). With many sites each unit deletes those of some, when ClickHouse has done the ones
- * before, and the run goes on behind them, also when it takes longer than until the time of the next run: that begins
- * at once then. The predicate is what makes repeats harmless.
+ * midnight and at noon (UTC). With many sites, a run takes several units. Each unit starts the deletion for some sites
+ * and waits until ClickHouse has finished the previous one. If a run is not finished when the next one is due, the next
+ * one starts directly after it. Repeats are harmless, because a DELETE selects rows by site and time.
  */
 export function retentionUnit({
   runs,
@@ -41,7 +41,7 @@ export function retentionUnit({
 }: RetentionUnitDeps): (job: Pick<RetentionJob, 'run'>, lease: Lease) => Promise<UnitResult> {
   return async ({ run }, lease) => {
     if (await eraser.isDeleting()) return { next: clock.now() + pollMs, log: { waits: 'for ClickHouse' } }
-    // The same in all units of a run: otherwise something would have expired again each time.
+    // The same time in all units of a run. Otherwise further events would have expired in each unit.
     const at = run?.at ?? Math.floor(clock.now() / everyMs) * everyMs
     const expired = (await sites.listRetention())
       .map(({ siteId, retentionDays }) => ({ siteId, before: at - retentionDays * dayMs }))

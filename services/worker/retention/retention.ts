@@ -5,7 +5,7 @@ import { siteStore } from '@sluice/postgres/sites'
 import type { JobKind } from '../job-kind.ts'
 import { retentionUnit } from './retention-unit.ts'
 
-/** The deletion of what sites keep no longer, once for all workers. */
+/** Deletes what sites no longer keep; one job for all workers. */
 export const retention: JobKind = ({ postgres, eraser }, context) => {
   const runs = retentionRunStore(postgres)
   const work = retentionUnit({

@@ -27,8 +27,9 @@ export interface DuePeriods {
 }
 
 /**
- * Hours and days begin and end as the zone's clocks say: days of 23 and 25 hours, and both of two hours of the same
- * name. Where the zone of the site was changed, the first period is the first that begins after the last one ended.
+ * Hours and days begin and end by the clocks of the time zone. A day may have 23 or 25 hours, and an hour that the
+ * clocks show twice is two hours. If the time zone of the site was changed, the first period is the first that begins
+ * after the last one ended.
  */
 export function duePeriods({ interval, timeZone, nextStart, since, now }: PeriodSpec): DuePeriods {
   const from = nextStart ?? since

@@ -21,7 +21,7 @@ export interface SummaryUnitDeps {
   clock: Pick<Clock, 'now'>
 }
 
-/** The pause before it is looked again whether everything that was accepted in a period can be read. */
+/** The pause between two checks whether everything that was accepted in a period can be read. */
 const waitMs = 5_000
 
 /** One unit: the summary of the oldest period that has ended, once everything that was accepted in it can be read. */
@@ -34,7 +34,7 @@ export function summaryUnit(deps: SummaryUnitDeps): (job: SummaryJob, lease: Lea
     const { ended, leftOut, nextEnd } = duePeriods({ ...job, timeZone, now })
     const [period] = ended
     if (!period) return { next: nextEnd }
-    // Sessions that began before the period belong to another one, and are read to know that.
+    // Sessions that began before the period belong to another one. Their events are read to recognise them.
     const completeUntil = completeUntilFrom(await watermarks.completeUntil(), period.start - sessionWindowMs)
     if (completeUntil < period.end) return { next: now + waitMs, log: { waits: 'for the writers' } }
     const measured = await measure({ siteId, environment, ...period }, reader.runner(lease.signal))

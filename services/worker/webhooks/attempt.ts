@@ -9,8 +9,8 @@ export interface AttemptDeps {
 }
 
 /**
- * One attempt to deliver, at `now` (Unix ms), signed anew. Every failure of the receiver is an outcome. An abort of
- * `signal` rejects, and so does a URL or secret that can't be decrypted, which is not the receiver's fault.
+ * One attempt to deliver, at `now` (Unix ms), with a new signature. Every failure of the receiver is an outcome. An
+ * abort of `signal` rejects, and so does a URL or secret that can't be decrypted, which is not the receiver's fault.
  */
 export async function attempt(
   { outbound, secrets }: AttemptDeps,
@@ -58,7 +58,8 @@ function signatureHeaders(
   timestamp: string,
 ): Record<string, string> {
   if (channel !== 'webhook') return {}
-  // A secret from before SLUICE_SECRETS_KEY was replaced can't sign any more, and its owner has set a new one.
+  // A previous secret that can't be decrypted, because SLUICE_SECRETS_KEY was replaced, does not sign. Its owner has
+  // set a new one.
   const previousSecret = previousEncryptedSecret && secrets.tryDecrypt(previousEncryptedSecret)
   return {
     'x-svc-delivery': id,

@@ -42,7 +42,7 @@ export const deliveryGauges: JobKind = ({ postgres }, { clock, registry, metrics
         oldestDueAt = measured.oldestDueAt
         disabled.set(measured.disabled)
       } catch (error) {
-        // All deliveries that are due from now on wait: the sender uses the same Postgres.
+        // From now on, all deliveries that become due wait, because the sender uses the same Postgres.
         oldestDueAt ??= measuredAt
         throw error
       }

@@ -3,7 +3,7 @@ import type { Channel } from '@sluice/contracts/webhooks'
 import type { AttemptResult } from '@sluice/outbound/outbound'
 import type { EndpointHealth, Verdict } from '@sluice/postgres/delivery-queue'
 
-/** Before each attempt of a delivery, ms from the end of the one before. */
+/** Delay before each attempt of a delivery, in ms from the end of the previous attempt. */
 export const retryDelaysMs = [
   0,
   5 * secondMs,

@@ -7,8 +7,8 @@ import { endpointsOfOtherKey } from './metrics.ts'
 const intervalMs = 60_000
 
 /**
- * Encrypts anew, with the present SLUICE_SECRETS_KEY, the secrets that are encrypted with the previous key. Logs when
- * the previous key is no longer needed, and when neither key can decrypt a stored secret. It repeats this, because a
+ * Re-encrypts the secrets that are encrypted with the previous key, with the present SLUICE_SECRETS_KEY. Logs when the
+ * previous key is no longer needed, and when neither key can decrypt a stored secret. It repeats this, because a
  * process that is not restarted yet still encrypts with the previous key.
  */
 export function secretsReencryption(

@@ -256,7 +256,7 @@ test('a failure is tried again on its schedule, signed anew under the same id', 
   const deliveryId = await addDelivery(postgres, webhookId, noon)
   const first = await attempted(deliveryId)
   expect(first.status).toBe('pending')
-  // The clock goes on while the attempt is under way.
+  // The clock advances while the attempt is under way.
   const delay = (first.dueAt?.getTime() ?? 0) - (first.attempts[0]?.at.getTime() ?? 0)
   expect(delay).toBeGreaterThanOrEqual(9_000)
   expect(delay).toBeLessThan(60_000)

@@ -24,7 +24,7 @@ export interface SenderOptions extends AttemptDeps {
   random?: () => number
 }
 
-/** Attempts of this process at a time, and of those the ones of failing endpoints. */
+/** The most attempts of this process at a time, and how many of these may be to failing endpoints. */
 const attemptsMax = 256
 const failingMax = attemptsMax / 2
 /** The pause between attempts to record while Postgres is unavailable. */
@@ -32,8 +32,8 @@ const retryMs = 1_000
 
 /**
  * Sends the deliveries that are due: looks for them each second, and as soon as attempts have ended. Any number of
- * processes may do so. A stop takes nothing more, waits 5 s for the attempts under way, aborts them and gives them
- * back, within 7 s.
+ * processes may do so. A stop takes no further delivery, waits 5 s for the attempts under way, aborts them and releases
+ * their deliveries. It takes 7 s at most.
  */
 export function deliverySender(options: SenderOptions): Component {
   const { queue, clock, logger, stopping } = options
@@ -91,8 +91,9 @@ async function sendOne(
   try {
     const signal = AbortSignal.any([stopped, expired.signal])
     const result = await attempt(options, taken, startedAt, signal)
-    // A thousand requested attempts queue at their endpoint, as all do at a failing one: that says nothing about the
-    // workers. An attempt that can't be made, because its URL can't be decrypted, is repeated and stays the first one.
+    // The delay is not measured for requested attempts and failing endpoints: there the limit of concurrent attempts
+    // per endpoint causes the delay, not a lack of workers. An attempt that can't be made, because its URL can't be
+    // decrypted, is repeated and stays the first one.
     if (taken.isFirst && !taken.isFailing) metrics.delaySeconds.observe(Math.max(0, startedAt - taken.dueAt) / 1_000)
     const { status, latencyMs, response, error, settledRecipients = [] } = result
     const recorded = {
