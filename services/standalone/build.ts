@@ -89,7 +89,7 @@ export async function buildStandalone(
       { eventReader, postgres, redis, blobs, keyCache: keys, targets },
       context,
     ),
-    // On one machine's data a deletion takes seconds, and somebody waits for it.
+    // With the data of one machine, a deletion takes seconds, so erasures do not wait to be deleted together.
     buildWorker(workerEngines, context, { deleteEveryMs: 0, canary }),
   ]
   // The very first start creates a key, unless SLUICE_ADMIN_KEY holds one.
@@ -107,7 +107,7 @@ export async function buildStandalone(
         for (const { onStopping } of services) onStopping?.()
       },
       warnings: () => services.flatMap(({ warnings }) => warnings?.() ?? []),
-      // Each engine once; in one process every engine is required.
+      // Each engine is checked once. In one process, every engine is required.
       checks: [
         ...new Map(
           services.flatMap(({ checks }) => checks).map((check) => [check.name, { ...check, required: true }]),

@@ -9,7 +9,7 @@ const codeBytes = 32
 /**
  * A link to the dashboard with a new sign-in code (docs/http-interface.md#sign-in-codes). The code stands in the
  * fragment, which browsers send to nobody. Undefined without an admin key that may be signed in, and while Redis or
- * Postgres is unavailable: a start does not fail for want of a link.
+ * Postgres is unavailable: a start does not fail because of a missing link.
  */
 export async function signInLink(
   origin: string,
