@@ -10,7 +10,7 @@ const timeoutMs = 5_000
 
 const hasTls = Boolean(process.env.SLUICE_TLS_CERT)
 const address = { port: process.env.SLUICE_PORT || 8080, path, timeout: timeoutMs }
-// The certificate names the service as its clients know it, not localhost; whether it fits is their question.
+// The certificate is for the name by which clients reach the service, not for localhost, so it is not verified here.
 const request = (hasTls ? getByHttps : getByHttp)({ ...address, rejectUnauthorized: false }, (response) => {
   let text = ''
   response.setEncoding('utf8')

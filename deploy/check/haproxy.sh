@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# HAProxy's own check of its configuration, where any warning is an error.
+# Runs HAProxy's own check of the configuration. Any warning is an error.
 source "$(dirname "$0")/lib.sh"
 PATH="$PATH:/usr/sbin"
 need haproxy 'apt-get install haproxy'

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Checks the Helm chart: lint, templates of several sets of values against the schemas of Kubernetes, what must be in them,
-# and that contradicting values are refused. Installs helm and kubernetes-validate into .cache once, which takes four
-# minutes of a processor; it needs Go 1.26 (older ones are left out, as where Go is missing) and Python 3 with venv.
+# Checks the Helm chart: runs the linter, validates the templates of several sets of values by the schemas of
+# Kubernetes, checks their contents, and checks that contradicting values are refused. Installs helm and
+# kubernetes-validate into .cache once, which takes four minutes of CPU time. This needs Go 1.26 and Python 3 with venv;
+# without them, or with an older Go, the check is skipped.
 source "$(dirname "$0")/lib.sh"
 
 helm_version=v3.22.0

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the image from a base that is made on the spot, and runs it as user 65532 on a read-only root as PID 1: it must
-# be healthy there and end with 0 on SIGTERM. Prints its size. Takes some minutes.
-# Needs root, mmdebstrap, buildah and bubblewrap (Debian 12 has them), a Node of the machine with npm, and 6 GB of disk.
+# Creates a base image, builds the image on it, and runs it as PID 1 and user 65532 with a read-only root folder: it
+# must become healthy, and end with 0 on SIGTERM. Prints the size of the image. Takes some minutes. Needs root,
+# mmdebstrap, buildah and bubblewrap (Debian 12 has them), Node with npm, and 6 GB of disk.
 #
 #   deploy/check/image.sh                 sluice
 #   deploy/check/image.sh --standalone    sluice-standalone as well
@@ -21,20 +21,20 @@ cleanup() {
   status=$?
   if [ -n "$sandbox" ]; then kill -KILL "$sandbox" 2>/dev/null || true; fi
   if [ "$status" -ne 0 ] && [ -s "$work/output" ]; then cat "$work/output" >&2; fi
-  # Files of the build may belong to mounts of its own; --one-file-system leaves anything else alone.
+  # The build may have mounted other file systems in this folder; --one-file-system does not delete files on them.
   rm -rf --one-file-system "$work"
   exit "$status"
 }
 trap cleanup EXIT
 
-# The kernel of many containers lets no process mount an overlay or make a network: vfs and chroot need neither.
+# In many containers, a process can neither mount an overlay nor create a network: vfs and chroot need neither.
 store() {
   buildah --root "$work/storage" --runroot "$work/run" --storage-driver vfs "$@"
 }
 
 suite=bookworm
 
-# make_base <name> <further package>...: what an image runs on, the libraries of Debian without a shell, as distroless
+# make_base <name> <further package>...: a base image with the libraries of Debian and without a shell, like distroless
 make_base() {
   echo "Making the base $1…"
   packages=base-files,libc6,libstdc++6,libgcc-s1,ca-certificates,netbase,tzdata
@@ -44,7 +44,7 @@ make_base() {
   rm "$work/base.tar"
 }
 
-# What the build runs on: a shell, and the host's Node and npm.
+# The base of the build stage: a shell, and the host's Node and npm.
 echo 'Making the base of the build…'
 mkdir "$work/build-base"
 mmdebstrap --quiet --variant=essential --mode=root --include=libstdc++6,ca-certificates "$suite" "$work/build-base"
@@ -54,7 +54,7 @@ cp -r "$(npm root --global)/npm" "$work/build-base/usr/local/lib/node_modules/np
 for program in npm npx; do
   ln -s "../lib/node_modules/npm/bin/$program-cli.js" "$work/build-base/usr/local/bin/$program"
 done
-# A host behind a proxy has an authority of its own.
+# A host behind a proxy may have its own certificate authority.
 mkdir -p "$work/build-base/etc/ssl/certs"
 cp "${NODE_EXTRA_CA_CERTS:-/etc/ssl/certs/ca-certificates.crt}" "$work/build-base/etc/ssl/certs/ca-certificates.crt"
 printf '%s\n' 'FROM scratch' 'COPY build-base /' \

@@ -1,5 +1,5 @@
-# Read by the checks of deploy/. Each check ends with 0 when all is well, 1 when something is wrong, and 77 when a tool is
-# missing, which it names with the command that installs it.
+# Sourced by the checks of deploy/. A check ends with 0 when it has found no mistake, with 1 when it has found one, and
+# with 77 when a tool is missing; it then prints the name of the tool and the command that installs it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # The Node of the lock file: the machine's own may be older.
@@ -26,7 +26,7 @@ tools_of_python() {
     exit 77
   }
   [ -x "$tools/bin/pip" ] || python3 -m venv "$tools"
-  # pip looks at what is installed first, and asks the registry only for what is not.
+  # pip first looks at the installed packages, and asks the registry only for missing ones.
   "$tools/bin/pip" install --quiet --disable-pip-version-check "$@" || {
     echo "$* could not be installed with pip" >&2
     exit 77

@@ -73,8 +73,8 @@ async function post(url, key, body) {
 }
 
 /**
- * One round of the load: events of now and of long ago, a refused one, questions, and an export, whose end is
- * delivered.
+ * One round of the load: recent and old events, a refused event, queries, and an export. A webhook gets a delivery when
+ * the export has ended.
  */
 async function sendRound(origin, key, round) {
   const events = Array.from({ length: 20 }, (_, index) => ({

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Checks everything in deploy/ but the images themselves (image.sh, which takes minutes), one script a topic. Goes on
-# after a failure, names the tools that are missing and ends with 1 if a check failed; in CI no tool may be missing.
+# Checks everything in deploy/ except the images (image.sh checks them, and takes minutes), with one script for each
+# topic. Continues after a failure, names missing tools, and ends with 1 if a check failed. In CI, a missing tool is a
+# failure.
 #
 #   deploy/check/run.sh            all topics
 #   deploy/check/run.sh compose    one of them

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Draws the passwords of the engines and the key that encrypts secrets, into files that compose.yaml names. Run it once:
-# it never overwrites a file, so it may be repeated.
+# Generates the passwords of the engines and the key that encrypts secrets, in the files that compose.yaml names. It may
+# be run again: it never overwrites a file.
 set -eu
 cd "$(dirname "$0")"
 command -v openssl >/dev/null || { echo 'init.sh needs openssl: install it' >&2; exit 1; }
 
-# The folder keeps other users of this machine away. The files themselves are readable, because Docker hands them to
-# containers as they are, and none of these runs as the user who calls this.
+# Other users of this machine can't open the folder. The files themselves are readable by everybody, because Docker
+# keeps their permissions in the containers, and no container runs as the user who calls this script.
 mkdir -p secrets
 chmod 700 secrets
 
@@ -15,7 +15,7 @@ random_password() {
   od -An -N24 -tx1 /dev/urandom | tr -d ' \n'
 }
 
-# keep <file> <text>: writes the file unless it is there, never half of it
+# keep <file> <text>: writes the file unless it exists; an interrupted script leaves no incomplete file
 keep() {
   if [ -e "secrets/$1" ]; then
     return
@@ -26,13 +26,13 @@ keep() {
   echo "secrets/$1 is written"
 }
 
-# A password is made once; every file that holds it is made from the first.
+# A password is generated once; every other file with it is created from the first file.
 keep postgres-password "$(random_password)"
 keep postgres-url "postgres://sluice:$(cat secrets/postgres-password)@postgres:5432/sluice"
 
 keep clickhouse-password "$(random_password)"
 keep clickhouse-url "http://sluice:$(cat secrets/clickhouse-password)@clickhouse:8123/sluice"
-# ClickHouse gets the hash alone.
+# ClickHouse gets only the hash.
 hash=$(tr -d '\n' <secrets/clickhouse-password | openssl dgst -sha256 -r | cut -d ' ' -f 1)
 keep clickhouse-user.xml "<clickhouse><users><sluice><password_sha256_hex>$hash</password_sha256_hex></sluice></users></clickhouse>"
 
