@@ -32,8 +32,8 @@ const questions: readonly Question[] = [
 ]
 
 /**
- * Alert rules on one worker: how long after each full minute all of them are evaluated for it. The bar is the minute. A
- * writer that has nothing to do moves the watermark.
+ * Measures how long after each full minute one worker has evaluated all alert rules for it. The bar is one minute. An
+ * idle writer advances the watermark.
  */
 export async function evaluateAlerts(): Promise<object> {
   const rig = await startJobs()
@@ -57,7 +57,7 @@ export async function evaluateAlerts(): Promise<object> {
   }
 }
 
-/** Each site has as many events, over the days until ten minutes from now. */
+/** Each site gets the same number of events, over the days until ten minutes from now. */
 async function fill(url: string): Promise<void> {
   const clickHouse = openClickHouse(url, { requestTimeoutMs: 600_000 })
   const end = Date.now() + 10 * minuteMs

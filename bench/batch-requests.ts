@@ -1,9 +1,9 @@
 import { freshLines } from './shapes.ts'
 
 /**
- * Creates requests that post batches of new events in the shapes of real producers, or of the plain one where
- * BENCH_SHAPE says so. They are prepared except for the ids and sites, which are new in each request and cost the load
- * generator next to nothing. The events end at the time of the call.
+ * Creates requests that post batches of new events in the shapes of real producers, or in the plain shape if
+ * BENCH_SHAPE is `plain`. The requests are prepared except for the ids and sites, which differ in each request and take
+ * the load generator little time. The timestamps of the events end at the time of the call.
  */
 export function batchRequests({ key, events, sites }: { key: string; events: number; sites: number }) {
   const run = '%run%'

@@ -29,9 +29,9 @@ interface Round {
 }
 
 /**
- * The first visit of a site's overview by a browser that knows nothing yet, four times slower than this machine and on
- * 10 Mbit/s: what is loaded, when the first paint and the first number are there, and how fast the page answers to keys
- * and clicks.
+ * The first visit of a site's overview by a browser with an empty cache, four times slower than this machine and with
+ * 10 Mbit/s: what it loads, when the first paint and the first number appear, and how fast the page reacts to keys and
+ * clicks.
  */
 export async function dashboard(): Promise<object> {
   const dir = await mkdtemp(join(tmpdir(), 'sluice-bench-'))

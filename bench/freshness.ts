@@ -13,8 +13,8 @@ const seconds = Number(process.env.BENCH_SECONDS ?? 60)
 
 /**
  * S5: the time from an event's 202 until /api/v1/stats counts it, while 1,000 events arrive per second, and how far the
- * `complete_until` of these answers is behind. Four analysts repeatedly send an event of a site of their own and query
- * the site until the event is counted.
+ * `complete_until` of these answers is behind. Four analysts, each with a different site, repeatedly send an event and
+ * query the site until the event is counted.
  */
 export async function freshness(): Promise<object> {
   const rig = await startSluice()

@@ -11,8 +11,8 @@ const times = 5
 const seconds = Number(process.env.BENCH_SECONDS ?? 600)
 
 /**
- * The memory of a gateway during 10 minutes at 5 times its capacity: batches become due at five times the peak rate,
- * each on a connection that is free. No writer runs, so that the gateway and Kafka have the machine to themselves.
+ * The memory of a gateway during 10 minutes at 5 times its capacity: batches are sent at five times the peak rate, each
+ * on a free connection. No writer runs, so that only the gateway and Kafka use the machine.
  */
 export async function gatewayMemory(): Promise<object> {
   const rig = await startSluice()

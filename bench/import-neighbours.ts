@@ -20,7 +20,7 @@ export async function importNeighbours(): Promise<object> {
     const measure = seenDelays(rig)
     const imports = importStore(postgres)
     const blobs = await openBlobStore(rig.blobsUrl)
-    // Due once the measurement without it has ended, and a worker runs.
+    // The import is due only when the measurement without it has ended and a worker runs.
     const { importId } = await uploadFile({ imports, blobs }, csvOf(rows))
     const alone = await measure('alone', seconds)
     const worker = await rig.startWorker()

@@ -9,9 +9,9 @@ const connections = 64
 const rounds = 3
 
 /**
- * S1: single events that a gateway authenticates, accepts and stores durably over 64 connections, compared with a bare
- * node:http server that reads, parses and answers, on Kafka also with a bare gateway by kafkajs, and with the same
- * gateway without keys and limits. The servers take turns; ratios are medians over the rounds.
+ * S1: single events that a gateway authenticates, accepts and stores durably over 64 connections. The references are a
+ * bare node:http server that reads, parses and answers; on Kafka also a bare gateway with kafkajs; and the same gateway
+ * without keys and limits. The servers take turns; ratios are medians over the rounds.
  */
 export async function ingestSingle(): Promise<object> {
   const rig = await startRig()

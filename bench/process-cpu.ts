@@ -75,7 +75,10 @@ export function pinToCores(pids: Readonly<Record<string, number>>): PinnedProces
   }
 }
 
-/** Binds a process with its threads, its children, and all that it starts later; this process without its children. */
+/**
+ * Binds a process with its threads, its children and all processes that it starts later; for this process, without its
+ * children.
+ */
 function pin(pid: number, cores: string): void {
   for (const each of pid === process.pid ? [pid] : [pid, ...descendantsOf(pid)]) {
     try {

@@ -24,9 +24,9 @@ interface Quantiles {
 }
 
 /**
- * Measures S5 several times on one Sluice, beside whatever else it does: 1,000 events arrive per second, and four
- * analysts repeatedly send an event of a site of their own and query the site until the event is counted. `name` makes
- * the sites of each measurement new.
+ * Measures S5 several times on one Sluice, while it may do other work: 1,000 events arrive per second, and four
+ * analysts, each with a different site, repeatedly send an event and query the site until the event is counted. `name`
+ * gives each measurement new sites.
  */
 export function seenDelays({ gateway, query, key }: Pick<SluiceRig, 'gateway' | 'query' | 'key'>) {
   const sluice = client({ gatewayUrl: gateway.url, queryUrl: query.url, key })

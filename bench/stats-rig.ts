@@ -21,7 +21,7 @@ export interface StatsRig {
   stop(): Promise<void>
 }
 
-/** Starts a query service whose ClickHouse has its data in `clickHouseDir`; the other engines have theirs in `dir`. */
+/** Starts a query service. ClickHouse has its data in `clickHouseDir`, the other engines in `dir`. */
 export async function startStatsRig(dir: string, clickHouseDir: string): Promise<StatsRig> {
   const store = await startClickHouseRig(clickHouseDir)
   const [postgres, redis] = await Promise.all([

@@ -42,8 +42,8 @@ export function benchRow(n: number, shape: Shape): EventRow {
 }
 
 /**
- * Rows number `from` to `from + count` of events in the shapes of real producers, as the gateway writes them: each of
- * the events again and again, with new ids.
+ * Rows number `from` to `from + count` of events in the shapes of real producers, as the gateway writes them. The
+ * events are repeated in turn, with new ids.
  */
 export function producerRows(from: number, count: number): Buffer {
   let text = ''

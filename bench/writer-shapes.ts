@@ -26,7 +26,7 @@ const shapes: readonly { name: string; shape: Shape; batchRows: number; repeats?
 
 /**
  * Measures the cost of batches with different content, each kind in one stream into an empty table, and the cost and
- * gain of waiting for more events. The CPU time is that of all threads of ClickHouse, merges included.
+ * benefit of waiting for more events. The CPU time is that of all threads of ClickHouse, merges included.
  */
 export async function writerShapes(): Promise<object> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'))

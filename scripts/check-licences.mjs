@@ -1,9 +1,9 @@
-// npm run check:licences: each package that is installed has a licence that this project may ship, or use for its
-// checks.
+// npm run check:licences: checks that each installed package has a licence with which this project may ship the
+// package, or use it for its checks.
 import { execFileSync } from 'node:child_process'
 import process from 'node:process'
 
-/** Licences that allow everything for the price of their text. */
+/** Licences that allow everything, on condition that their text is included. */
 const permissive = new Set([
   '0BSD',
   'Apache-2.0',
@@ -39,7 +39,7 @@ function isPermissive(expression) {
 }
 
 function installed() {
-  // Of a list on standard input instead, e.g. that of an image.
+  // Checks a list on standard input instead, e.g. that of an image.
   if (process.argv.includes('--stdin')) return execFileSync('cat', { stdio: ['inherit', 'pipe', 'inherit'] })
   const { npm_package_packageManager: manager = 'pnpm@12.21.0' } = process.env
   return execFileSync('npx', ['--yes', manager, '--recursive', 'licenses', 'list', '--json'], {

@@ -1,10 +1,10 @@
 // Proves that a commit only moves or renames code:
 //   node scripts/compare-functions.mjs <before> <after> [renames.json]
 // Cuts both commits into units: every function, and every top-level statement that is not an import. Units with the
-// same tokens cancel out, wherever they stand, and the units that only one of the commits has are printed; the exit
-// code is 1 when there are any. Comments, layout, imports, `export` and the order of declarations do not count.
-// renames.json lists [["path prefix", "old name", "new name"], …]. Old and new name count as the same identifier in
-// both commits, whatever the prefix.
+// same tokens match, also if they are in different places. The script prints the units that only one of the commits
+// has, and ends with 1 if there are any. Comments, layout, imports, `export` and the order of declarations do not
+// count. renames.json lists [["path prefix", "old name", "new name"], …]. The old and the new name count as the same
+// identifier in all files of both commits, not only below the prefix.
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'

@@ -1,6 +1,6 @@
 // Installs the dependencies and builds the dashboard and the browser SDK when they are missing or have changed, and
-// does nothing otherwise. Every script of package.json runs this file first, through scripts/prepare.sh, when nothing
-// may be installed yet: plain JavaScript for Node 18 with the modules of Node alone.
+// does nothing otherwise. Every script of package.json runs this file first, through scripts/prepare.sh, and nothing
+// may be installed yet. So it is plain JavaScript for Node 18 and imports only modules of Node.
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
@@ -27,7 +27,7 @@ for (const each of builds) if (existsSync(join(root, each.folder, 'build.ts'))) 
 async function installAndStamp() {
   const occasion = installed === undefined ? 'first start, about 1.2 GB of disk' : 'they have changed'
   process.stderr.write(`Installing dependencies (${isForced ? 'from scratch' : occasion})…\n`)
-  // An installation that is cut short must not pass for a complete one.
+  // An interrupted installation must not look like a complete one.
   rmSync(stampFile, { force: true })
   if (isForced)
     for (const folder of packageFolders()) rmSync(join(folder, 'node_modules'), { recursive: true, force: true })
@@ -138,7 +138,7 @@ function readStamp(file) {
   }
 }
 
-/** Written aside and renamed: a stamp that is cut short would be a wrong one. */
+/** Writes a temporary file and renames it, because an incomplete stamp would be wrong. */
 function writeStamp(file, text) {
   writeFileSync(`${file}.new`, text)
   renameSync(`${file}.new`, file)
