@@ -87,7 +87,7 @@ function sentBefore(time: number): number {
   return index < 0 ? events.length : index
 }
 
-/** A runner that asks ClickHouse once for windows with the same events, of which it would give the same answer. */
+/** A runner that queries ClickHouse once for all windows with the same events, because their results are the same. */
 function askingOnce(): QueryRunner {
   const answers = new Map<string, ReturnType<QueryRunner['query']>>()
   return {

@@ -10,8 +10,8 @@ import type { Outcome } from './scenario.ts'
 
 runOneAtATime()
 
-// The small runs of docs/faults.md; `npm run chaos` has the full ones. Limits of time are wider here than the promises,
-// which a busy machine could break although the software is correct.
+// The small runs of docs/faults.md; `npm run chaos` has the full ones. Time limits are longer here than the promised
+// times, because on a busy machine correct software may exceed the latter.
 describeWithServices('Sluice under faults', () => {
   let rig: Rig
   let said: string[] = []

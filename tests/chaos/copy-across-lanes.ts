@@ -13,14 +13,14 @@ export interface Copying {
 }
 
 /**
- * Copies every block of each lane to the same partition of the other one as soon as it is read, so that both lanes
- * insert the same rows at about the same time. Gateways do that seldom: when an event that is sent twice becomes old in
- * between.
+ * Copies every block of each lane to the same partition of the other lane as soon as it is read, so that both lanes
+ * insert the same rows at about the same time. In production this is rare: it happens when an event is sent twice and
+ * becomes old in between.
  */
 export async function copyAcrossLanes({ logUrl }: Pick<Rig, 'logUrl'>): Promise<Copying> {
   const live = await openEventLog(logUrl, { logger: silent })
   const backfill = await openBackfillLog(logUrl, live, { logger: silent })
-  /** Payloads that were copied once: a copy is no more copied than its original again. */
+  /** Payloads that were copied already: neither they nor their copies are copied again. */
   const copied = new Set<string>()
   const isNew = ({ payload }: Block): boolean => {
     const hash = createHash('sha1').update(payload).digest('base64')

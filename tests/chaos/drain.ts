@@ -15,7 +15,7 @@ import type { Rig } from './rig.ts'
 export interface DrainedRig {
   key: string
   gateways: readonly [{ url: string }, ...unknown[]]
-  /** What services get, and the servers, if these are several. */
+  /** The URL for services, and the servers if there are several. */
   clickHouse: { url: string; servers?: readonly { url: string }[] }
   logUrl: string
 }
@@ -32,9 +32,9 @@ const markers = 200
 /**
  * Waits until all events that were sent before are processed. It sends marker events, undated, dated and old, to every
  * partition of both lanes: they follow the earlier events in the log, so the earlier ones have been processed once the
- * markers are visible. Lost markers are replaced by new ones, so that a product that loses events reaches its audit:
- * one set of markers that is complete is enough. Old rows of one batch may be stored by several statements, month by
- * month, so the groups of both lanes must be at the end, too.
+ * markers are visible. If markers are lost, a new set is sent, and one complete set is enough: so the audit also runs
+ * when the software loses events. Old rows of one batch may be stored by several statements, month by month, so the
+ * groups of both lanes must be at the end, too.
  */
 export async function waitForDrain(rig: DrainedRig, timeoutMs: number): Promise<void> {
   const { url, servers = [{ url }] } = rig.clickHouse

@@ -31,23 +31,23 @@ export interface DrawnEvent {
 }
 
 const dayMs = 86_400_000
-/** The run's own time, because the age of an event decides on which lane it travels. */
+/** The time of the run, because the age of an event decides through which lane it goes. */
 const startedAt = Date.now()
 const undatedEvery = 8
 /** Old events are from the 11 months before this age, in days, so that their inserts cover several months. */
 const oldDays = { from: 70, to: 400 }
 /**
- * Events become old in the 10 minutes after this time before the start: copies that are sent again travel on the other
- * lane.
+ * Some events become old within 10 minutes, beginning this time before the start. When such an event is sent again, the
+ * copy may go through the other lane.
  */
 const agingFromMs = 10_000
 const agingForMs = 600_000
 
 /**
  * Creates event number `n` of a seed. Sender and audit both call it, so that neither keeps a million events in memory.
- * The events have the shapes of real producers (bench/producers.ts), with ids of their own. Half of them belong to one
- * hot site; every eighth has no timestamp. Of the others two in eight are old, and one in eight becomes old while the
- * run lasts.
+ * The events have the shapes of real producers (bench/producers.ts), with new ids. Half of them belong to one hot site.
+ * Every eighth event has no timestamp. Of eight events with one, on average two are old, and one becomes old during the
+ * run.
  */
 export function drawEvent(seed: number, n: number): DrawnEvent {
   const random = seededRandom(seed, n)
@@ -68,7 +68,7 @@ export function drawEvent(seed: number, n: number): DrawnEvent {
   return { sent, stored: { ...absent, ...fields, timestamp } }
 }
 
-/** How ClickHouse stores the fields that a row has not. */
+/** The values that ClickHouse stores for fields that a row lacks. */
 const absent: DrawnEvent['stored'] = {
   site_id: '',
   environment: '',

@@ -14,7 +14,8 @@ export interface ExactlyOnceOptions {
 }
 
 /**
- * Each of the six processes is killed 30 times in turn, writers at every point of an insert; other faults are fewer.
+ * Each of the six processes is killed 30 times in turn, writers at every point of an insert; other faults occur less
+ * often.
  */
 export const fullFaults: FaultCounts = {
   'kill-gateway': 30,
@@ -57,7 +58,7 @@ export const smallFaults: FaultCounts = {
   'cut-insert-answer': 1,
 }
 
-/** A short run on two shards has the faults whose outcome depends on the server that an insert goes to. */
+/** A short run on two shards has the faults whose effect depends on the server of an insert. */
 export const faultsOfShards: FaultCounts = {
   'kill-writer-after-insert': 1,
   'kill-clickhouse': 2,
@@ -66,7 +67,7 @@ export const faultsOfShards: FaultCounts = {
 
 /**
  * R1: events are sent while every part fails, one fault after the other. Every event that was answered 202 must be
- * stored once and unaltered, although each also comes by the other lane.
+ * stored once and unaltered, although each event is also copied to the other lane.
  */
 export async function exactlyOnce(
   rig: Rig,

@@ -88,7 +88,8 @@ const faults: Record<FaultKind, (rig: Rig, target: 0 | 1) => Promise<void>> = {
    */
   'meet-across-lanes': async (rig) => {
     const first = await holdNextInsert(rig, 'onArrived')
-    // Its lane inserts nothing more into this partition meanwhile, so that the next insert is the other lane's.
+    // The lane of the held insert inserts nothing else into this partition, so the next insert is one of the other
+    // lane.
     const meeting = holdNextInsert(rig, 'onArrived', lockOf(first.insert))
     await sendMarkers(rig)
     const second = await meeting
@@ -235,7 +236,7 @@ function setSlow({ proxies }: Rig, seconds: number): { end: () => void } {
   }
 }
 
-/** True when the insert runs or has ended: a repeated insert has no new rows, so that it may end at once. */
+/** True when the insert is running or has ended: a repeated insert has no new rows, so it may end at once. */
 async function hasBegun(insert: PassingInsert): Promise<boolean> {
   if (insert.isOver) return true
   const client = openClickHouse(insert.serverUrl)

@@ -26,9 +26,7 @@ import {
 
 export type BlobPlace = 'file' | 's3'
 
-/**
- * What jobs need, every part a process of its own: the engines, a query service, a writer, and workers one at a time.
- */
+/** What jobs need, each in a separate process: the engines, a query service, a writer, and one worker at a time. */
 export interface JobsRig {
   /** An admin key. */
   key: string
@@ -41,15 +39,15 @@ export interface JobsRig {
   blobsFolder: string | undefined
   /** The workers' folder for temporary files. */
   temporaryFolder: string
-  /** Starts a worker, and does not wait until it is ready. The one before must have ended. */
+  /** Starts a worker, and does not wait until it is ready. The previous worker must have ended. */
   startWorker(): Promise<ServiceProcess>
   /** Ends everything and removes its data. */
   stop(): Promise<void>
 }
 
 /**
- * Starts all parts with fresh data in a temporary folder. ClickHouse merges nothing: a row that is stored twice is
- * there twice.
+ * Starts all parts with fresh data in a temporary folder. Merges of ClickHouse are off, so that a row that is stored
+ * twice stays visible.
  */
 export function startJobsRig(place: BlobPlace): Promise<JobsRig> {
   return startWith((keep) => startParts(keep, place))

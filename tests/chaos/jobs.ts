@@ -25,7 +25,7 @@ import type { Outcome, Say } from './scenario.ts'
 
 export interface JobsOptions {
   seed: number
-  /** Events of the imported file; a tenth as many records that fail come with them. */
+  /** Events of the imported file, which also has a tenth as many records that fail. */
   events: number
   /** Workers that are killed during imports, as many during exports and as many during erasures. */
   kills: number
@@ -37,7 +37,7 @@ const runMsMax = 590_000
 const dayMs = 86_400_000
 /** Records of a segment: small, so that a file has many units of work. */
 const segmentRecords = 8_000
-/** Files that go on where they were, and files that begin anew. */
+/** Files that a new worker continues, and files that it begins again. */
 const files = [
   { format: 'ndjson' },
   { format: 'csv', compression: 'gzip' },
@@ -57,7 +57,7 @@ interface Findings {
 /**
  * Kills workers at random moments of an import, of exports of its rows, and of erasures of a part of them. After each
  * job its counts, rows and files are compared with the file that was imported. At the end the site is deleted and
- * registered anew.
+ * registered again.
  */
 export async function jobs(rig: JobsRig, { seed, events: count, kills, say }: JobsOptions): Promise<Outcome> {
   const findings: Findings = { problems: [], details: [] }
@@ -196,12 +196,14 @@ function csvRows([header = '', ...lines]: readonly string[]): string[] {
     .sort()
 }
 
-/** Unix ms, exclusive: what so many erasures have erased together. */
+/** Unix ms, exclusive: the time before which this many erasures have erased all events. */
 function erasedUntil(rounds: number): number {
   return firstMs + rounds * erasedDays * dayMs
 }
 
-/** Deletes the site, which is registered anew at once: what is sent since stays, and nothing of before does. */
+/**
+ * Deletes the site, which is registered again at once. Events that are sent afterwards stay; no earlier event stays.
+ */
 async function eraseSite(
   rig: JobsRig,
   { kept, kills }: { kept: readonly GeneratedEvent[]; kills: number },
@@ -242,13 +244,15 @@ async function erase(
   return killed
 }
 
-/** Checks that there is one file for each export, and nothing else once what killed workers left has been removed. */
+/**
+ * Checks that there is one file for each export, and nothing else after the leftovers of killed workers were removed.
+ */
 async function checkFiles(rig: JobsRig, exportIds: readonly string[], findings: Findings) {
   const { blobs, blobsFolder, temporaryFolder, postgres } = rig
   const imports = importStore(postgres)
   const uploads = async () => namesOf(blobs.listUploads())
   const leftByKills = (await uploads()).length
-  // What killed workers were writing is removed a day later.
+  // Incomplete files of killed workers are removed a day later.
   const clock = { now: () => Date.now() + 2 * dayMs }
   await removeUnneededFiles({ blobs, imports, clock })
   await removeExportFiles({ blobs, exports: exportStore(postgres), clock })
@@ -297,7 +301,7 @@ function expectEqual<T>({ problems }: Findings, what: string, [found, expected]:
   if (found !== expected) problems.push(`${what}: ${String(found)} instead of ${String(expected)}`)
 }
 
-/** Compares sorted lists, in which an item may be there more than once. */
+/** Compares sorted lists, in which an item may occur more than once. */
 function compare(findings: Findings, what: string, found: readonly string[], expected: readonly string[]): void {
   const counts = new Map<string, number>()
   for (const item of expected) counts.set(item, (counts.get(item) ?? 0) + 1)

@@ -6,8 +6,8 @@ import { underLoad } from './under-load.ts'
 export interface KafkaAwayOptions {
   seed: number
   /**
-   * Clients that send at a time, and the events of their batches. Each repeats its batch every second while it is
-   * refused, so that many clients with large batches overload a slow machine.
+   * The number of concurrent clients, and the events of a batch. Each client repeats a refused batch every second, so
+   * many clients with large batches would overload a slow machine.
    */
   clients: number
   batchEvents: number
@@ -54,7 +54,7 @@ export async function kafkaAway(
       concurrency: clients,
       retryPauseMs: 1_000,
       requestTimeoutMs: 15_000,
-      // After an outage all delayed events arrive at once, so that the next outage may follow within a second.
+      // After an outage all delayed events arrive at once, so the next outage may begin within a second.
       patienceMs: 3 * outageSeconds * 1_000 + 120_000,
     },
     faults: [

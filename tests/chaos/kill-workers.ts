@@ -12,7 +12,7 @@ export interface KilledJob {
 }
 
 export interface KillOptions {
-  /** At most so many workers are killed. */
+  /** Maximum number of workers that are killed. */
   kills: number
   random: () => number
   say: Say
@@ -33,12 +33,12 @@ const tables = {
 } as const
 
 /**
- * A worker is killed at most so many ms after it has taken the job, twice as many after a kill without progress, and so
- * on.
+ * Maximum time in ms from taking the job until the worker is killed. It is doubled after each kill without progress.
  */
 const windowsMs = { import: 1_500, export: 3_000, erasure: 800 } as const
 /**
- * Ten kills in a row without progress end a job, as they should: after so many the next worker makes progress first.
+ * Ten kills in a row without progress make a job fail, as intended. After this many, the next worker is killed only
+ * after it has made progress.
  */
 const idleMax = 5
 const takenTimeoutMs = 60_000
@@ -49,7 +49,8 @@ const readinessMs = 50
 /**
  * Starts workers, one after the other, and sends SIGKILL to each at a random moment of its work on the job, until the
  * kills are used up or the job has ended by itself; the last worker is stopped when the job has ended. Returns how many
- * were killed before that. The leases of a killed worker are ended at once, as time would end them.
+ * were killed before that. The leases of a killed worker are ended at once, so that the run need not wait for their
+ * time.
  */
 export async function killWorkers(rig: JobsRig, job: KilledJob, options: KillOptions): Promise<number> {
   const { kills, random, say, deadline } = options
@@ -110,7 +111,7 @@ async function kill(worker: ServiceProcess): Promise<void> {
 
 async function stateOf({ postgres }: JobsRig, { kind, id }: KilledJob): Promise<JobState> {
   const { table, id: idColumn, progress } = tables[kind]
-  // Deletions wait for the next full hour otherwise, and jobs that could not go on for up to minutes.
+  // Otherwise deletions would wait for the next full hour, and failed jobs for up to minutes.
   await sql`UPDATE ${sql.table(table)} SET due_at = now() WHERE due_at > now() AND lease_until IS NULL`.execute(
     postgres.db,
   )
@@ -122,7 +123,7 @@ async function stateOf({ postgres }: JobsRig, { kind, id }: KilledJob): Promise<
   return { hasEnded: !['queued', 'processing'].includes(row.status), isHeld: row.is_held, progress: row.progress }
 }
 
-/** No worker runs: whatever is leased belongs to a dead one. */
+/** Called while no worker runs, so every lease belongs to a dead worker. */
 async function endLeases({ postgres }: JobsRig): Promise<void> {
   for (const table of ['imports', 'exports', 'erasures', 'chores', 'export_schedules']) {
     await sql`UPDATE ${sql.table(table)} SET lease_until = now() WHERE lease_until > now()`.execute(postgres.db)

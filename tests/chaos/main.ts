@@ -50,7 +50,7 @@ interface Scenario {
 
 interface StartedRig {
   run(options: Options, say: Say): Promise<Outcome>
-  /** What its services said last. */
+  /** The last output of its services. */
   outputs(): string[]
   stop(): Promise<void>
 }
@@ -276,5 +276,5 @@ try {
   else console.error(error)
   process.exitCode = 1
 }
-// Node would first wait for requests of sockets that it has closed itself, which was seen to take for ever.
+// Without this, Node waits for requests on sockets that it has closed itself, sometimes for ever.
 process.exit()

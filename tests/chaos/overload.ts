@@ -19,13 +19,13 @@ const batchEvents = 500
 /** Numbers of connections that send as fast as they can; the largest accepted rate is the capacity. */
 const peakConnections = [4, 16, 32]
 const warmUpConnections = 8
-/** More than the open loop ever needs: clients that wait for nobody. */
+/** More connections than the open loop needs; its clients do not wait for each other. */
 const overloadConnections = 8_000
 const goodputShareMin = 0.9
 const recoveryMsMax = 5_000
 const refusalMsMax = 2_500
 const rssMibMax = 400
-/** Limit for the time of a response; at half of the capacity a response takes a fraction of it. */
+/** Time limit for a response; at half of the capacity, responses take a fraction of it. */
 const healthyMs = 1_000
 const recoverySeconds = 15
 const drainTimeoutMs = 600_000
@@ -84,7 +84,7 @@ async function measure(
     const { perSecond } = taken(answers, stageMs)
     say(`${connections} connections that wait for their answers: ${Math.round(perSecond * batchEvents)} events/s`)
     peak = Math.max(peak, perSecond)
-    // The next measurement must not share the cores with the storing of events of this one.
+    // The writers must have stored the events of this measurement, so that they use no CPU during the next one.
     await waitForDrain(rig, drainTimeoutMs)
   }
   const overloads = []

@@ -37,8 +37,8 @@ export async function poison(rig: Rig, { seed, events, say }: PoisonOptions): Pr
     const log = await openEventLog(rig.logUrl, { logger: silent })
     try {
       const blocks = poisons.map(({ block }) => block)
-      // On a busy machine a broker may answer too late. What is published twice is stored, or a dead letter, once all
-      // the same.
+      // On a busy machine a broker may answer too late, and the block is then published again. Its rows are
+      // nevertheless stored once, or are one dead letter.
       const isPublished = () =>
         log.publish(blocks, { timeoutMs: publishTimeoutMs }).then(
           () => true,

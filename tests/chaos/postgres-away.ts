@@ -89,7 +89,7 @@ export async function postgresAway(
     say,
   })
   const { statuses, unanswered } = ledger.figures
-  // `underLoad` judges other statuses. What a busy machine refuses is not refused for want of Postgres.
+  // `underLoad` checks other statuses. Refusals because of a busy machine do not count as refusals because of Postgres.
   const refused = (statuses[503] ?? 0) - Math.max(0, countBusyRefusals(rig.gateways) - busyBefore)
   return {
     figures: {

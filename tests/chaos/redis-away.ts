@@ -9,7 +9,7 @@ const eventsPerSecond = 500
 /** Limit of the scenario's key in events per minute; each process knows the count from before Redis goes away. */
 const limit = 1_000
 const spentBefore = 600
-/** The share of the limit by which a process may be wrong (R5). */
+/** The share of the limit by which the count of a process may be wrong (R5). */
 const tolerance = 0.1
 const backTimeoutMs = 120_000
 
@@ -85,7 +85,7 @@ export async function redisAway(rig: Rig, { seed, say }: { seed: number; say: Sa
     say,
   })
   const { statuses, unanswered } = result.ledger.figures
-  // `underLoad` judges other statuses. What a busy machine refuses is not refused for want of Redis.
+  // `underLoad` checks other statuses. Refusals because of a busy machine do not count as refusals because of Redis.
   const refused = (statuses[503] ?? 0) + refusedOfKey - Math.max(0, countBusyRefusals(rig.gateways) - busyBefore)
   return {
     figures: { ...figures, ...result.figures },
@@ -108,20 +108,19 @@ interface Taken {
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, each) => total + each, 0)
 
-/**
- * Few, as more of them alone would be too much for gateways of a busy machine, which answer 503 then, as they should.
- */
+/** Few, because on a busy machine more of them would overload the gateways, which then rightly answer 503. */
 const concurrency = 10
 
 /**
- * Asks with a key until the gateway knows it: Postgres has a second for its record, which a busy machine may exceed.
+ * Sends requests with a key until the gateway has cached it: the gateway waits a second for Postgres, which may not be
+ * enough on a busy machine.
  */
 async function makeKnown(url: string, key: string): Promise<void> {
   const isKnown = async (): Promise<boolean> => (await statusOf(`${url}/collect`, key, '{}')) === 400
   await waitUntil(isKnown, 'the key is known', backTimeoutMs)
 }
 
-/** Sends `count` events to each gateway, each as soon as the one before it is answered, and again after a 503. */
+/** Sends `count` events to each gateway, one after the other, and repeats each after a 503. */
 function sendEach(rig: Rig, key: string, count: number): Promise<Taken[]> {
   const body = JSON.stringify({ site_id: 'limits', event_type: 'x' })
   const giveUpAt = Date.now() + backTimeoutMs

@@ -7,7 +7,7 @@ import { waitUntil } from '@sluice/runtime/wait-until'
 import { findFreePort } from '../support/free-port.ts'
 import { type ServiceName, type ServiceProcess, spawnProgram, startService } from '../support/service-process.ts'
 
-/** Longest time until something that was killed works again. */
+/** Maximum time until a killed process works again. */
 export const backTimeoutMs = 120_000
 
 export interface StartOptions {
@@ -56,7 +56,10 @@ export async function startWith<T>(startParts: (keep: Keep) => Promise<T>): Prom
   }
 }
 
-/** Works like Promise.all, but rejects only once all have settled: a start that still runs could not be undone. */
+/**
+ * Works like Promise.all, but rejects only when all promises have settled, because a start that is still running could
+ * not be undone.
+ */
 export async function together<T extends readonly Promise<unknown>[]>(
   starting: readonly [...T],
 ): Promise<{ -readonly [P in keyof T]: Awaited<T[P]> }> {
@@ -144,7 +147,7 @@ export async function startRestartable(
   }
 }
 
-/** The errors that processes have logged since their last start, by their text, with how often each was logged. */
+/** The texts of the errors that processes have logged since their last start, with the number of times of each. */
 export function countErrors(processes: readonly RestartableService[]): ReadonlyMap<string, number> {
   const counts = new Map<string, number>()
   for (const line of processes.flatMap((process) => process.output().split('\n'))) {
@@ -157,7 +160,7 @@ export function countErrors(processes: readonly RestartableService[]): ReadonlyM
 
 /**
  * How many requests gateways have refused because the log did not acknowledge their events in time, or because they
- * waited too long for the processor. Both happen on a busy machine, whatever other engine is unavailable.
+ * waited too long for the processor. On a busy machine, both also happen when another engine is unavailable.
  */
 export function countBusyRefusals(gateways: readonly RestartableService[]): number {
   const isBusy = (text: string): boolean => /^(not acknowledged|the log does not|Kafka|requests wait)/.test(text)

@@ -26,8 +26,9 @@ import {
 } from './rig-parts.ts'
 
 /**
- * A whole Sluice, every part a process of its own, and between any two parts a proxy that can cut the connection:
- * client – gateway – Kafka – writer – ClickHouse, and gateway – Postgres – query. Redis is killed and frozen itself.
+ * A whole Sluice, each part a separate process, with proxies that can cut the connections between the parts: client –
+ * gateway – Kafka – writer – ClickHouse, and gateway – Postgres – query. There is no proxy before Redis, which is
+ * killed and frozen instead.
  */
 export interface Rig {
   /** An admin key. */
@@ -57,7 +58,7 @@ export interface Rig {
 
 /** The servers of ClickHouse. */
 export interface RigClickHouse {
-  /** What a service gets: the only server, or the cluster. */
+  /** The URL for services: of the only server, or of the cluster. */
   url: string
   /** The servers in the order of their shards. */
   servers: readonly [RigServer, ...RigServer[]]
@@ -77,7 +78,10 @@ export interface RigOptions {
   shards?: number
 }
 
-/** Two partitions for each writer. More would create more parts, which slow ClickHouse down as they are not merged. */
+/**
+ * Two partitions for each writer. With more partitions there would be more parts, which slow ClickHouse down because
+ * they are not merged.
+ */
 const partitions = 4
 
 /**

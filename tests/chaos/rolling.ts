@@ -180,7 +180,7 @@ function longestDelay(probes: readonly Probe[]): number {
   return Math.max(0, ...probes.map(({ acceptedAt, storedAt }) => storedAt - acceptedAt))
 }
 
-/** A problem for each service of which a process took longer to end than it may. */
+/** A problem for each service with a process that took too long to end. */
 export function slowStops(rolls: readonly Pick<Roll, 'service' | 'stopMs'>[]): string[] {
   return rolledServices.flatMap((service) => {
     const longest = longestStop(service, rolls)
@@ -197,7 +197,10 @@ interface Summary {
   rolls: number
   stop_ms_max: number
   ready_ms_max: number
-  /** The longest time until events were stored that were on their way while one of these processes was restarted. */
+  /**
+   * The longest time until an event was stored, among the events that were sent or waiting while one of these processes
+   * was restarted.
+   */
   freshness_ms_max: number
   /** Number of requests that failed while one of these processes was restarted. */
   failed: number

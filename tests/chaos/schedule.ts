@@ -38,9 +38,9 @@ export interface Fault {
 }
 
 /**
- * Creates the faults of a run: each kind as often as given, the kinds in turn rather than one after the other. The seed
- * alone decides their order and moments. Each fault has a share of the events of its own and begins in the first half
- * of that share, so that events are sent while it lasts.
+ * Creates the faults of a run: each kind as often as given, the kinds in turn rather than one after the other. Only the
+ * seed decides their order and moments. Each fault has its own share of the events and begins in the first half of that
+ * share, so that events are sent while it lasts.
  */
 export function drawSchedule(seed: number, counts: FaultCounts): Fault[] {
   const random = seededRandom(seed)

@@ -79,7 +79,10 @@ export interface SenderFigures {
   longest_without_202_ms: number
 }
 
-/** A request is sent again after so many others: its first copy is then most likely stored, in an earlier batch. */
+/**
+ * A request is sent again after this many others, so that its first copy has most likely been stored in an earlier
+ * batch.
+ */
 const resendAfterRequests = 50
 
 /**
@@ -129,7 +132,8 @@ export async function sendAll(options: SenderOptions): Promise<Ledger> {
   async function sendUntilAcknowledged(request: SentRequest): Promise<void> {
     const startedAt = Date.now()
     if (waiting++ === 0) dueSince = startedAt
-    // Drawn once for all attempts: this process also has the proxies, and is part of each time that it measures.
+    // Prepared once for all attempts: this process also runs the proxies, and its own work is part of the times that it
+    // measures.
     const body = bodyOf(seed, request)
     while (!(await attempt(request, body))) {
       if (Date.now() - startedAt > options.patienceMs)
@@ -150,7 +154,7 @@ export async function sendAll(options: SenderOptions): Promise<Ledger> {
       const index = requests.push(request) - 1
       await options.mayBegin?.(request.to)
       const dueInMs = beganAt + (request.from / options.eventsPerSecond) * 1000 - Date.now()
-      // After an outage the sender is late and sends without pauses, which is load as well.
+      // After an outage the sender is late and sends without pauses, which also tests the services under load.
       if (dueInMs > 0) await pause(dueInMs)
       await sendUntilAcknowledged(request)
       acknowledged += request.to - request.from

@@ -24,9 +24,9 @@ export interface LoadOptions {
 }
 
 /**
- * A batch may wait for a group that lost its last member: 10 s for the session, 15 for the rebalance. Old events take a
- * quarter of the writer's time while live ones arrive: on a busy machine, where each statement takes seconds, many
- * minutes.
+ * A batch may wait for a group that lost its last member: 10 s for the session, and 15 s for the rebalance. While live
+ * events arrive, the writer spends only a quarter of its time on old events. On a busy machine, where each statement
+ * takes seconds, storing them takes many minutes.
  */
 const drainTimeoutMs = 600_000
 

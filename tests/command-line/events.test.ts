@@ -187,7 +187,7 @@ describe('send', () => {
     const env = { PATH: process.env.PATH, SLUICE_URL: standalone.service.url, SLUICE_API_KEY: standalone.key }
     const child = spawn('bash', ['-c', command], { env, stdio: ['pipe', 'inherit', 'inherit'] })
     const closed = new Promise((resolve) => child.once('close', resolve))
-    // What is printed for them fills the pipe and the buffer before it.
+    // The output for these events fills the pipe and the buffer before it.
     child.stdin.end('{"event_type":"a"}\n'.repeat(5_000))
     const counted = async () => {
       const { stdout } = await standalone.run(['stats', '--site', 'stalled', '--period', '1h', '--csv'])
@@ -243,14 +243,14 @@ describe('send', () => {
 })
 
 describe('standard output that can’t be written', () => {
-  /** It refuses each write, as a full disk does. */
+  /** This file refuses each write, like a full disk. */
   const outputFile = '/dev/full'
   const message = "sluice: Standard output can't be written: ENOSPC: no space left on device, write\n"
   const lostKey = (id: string): string =>
     `sluice: The key ${id} was created but could not be printed, so nobody has it: revoke it with "sluice keys revoke ${id} --yes", ` +
     `or replace it by one that is printed with "sluice keys rotate ${id} --overlap 0s --yes".\n`
 
-  /** Runs a command of which one stream, standard output or standard error, is a pipe whose reader has ended. */
+  /** Runs a command whose standard output or standard error is a pipe whose reader has ended. */
   async function runUnread(args: string, stream: 1 | 2 = 1): Promise<Run> {
     const command = `exec 3> >(exec true); wait $!; exec "${process.execPath}" "${program}" ${args} ${stream}>&3`
     const env = { PATH: process.env.PATH, SLUICE_URL: standalone.service.url, SLUICE_API_KEY: standalone.key }
@@ -341,7 +341,8 @@ describe('standard output that can’t be written', () => {
   })
 
   it('is found when the disk takes only the beginning of a text', async () => {
-    // A file may have 1 KiB, and the help has more. Node would write its compile cache, too.
+    // Files are limited to 1 KiB, and the help text is longer. Node's compile cache is off, because it would exceed the
+    // limit, too.
     const command = `trap '' XFSZ; ulimit -f 1; exec "${process.execPath}" "${program}" stats --help > short`
     const child = spawn('bash', ['-c', command], {
       cwd: standalone.folder,
@@ -527,7 +528,7 @@ describe('stats', () => {
     expect((await ask('event_count', '-g', 'properties.plan', '--csv')).stdout).toBe(
       "timestamp,properties.plan,value\n1767225600000,,2\n1767225600000,'=1+1,1\n",
     )
-    // An absent value is empty beside a key, too; a text stands for it in the table alone.
+    // An absent value is also empty in the column `key`; only the table has a text in its place.
     const types = await ask('event_count_by_type', '-g', 'properties.plan', '--csv')
     expect(types.stdout.trim().split('\n').toSorted()).toEqual([
       '1767225600000,buy,,1',

@@ -438,7 +438,7 @@ describe('import --from', () => {
       'interrupted.csv',
       'session_id,url_path,event_type,created_at\ns1,/p,1,never\ns1,/p,1,2024-05-01 12:00:00\n',
     )
-    // The session is the only query that its limit allows, so that the wait is refused until the minute is over.
+    // The limit allows only the query for the session, so the queries of the wait are refused until the minute is over.
     const created = await fetch(`${standalone.service.url}/api/v1/settings/keys`, {
       method: 'POST',
       headers: { Authorization: `Bearer ${standalone.key}`, 'Content-Type': 'application/json' },

@@ -22,9 +22,9 @@ export interface Run {
 
 export interface RunOptions {
   input?: string
-  /** Whether the program before the pipe goes on after this input. */
+  /** Whether the program before the pipe keeps running after this input. */
   isInputOpen?: boolean
-  /** The file that standard output is, in place of a pipe. */
+  /** A file to which standard output is redirected; by default it is a pipe. */
   outputFile?: string
   env?: Record<string, string>
   /** Called with what was written so far; true ends the command with SIGINT. */
@@ -45,9 +45,9 @@ export interface Standalone {
   folder: string
   /** The admin key. */
   key: string
-  /** It sends and reads at the site `shop` alone. */
+  /** A key that may only send and read events of the site `shop`. */
   shopKey: string
-  /** It reads alone. */
+  /** A key that may only read. */
   readKey: string
   /** Runs `sluice` with these arguments until it ends. */
   run: (args: readonly string[], options?: RunOptions) => Promise<Run>
@@ -62,7 +62,7 @@ export interface Standalone {
   stop: () => Promise<void>
 }
 
-/** A hook that starts a standalone may take as long as a loaded machine needs for it. */
+/** Time limit of hooks that start a standalone, for a busy machine. */
 export const startMsMax = 600_000
 
 export async function startStandalone(): Promise<Standalone> {
@@ -154,7 +154,7 @@ export async function startStandalone(): Promise<Standalone> {
   }
 }
 
-/** A proxy, and the variables that lead commands to it. */
+/** A proxy, and the environment variables with which commands use it. */
 export interface Proxy {
   env: Record<string, string>
   stop: () => void

@@ -1,4 +1,4 @@
-/** As much of JSON Schema as the OpenAPI document uses. */
+/** The part of JSON Schema that the OpenAPI document uses. */
 interface Schema {
   $ref?: string
   type?: string | readonly string[]
@@ -31,7 +31,7 @@ interface Operation {
   responses?: Readonly<Record<string, Content>>
 }
 
-/** As much of an OpenAPI document as is compared. */
+/** The part of an OpenAPI document that is compared. */
 export interface Document {
   paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
   components?: {
@@ -40,7 +40,7 @@ export interface Document {
   }
 }
 
-/** What a schema says of a value at a place in it; alternatives are joined. */
+/** What a schema says about the value at one place; alternatives are joined. */
 interface Field {
   types: Set<string>
   /** The only values; undefined: there are others. */
@@ -53,8 +53,9 @@ interface Field {
 type Fields = Map<string, Field>
 
 /**
- * Sentences on what a client of `before` may stumble over in `after`: an operation, a response or a field of one that
- * is gone or may be missing, and a request that is refused now. What was added is no such thing.
+ * Returns a sentence for each change from `before` to `after` that can break a client: an operation, a response or a
+ * field of a response that is gone or may be missing, and a request that is refused now. Additions do not break
+ * clients.
  */
 export function breakingChanges(before: Document, after: Document): string[] {
   const changes: string[] = []
@@ -113,7 +114,7 @@ function bodyChanges(
   return [...required, ...others]
 }
 
-/** Whatever a client sent before is still taken. */
+/** Checks that every request of before is still accepted. */
 function requestChanges(before: Schema, after: Schema, documents: Documents): string[] {
   const [old, now] = [fieldsOf(before, documents.before), fieldsOf(after, documents.after)]
   const changes: string[] = []
@@ -128,7 +129,7 @@ function requestChanges(before: Schema, after: Schema, documents: Documents): st
     }
   }
   for (const [place, field] of now) {
-    // A field of an object that is new itself concerns nobody who does not send the object.
+    // A required field of a new object does not affect clients, which do not send the object.
     if (place !== '' && field.isRequired && old.has(parentOf(place)) && old.get(place)?.isRequired !== true) {
       changes.push(`${place} is required now`)
     }
@@ -143,7 +144,7 @@ function responseChanges(
 ): string[] {
   return Object.entries(before).flatMap(([status, response]) => {
     const now = after[status]
-    // An error that does not occur any more hurts nobody.
+    // An error that does not occur any more breaks no client.
     if (now === undefined) return status.startsWith('2') ? [`response ${status} was removed`] : []
     const present = contentOf(now, documents.after)
     return Object.entries(contentOf(response, documents.before)).flatMap(([type, { schema }]) => {
@@ -157,7 +158,7 @@ function responseChanges(
   })
 }
 
-/** Whatever a client relied on in a response is still there. */
+/** Checks that responses still contain everything on which a client may rely. */
 function fieldChanges(place: string, before: Field, after: Field | undefined): string[] {
   if (after === undefined) return [`${place} was removed`]
   return [

@@ -28,7 +28,7 @@ test('the HTTP interface has everything that it had in the previous release', ()
   expect(breakingChanges(previous(), today)).toStrictEqual([])
 })
 
-/** Today's document without its types, to take something out of it. */
+/** The present document as untyped JSON, so that tests can remove something from it. */
 interface Loose {
   paths: Record<string, Record<string, LooseOperation>>
 }

@@ -92,7 +92,7 @@ describe('values', () => {
       const line = lines.findIndex((each) => each.startsWith(`${name}:`))
       return lines[line - 1]?.startsWith('#') !== true
     })
-    // One comment stands for these.
+    // These values share one comment.
     expect(bare).toStrictEqual(['podLabels', 'nodeSelector', 'tolerations', 'priorityClassName'])
   })
 })

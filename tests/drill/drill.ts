@@ -14,7 +14,7 @@ export interface DrillOptions {
 }
 
 export interface DrillResult {
-  /** What must not be; empty when the drill succeeded. */
+  /** Problems; empty when the drill succeeded. */
   problems: string[]
   /** Seconds of each command. */
   seconds: Record<string, number>
@@ -25,9 +25,9 @@ const personSite = 'forgetful'
 const storedTimeoutMs = 180_000
 
 /**
- * R17: events are sent with a ledger while backups are made, a full one and an incremental one; a person is erased, a
- * key is revoked, Postgres is backed up again, further events come, everything but the log is destroyed and restored by
- * the commands of docs/backup.md.
+ * R17: a full and an incremental backup are made while a sender with a ledger sends events. Then a person is erased, a
+ * key is revoked, Postgres is backed up again, and further events arrive. Everything except the log is destroyed, and
+ * restored by the commands of docs/backup.md.
  */
 export async function drill(rig: DrillRig, { seed, events, say }: DrillOptions): Promise<DrillResult> {
   const seconds: Record<string, number> = {}
@@ -146,7 +146,7 @@ async function call(
   return content === '' ? {} : (JSON.parse(content) as { data?: unknown; complete_until?: number })
 }
 
-/** What users ask; the answers without what tells the time. */
+/** Typical queries of users; returns the answers without fields that depend on the time. */
 async function ask(rig: DrillRig, services: Services, paths: readonly string[]): Promise<Map<string, string>> {
   const answers = new Map<string, string>()
   for (const path of paths) {

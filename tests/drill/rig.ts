@@ -12,7 +12,7 @@ import { startRedis } from '../support/engines/redis.ts'
 import { testSecretsKey } from '../support/secrets-key.ts'
 import { type ProgramName, spawnProgram } from '../support/service-process.ts'
 
-/** An installation whose engines, but for Kafka, can be destroyed and replaced by empty ones. */
+/** An installation whose engines, except Kafka, can be destroyed and replaced by empty ones. */
 export interface DrillRig {
   /** An admin key. */
   key: string
@@ -30,7 +30,7 @@ export interface DrillRig {
     more?: Readonly<Record<string, string>>,
   ): Promise<{ code: number; output: string }>
   startServices(): Promise<Services>
-  /** Kills ClickHouse, Postgres and Redis, removes all that they and the store of files hold, and starts empty ones. */
+  /** Kills ClickHouse, Postgres and Redis, deletes their data and the store of files, and starts empty engines. */
   destroyEngines(): Promise<void>
   stop(): Promise<void>
 }
@@ -51,8 +51,8 @@ export interface Services {
 }
 
 /**
- * Starts the engines, ClickHouse on one server or on so many shards; throws with what to install when something is
- * missing.
+ * Starts the engines, with ClickHouse on one server or on this number of shards. When something is missing, throws an
+ * error that says what to install.
  */
 export function startDrillRig({ shards = 1 }: { shards?: number } = {}): Promise<DrillRig> {
   return startWith((keep) => startParts(keep, shards))

@@ -138,7 +138,7 @@ describeWithServices('complete_until', () => {
       'SELECT event_id AS id, toFloat64(toUnixTimestamp64Milli(received_at)) AS at FROM events FINAL',
     )
     await clickHouse.close()
-    // What was answered 503 may be stored nevertheless, at any time.
+    // An event that was answered 503 may nevertheless be stored, at any later time.
     const isAccepted = new Set(accepted)
     const storedAccepted = stored.filter(({ id }) => isAccepted.has(id))
     expect(storedAccepted).toHaveLength(accepted.length)

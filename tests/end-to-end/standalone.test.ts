@@ -117,7 +117,7 @@ describe('standalone on embedded engines', () => {
         return !stdout.includes('"Service temporarily unavailable"')
       }, 'the command is answered')
       const answer = JSON.parse(stdout) as { success: boolean; error?: string }
-      // The commands hold made-up ids, except for the site, which the first command registers.
+      // The commands contain invented ids, except that of the site, which the first command registers.
       if (!answer.success)
         expect([command, answer.error]).toEqual([command, expect.stringMatching(/not found|registered already/)])
     }

@@ -10,7 +10,7 @@ import { type ServiceProcess, startService } from '../support/service-process.ts
 import { startStopwatch } from '../support/stopwatch.ts'
 import { type TcpProxy, tcpProxy } from '../support/tcp-proxy.ts'
 
-/** The promise for every service but the query service, in ms. */
+/** The time limit of every service except the query service, in ms. */
 const stopMsMax = 10_000
 
 describeWithServices('a process that is stopped', () => {
@@ -127,15 +127,15 @@ async function runningQuestions(metricsUrl: string): Promise<number> {
 }
 
 /**
- * A load balancer: each new connection goes to the processes in turn that were ready when they were last probed. It
- * knows nothing of HTTP, so that a connection stays with its process.
+ * A load balancer for TCP: new connections go in turn to the processes that were ready at the last probe. It does not
+ * parse HTTP, so all requests of a connection go to the same process.
  */
 async function startBalancer(urls: readonly string[]): Promise<{ port: number; close: () => Promise<void> }> {
   let ready: readonly string[] = urls
   let turn = 0
   const probing = setInterval(() => {
     void Promise.all(urls.map(async (url) => ((await isReady(url)) ? [url] : []))).then((found) => {
-      // A balancer whose probes all fail goes on with the processes that it knows.
+      // When all probes fail, the balancer keeps using the processes that it knows.
       if (found.flat().length > 0) ready = found.flat()
     })
   }, 500)

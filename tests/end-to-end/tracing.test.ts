@@ -77,7 +77,9 @@ describeWithServices('tracing', () => {
   const childrenOf = ({ traceId, spanId }: CollectedSpan): string[] =>
     collector.spans.filter((span) => span.traceId === traceId && span.parentSpanId === spanId).map(({ name }) => name)
 
-  /** The first publish of a gateway finds the log's brokers, and may take too long. Its sender records no trace. */
+  /**
+   * The first publish of a gateway has to find the log's brokers, and may take too long. So it is sent without a trace.
+   */
   const warmUp = async ({ url }: ServiceProcess): Promise<void> => {
     const traceparent = sampled().traceparent.replace(/01$/, '00')
     const body = { site_id: 'first', event_type: 'x', event_id: 'first' }

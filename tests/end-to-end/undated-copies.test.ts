@@ -46,7 +46,7 @@ async function countStored(siteId: string): Promise<number> {
 
 /** Counts the events of a site once all events that were sent have been stored. */
 async function count(siteId: string): Promise<number> {
-  // Each partition is stored in order, and so many ids reach every partition.
+  // Each partition is stored in order, and with this number of ids, every partition gets some of them.
   const later = Array.from({ length: 64 }, () => ({
     site_id: 'markers',
     event_type: 'marker',

@@ -8,8 +8,8 @@ import { planStats, type StatsSpec } from '@sluice/event-store/stats/spec'
 import { noon, openStatsDatabase, type StatsDatabase } from '../support/stats-database.ts'
 
 /**
- * Random questions of skewed events: estimates keep their promise, and what is not marked is exact. The 10,000
- * questions of docs/benchmarks.md: `SLUICE_ESTIMATE_QUESTIONS=10000 npm test -- tests/estimates`.
+ * Random queries of skewed data: estimates are within the promised error, and unmarked values are exact. For the 10,000
+ * queries of docs/benchmarks.md: `SLUICE_ESTIMATE_QUESTIONS=10000 npm test -- tests/estimates`.
  */
 const questions = Number(process.env.SLUICE_ESTIMATE_QUESTIONS ?? 24)
 const sessions = 1_600_000
@@ -91,7 +91,7 @@ test(
     const seed = randomInt(2 ** 31)
     const compared: Compared[] = []
     const countEstimates = () => compared.filter(({ isEstimated }) => isEstimated).length
-    // By chance few of the questions are answered by estimates: then further ones are asked.
+    // If by chance few answers are estimates, further queries are sent.
     for (const [asked, spec] of fc.sample(question, { numRuns: 4 * questions, seed }).entries()) {
       if (asked >= questions && countEstimates() > questions / 10) break
       compared.push(...(await compare(spec)))
@@ -100,7 +100,7 @@ test(
     expect({ seed, wrong: off(0).filter(({ isEstimated }) => !isEstimated) }).toEqual({ seed, wrong: [] })
     const estimates = countEstimates()
     expect(estimates).toBeGreaterThan(questions / 10)
-    // Of few estimates one may be off by chance.
+    // If there are few estimates, one of them may by chance be off by more than 1 %.
     expect(off(0.01).length).toBeLessThanOrEqual(Math.max(1, 0.01 * estimates))
   },
   600_000 + questions * 5_000,
@@ -119,7 +119,7 @@ async function compare(spec: StatsSpec): Promise<Compared[]> {
   return [{ spec, group: 'all', value: answer.value, exact: exact.value, isEstimated: answer.isEstimated }, ...groups]
 }
 
-/** Metrics of sessions are sampled from fewer events than the service samples. */
+/** Metrics of sessions are sampled from a smaller number of events on than in the service. */
 async function evaluate(spec: StatsSpec): Promise<Pick<RangeNumbers, 'value' | 'isEstimated' | 'groups'>> {
   const caller = { key: 'key_test', signal: new AbortController().signal, priority: 'interactive' } as const
   const runner = queryReader(database.reader).as(caller)

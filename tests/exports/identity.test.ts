@@ -24,7 +24,7 @@ afterAll(async () => {
   await rig.drop()
 })
 
-/** Texts that a spreadsheet would run, and those that a reader of files may get wrong. */
+/** Texts that a spreadsheet would run, and texts that a parser of these files may misread. */
 const texts = ['a', '=1+1', '-2', '-x', "'=x", "''+1", '@', '"', ',;', 'a\r\nb', '\t', '\\', 'é𝄞', '{}', 'null', "'"]
 
 function rowsOf(siteId: string): EventRow[] {
@@ -57,7 +57,7 @@ function rowsOf(siteId: string): EventRow[] {
   })
 }
 
-/** The stored events of a site in an environment, without what an import sets anew. */
+/** The stored events of a site in an environment, without the fields that an import sets itself. */
 async function stored(siteId: string, environment: string): Promise<unknown[]> {
   const { rows } = await rig.clickHouse.query(
     `SELECT event_id, event_type, timestamp, session_id, user_id, anonymous_id, url, referrer, country, device_type,

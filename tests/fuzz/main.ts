@@ -1,4 +1,4 @@
-// npm run fuzz: generated requests, right ones and wrong ones, against every operation of /openapi.json.
+// npm run fuzz: sends generated requests, valid and invalid ones, to every operation of /openapi.json.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -40,7 +40,7 @@ const labels = Object.values(operations).map(({ method, path }) => `${method} ${
 
 const interrupted = new AbortController()
 
-/** The lowest expected rate of cases; a run that is slower is taken for one that hangs. */
+/** The lowest expected rate of cases; a slower run counts as one that hangs. */
 const slowestCasesPerSecond = 4
 const startSeconds = 180
 
@@ -88,8 +88,8 @@ async function main(command: Command): Promise<string[]> {
     const sluice = await startService('standalone', {
       SLUICE_DATA_DIR: join(folder, 'data'),
       SLUICE_ADMIN_KEY: key,
-      // Webhooks and alert rules of generated requests name real hosts: nothing listens here, and nothing is sent to
-      // them.
+      // Webhooks and alert rules of generated requests contain real hosts. Nothing listens on this port, so nothing is
+      // sent to them.
       SLUICE_WEBHOOK_PROXY: 'http://127.0.0.1:9',
     })
     try {

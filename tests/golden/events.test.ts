@@ -9,7 +9,7 @@ import { expectGolden, joinBlocks, maskIds } from './golden.ts'
 const receivedAt = Date.UTC(2026, 0, 15, 12)
 const receipt = { receivedAt, environment: 'prod' } as const
 
-/** Long runs of one character, which samples have where a length is at its limit, by their number. */
+/** Replaces long runs of one character, which samples with a text of maximum length have, by their length. */
 function abbreviated(text: string): string {
   return text.replaceAll(/(.)\1{199,}/gsu, (run, character: string) => `<${character} × ${Array.from(run).length}>`)
 }

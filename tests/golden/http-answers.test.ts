@@ -147,7 +147,7 @@ function withoutTimes(text: string): string {
 
 type Row = readonly [heading: string, path: string, request?: GoldenRequest]
 
-/** Headers of nearly every response: a golden file holds them only where they differ or are missing. */
+/** Headers of nearly every response: a golden file contains them only if they differ or are missing. */
 const commonHeaders: Readonly<Record<string, string>> = {
   'content-type': 'application/json; charset=utf-8',
   'cache-control': 'no-store',

@@ -34,7 +34,10 @@ async function expectStatements(
 
 const twoDays = { start_date: String(noon - 2 * dayMs), end_date: String(noon) }
 
-/** One metric of counts, of keys and of sessions; the others of each kind are measured over the same rows. */
+/**
+ * One metric for counts, one for keys and one for sessions; the other metrics of each kind are computed from the same
+ * rows.
+ */
 const examples: ReadonlySet<string> = new Set(['event_count', 'event_count_by_type', 'visitors', 'conversion_rate'])
 /** The queries of a table that every metric has. */
 const queriesOfAll: ReadonlySet<string> = new Set([

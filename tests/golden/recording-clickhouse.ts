@@ -41,7 +41,9 @@ export function recordingClickHouse(replies: Replies = () => ({})): RecordingCli
   }
 }
 
-/** A block for each statement; settings are written whole for the first one, then as far as they differ from those. */
+/**
+ * A block for each statement. The first block has all settings, the others only settings that differ from the first.
+ */
 export function statementBlocks(runs: readonly { heading: string; sent: readonly SentStatement[] }[]): Block[] {
   let first: Readonly<Record<string, unknown>> | undefined
   return runs.flatMap(({ heading, sent }) =>

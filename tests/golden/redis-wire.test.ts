@@ -136,7 +136,7 @@ test('limits, sessions and responses are kept in Redis by the keys and scripts o
   await redis.limiter.consume('events:key_1', 3, 10_000)
   await redis.limiter.consume('events:key_1', 1, 10)
   await redis.limiter.refund('events:key_1', 2, 10_000)
-  // Most of this limit is left: it is granted without waiting for Redis, and counted there afterwards.
+  // Most of this limit is left, so the request is granted without waiting for Redis, and counted there afterwards.
   await redis.limiter.consume('queries:key_1', 1, 1_000_000)
   await redis.limiter.consume('queries:key_1', 1, 1_000_000)
   // A script that this server does not know is sent a second time, after its reply.

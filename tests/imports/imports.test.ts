@@ -138,7 +138,7 @@ describe('an import of events', () => {
   })
 
   test('waits for partitions that fit the number of shards, while that is being doubled too', async () => {
-    // Three partitions fit one shard, and not two.
+    // Three partitions are a multiple of one shard, but not of two.
     await shardStore(rig.postgres).fix(1)
     await shardStore(rig.postgres).startDoubling()
     await start()

@@ -33,7 +33,7 @@ function startProcess(environment: Readonly<Record<string, string>>): ChildProce
   return child
 }
 
-/** Kills the worker at 10, 50 and 90 % of an import, and compares what it has left with the file. */
+/** Kills the worker at 10, 50 and 90 % of an import, and compares the stored rows and errors with the file. */
 async function killThrice(
   rows: number,
   blobsUrl: string,
@@ -78,7 +78,7 @@ async function killThrice(
     const names: string[] = []
     for await (const { name } of blobs.list('')) names.push(name)
     expect(names.sort()).toStrictEqual(Array.from({ length: 22 }, (_, n) => `imports/${importId}/errors/${n}`).sort())
-    // What a killed process was writing is removed a day later, the errors after a month.
+    // Incomplete files of killed processes are removed a day later, errors after a month.
     const later = (days: number) => ({ now: () => Date.now() + days * 86_400_000 })
     await removeUnneededFiles({ blobs, imports, clock: later(2) })
     for await (const upload of blobs.listUploads()) expect(upload).toBeUndefined()

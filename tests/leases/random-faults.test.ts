@@ -48,7 +48,9 @@ async function startWorker(clock: VirtualClock) {
   const connection = openPostgres(proxy.url, { poolSize: 3 })
   const own = importStore(connection)
   let thawed: PromiseWithResolvers<undefined> | undefined
-  /** Passed before and after everything that takes time: a frozen worker stops at the next one, and continues there. */
+  /**
+   * Called before and after everything that takes time: a frozen worker stops at the next call, and continues there.
+   */
   const gate = async (): Promise<void> => {
     while (thawed) await thawed.promise
   }
@@ -102,7 +104,7 @@ async function startWorker(clock: VirtualClock) {
       thawed = undefined
     },
     proxy,
-    /** Ends it as SIGKILL does: it stays frozen for ever, and its connections break. */
+    /** Ends the worker like a SIGKILL: it stays frozen for ever, and its connections break. */
     kill: async () => {
       thawed ??= Promise.withResolvers()
       await proxy.cut()

@@ -16,7 +16,7 @@ import { type VirtualClock, virtualClock } from '../support/virtual-clock.ts'
 const noon = Date.UTC(2042, 5, 1, 12)
 const done = { next: 'done' } as const
 let postgres: TestPostgres
-/** The way of the workers to Postgres. */
+/** The proxy between the workers and Postgres. */
 let proxy: TcpProxy
 let workersPostgres: Postgres
 /** The store of the test, and that of the workers. */
@@ -144,7 +144,7 @@ describe('a job', () => {
     })
     await pass(() => times.length === 2, 'the second unit has run', 1_000)
     expect(times[1]).toBeGreaterThanOrEqual(noon + 60_000)
-    // The clock goes on while the statements of a busy machine take their time.
+    // The clock advances while statements run, which may take long on a busy machine.
     expect(times[1]).toBeLessThanOrEqual(noon + 180_000)
   })
 

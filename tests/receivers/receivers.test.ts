@@ -39,7 +39,7 @@ interface Delivery {
   body: Buffer
 }
 
-/** A delivery as the worker sends it; `secrets` are the present one and, during a rotation, the one before. */
+/** A delivery as the worker sends it; `secrets` are the present secret and, during a rotation, the previous one. */
 async function signed(
   [secret, before]: readonly [string, string?],
   timestampMs = Date.now(),
@@ -91,7 +91,10 @@ interface Case {
   expected: boolean
 }
 
-/** Deliveries of this moment: a receiver must check them at once, because it refuses those older than five minutes. */
+/**
+ * Deliveries with the current time: a receiver must check them at once, because it refuses those older than five
+ * minutes.
+ */
 async function signedCases(): Promise<Case[]> {
   const now = Date.now()
   const plain = await signed([present])
@@ -188,15 +191,16 @@ async function receiveAll(cases: readonly Case[]): Promise<{ headers: IncomingHt
 const headerNames = ['x-svc-timestamp', 'x-svc-signature', 'x-svc-signature-previous']
 
 /**
- * A program that adds what reads the cases: one line each, of fields in base64; it prints `true` or `false` for each.
+ * The page's code with a main program that reads the cases, one line of base64 fields each, and prints `true` or
+ * `false` for each.
  */
 interface Language {
   name: string
   block: string
-  /** Without it the language is left out. */
+  /** If this program is missing, the language is skipped. */
   tool: readonly [string, ...string[]]
   files: (block: string) => Readonly<Record<string, string>>
-  /** Makes the program, if that takes a step of its own. */
+  /** Compiles the program, if the language needs it. */
   build?: readonly [string, ...string[]]
   command: readonly [string, ...string[]]
 }
@@ -321,7 +325,7 @@ describe('the code of docs/webhook-receivers.md', () => {
       // Node reads headers as Latin-1.
       ...headerNames.map((name) => Buffer.from(String(headers[name] ?? ''))),
     ])
-    // A mark before each field, because base64 of nothing is nothing.
+    // A mark before each field, because the base64 of an empty text is empty.
     return fieldsOfCases
       .map((fields) => `${fields.map((field) => `=${field.toString('base64')}`).join(' ')}\n`)
       .join('')
@@ -400,7 +404,7 @@ describe('what the page says to try', () => {
       const plain = await signed([present])
       const { url, child, output } = await runCommand(/\bnc\b/)
       try {
-        // Attempts are refused until nc listens, and do not use up the one connection that it takes.
+        // Connections are refused until nc listens, so they do not use up the one connection that it accepts.
         await waitUntil(async () => (await outbound.post({ url, ...plain }, never)).status === 204, 'a success')
         await waitUntil(() => output().includes(body.toString()), 'the body')
         expect(output()).toContain('x-svc-signature: ')

@@ -9,10 +9,10 @@ export interface Part {
   rows: readonly Row[]
   token: string | undefined
   /**
-   * - `local`: Keeper did not answer when the part was registered, and it is not; its replica shows it until it notices.
+   * - `local`: Keeper did not answer, and the part is not registered; its replica shows it until it notices that.
    * - `pending`: registered, and on fewer replicas than the quorum.
    * - `stored`: on a quorum.
-   * - `failed`: replicas found nobody active that has it; its token is forgotten, and who has it drops it.
+   * - `failed`: no active replica had it; its token is forgotten, and a replica that has it drops it.
    */
   state: 'local' | 'pending' | 'stored' | 'failed'
   holders: Set<Replica>
@@ -23,7 +23,7 @@ export interface Replica {
   name: string
   isUp: boolean
   /**
-   * Whether Keeper takes the replica for active. One whose session is lost answers, until it notices, but stores
+   * Whether the replica is active for Keeper. A replica whose session is lost answers until it notices that, but stores
    * nothing.
    */
   hasSession: boolean
@@ -34,7 +34,7 @@ export interface Replica {
 
 export type Answer = { kind: 'ok'; written: number } | { kind: 'failed' }
 
-/** A request to insert, which the server goes on with when its client is gone. */
+/** A request to insert; the server continues it when its client has disconnected. */
 export interface Insert {
   name: string
   writer: number
@@ -113,9 +113,7 @@ export class Cluster {
     )
   }
 
-  /**
-   * A replica works on an entry of its queue: the nth of those it has not fetched. Returns whether anything changed.
-   */
+  /** A replica works on the nth entry of its queue that it has not fetched. Returns whether anything changed. */
   fetch(replica: Replica, nth: number): boolean {
     if (!this.isActive(replica)) return false
     const missing = this.registered.filter((part) => part.state !== 'failed' && !replica.parts.has(part))
@@ -156,7 +154,7 @@ export class Cluster {
     return sent
   }
 
-  /** The server goes on with an insert. Returns whether anything changed. */
+  /** The server continues an insert. Returns whether anything changed. */
   serve(insert: Insert, { losesKeeper = false } = {}): boolean {
     if (!insert.replica.isUp) return this.#fail(insert, `${insert.replica.name} is down`)
     if (insert.state === 'on its way') return this.#start(insert)
@@ -175,7 +173,7 @@ export class Cluster {
     return true
   }
 
-  /** The replica is asked for the rows that it shows: of everything that it has, whether a quorum has it or not. */
+  /** Returns the rows that queries on the replica see: those of all of its parts, even without a quorum. */
   shownRows({ parts }: Replica): Row[] {
     return [...parts].flatMap(({ rows }) => rows)
   }
@@ -195,7 +193,7 @@ export class Cluster {
     this.#activate(replica)
   }
 
-  /** A replica stops for good, and is set up again with an empty disk under its address. */
+  /** A replica stops for good, and a new one with an empty disk gets its address. */
   loseDisk(replica: Replica): void {
     this.stop(replica)
     for (const part of replica.parts) part.holders.delete(replica)
@@ -314,7 +312,7 @@ export class Cluster {
     return true
   }
 
-  /** One partition of the table: it is all or nothing. */
+  /** The rows of one partition of the table are stored together or not at all. */
   #storeMonth(insert: Insert, losesKeeper: boolean): true {
     const { replica, token } = insert
     if (!replica.hasSession) return this.#fail(insert, 'the table is read-only')

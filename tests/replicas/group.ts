@@ -28,7 +28,7 @@ export class Group {
   members: number[] = []
   /** Position of the group in each partition. */
   positions: number[] = partitionNames.map(() => 0)
-  /** Rows whose 202 must hold: those of the log, and of a deleted log those that were committed. */
+  /** Accepted rows that must be stored: those of the log, and the committed rows of a deleted log. */
   readonly accepted: Row[] = []
   /** Number of blocks of each partition that were published so far. */
   published: number[] = partitionNames.map(() => 0)
@@ -80,7 +80,7 @@ export class Group {
     }
   }
 
-  /** The session of a member ends, which it does not know. */
+  /** The session of a member ends, and the member does not know it. */
   expire(writer: number, rotation: number): boolean {
     if (!this.members.includes(writer)) return false
     this.members = this.members.filter((member) => member !== writer)
@@ -88,7 +88,7 @@ export class Group {
     return true
   }
 
-  /** Returns whether the commit was accepted: whether the group has still the generation of the sender. */
+  /** Returns whether the commit was accepted, that is, whether the group still has the generation of the sender. */
   commit(writer: { index: number; generation: number }, unit: number, { positions, intent }: Commit): boolean {
     if (writer.generation !== this.generation || this.#owners[unit] !== writer.index) {
       count(this.#journal, 'commit refused')

@@ -1,4 +1,4 @@
-/** What the counters count: each must really happen in the runs, or they would show nothing. */
+/** What is counted: if one of these never happened, the runs would not test it. */
 export const occurrences = [
   'late step',
   'late insert',
@@ -29,10 +29,10 @@ export const occurrences = [
 
 export type Occurrence = (typeof occurrences)[number]
 
-/** What happened in a run: counted always, told in sentences when somebody reads it. */
+/** What happened in a run. It is always counted, and written down in sentences only if somebody will read them. */
 export interface Journal {
   counts: Map<Occurrence, number>
-  /** The steps in order; undefined when nobody reads them. */
+  /** The steps in order; undefined when they are not written down. */
   steps: string[] | undefined
 }
 
@@ -40,10 +40,10 @@ export function count({ counts }: Journal, occurrence: Occurrence): void {
   counts.set(occurrence, (counts.get(occurrence) ?? 0) + 1)
 }
 
-/** Writes a step down; the text is only made when it is read. */
+/** Writes a step down; the function for the text is called only if somebody will read it. */
 export function tell({ steps }: Journal, text: () => string): void {
   steps?.push(text())
 }
 
-/** What must never happen, with the reason. */
+/** A violation of the promise, with the reason. */
 export class Violation extends Error {}

@@ -1,6 +1,6 @@
 /**
- * What writers of replicas do to store each event once (docs/decisions/043-replicas.md). Each part can be taken out, to
- * show that the model then finds a lost or a doubled event.
+ * The parts of the protocol by which writers of replicas store each event once (docs/decisions/043-replicas.md). Each
+ * part can be switched off, to show that the model then finds a lost or a doubled event.
  */
 export interface Protocol {
   /** Layer 1: the inserts with a lock go to one replica, which is synchronized after a claim and after a switch. */
@@ -16,8 +16,8 @@ export interface Protocol {
   /** Whether all partitions of both topics that share a lock belong to one writer, which stores one range at a time. */
   oneOwner: boolean
   /**
-   * Whether an insert is refused by the server after a time that counts from the writer's last accepted commit. So a
-   * writer that was frozen, or that Kafka does not reach, can't insert after its time.
+   * Whether the server refuses an insert after a time that is counted from the writer's last accepted commit. So a
+   * writer that was frozen, or that can't reach Kafka, can't insert after this time.
    */
   deadline: boolean
   /**
@@ -28,13 +28,16 @@ export interface Protocol {
   verifiesCopies: boolean
   /** Whether a range is repeated with a new token when Keeper drops rows of it that are not stored. */
   renewsToken: boolean
-  /** Whether the first half of a batch that is too large for one insert is committed as an intent of its own before. */
+  /**
+   * Whether, for a batch that is too large for one insert, the first half is committed as an intent before it is
+   * inserted.
+   */
   commitsHalves: boolean
   /** Whether a server that lost its disk refuses inserts of writers that have not synchronized it since. */
   checksServer: boolean
 }
 
-/** The protocol as it was designed at first: the three layers, for each partition of a topic by itself. */
+/** The protocol of the first design: the three layers, separately for each partition of a topic. */
 export const designed: Protocol = {
   pin: true,
   intent: true,
@@ -50,7 +53,7 @@ export const designed: Protocol = {
   checksServer: true,
 }
 
-/** The protocol with what the model has shown to be missing. */
+/** The protocol with the parts that the model has shown to be missing. */
 export const corrected: Protocol = {
   ...designed,
   oneOwner: true,

@@ -14,8 +14,8 @@ test('writers of replicas store each event once, whatever is frozen, switched, c
 })
 
 /**
- * What the protocol does without each of its parts, and a seed with which that shows in few runs. The first three are
- * the layers of the design; the others show in 100 to 100,000 runs with other seeds.
+ * The parts of the protocol, each with a seed with which its absence is detected in few runs. The first three are the
+ * layers of the design; with other seeds, detecting the absence of the other parts takes 100 to 100,000 runs.
  */
 const partsOfTheProtocol: { part: keyof Protocol; seed: number; violation: RegExp }[] = [
   { part: 'pin', seed: 1, violation: /has 2 times/ },

@@ -18,15 +18,18 @@ export function monthOf({ at }: Row): number {
 }
 
 /**
- * Whether `stored` makes storing `row` needless, as the conditions of packages/event-store/insert/event-inserter.ts
- * say.
+ * Whether `row` is a copy of `stored` by the conditions of packages/event-store/insert/event-inserter.ts, and is left
+ * out.
  */
 export function isCopy(row: Row, stored: Row): boolean {
   if (row.event !== stored.event || row.undated !== stored.undated) return false
   return row.undated ? Math.abs(row.at - stored.at) <= copyWindow : row.at === stored.at
 }
 
-/** The rows of a batch that the insert stores: in order of time, those that are no copies of what is stored or kept. */
+/**
+ * The rows of a batch that the insert stores. It goes through them in order of time, and leaves out copies of stored
+ * rows and of rows that it has kept.
+ */
 export function rowsToStore(batch: readonly Row[], stored: readonly Row[]): Row[] {
   const kept: Row[] = []
   for (const row of [...batch].sort((a, b) => a.at - b.at)) {

@@ -5,7 +5,10 @@ import type { Protocol } from './protocol.ts'
 import { type Row, rowText } from './rows.ts'
 import { Writer } from './writer.ts'
 
-/** One step of a schedule. Numbers name things modulo their number; a step that is not possible does nothing. */
+/**
+ * One step of a schedule. Numbers choose writers, replicas and so on, modulo how many there are. A step that is not
+ * possible does nothing.
+ */
 export type Step =
   | { do: 'write'; writer: number; task: number; choice: number }
   | { do: 'serve'; nth: number; losesKeeper: boolean }
@@ -32,17 +35,21 @@ export interface Schedule {
 }
 
 export interface Result {
-  /** What was wrong; undefined when every event is stored once. */
+  /** The violation; undefined when every event is stored once. */
   violation: string | undefined
   counts: ReadonlyMap<Occurrence, number>
   steps: readonly string[]
 }
 
 const writersCount = 3
-/** After the schedule, everything works again for so many rounds; what is not stored then is taken for lost. */
+/**
+ * After the schedule, everything works without faults for this number of rounds. Events that are not stored then count
+ * as lost.
+ */
 const healingRounds = 800
 /**
- * Replicas notice later than that what Keeper does not know: an owner without an intent has stored something by then.
+ * Replicas notice only after this time that Keeper does not know a part. By then, an owner without an intent has stored
+ * something.
  */
 const partCheckRounds = 200
 
@@ -193,7 +200,7 @@ class World {
     return hasMoved
   }
 
-  /** A writer, the servers and the replicas, but for those that lag behind, do what they do all day. */
+  /** A writer, the servers and the replicas do their normal work, except replicas that lag behind. */
   #work({ writer: index, lagging, choice, rounds }: Extract<Step, { do: 'work' }>): void {
     const writer = this.#writer(index)
     for (let round = 0; round < rounds; round += 1) {
@@ -210,7 +217,7 @@ class World {
       tell(this.#journal, () => `${writer.name} is frozen: its session with the group ends`)
   }
 
-  /** Kafka lets nobody move or delete what has members: the writers were stopped, or are frozen. */
+  /** In Kafka, the offsets of a group with members can't be reset: the writers were stopped, or are frozen. */
   #expireAll(choice: number): void {
     for (const writer of this.#writers) this.#expire(writer, choice)
   }
@@ -284,7 +291,10 @@ class World {
     }
   }
 
-  /** Late writers act once more before they learn of it. Returns whether anything moved. */
+  /**
+   * Late writers act once more before they learn that they have lost their partitions. Returns whether anything
+   * changed.
+   */
   #healOnce(round: number): boolean {
     let hasMoved = false
     for (const writer of this.#writers) {

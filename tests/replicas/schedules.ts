@@ -5,7 +5,7 @@ import type { Schedule, Step } from './run.ts'
 const writer = fc.nat(2)
 const replica = fc.nat(2)
 const choice = fc.nat(23)
-/** Whether each replica fetches nothing; those that are not named fetch. */
+/** Whether each replica is stopped from fetching; replicas that are not listed fetch. */
 const lagging = fc.array(fc.boolean(), { maxLength: 3 })
 
 /** Blocks of three partitions with few different events, so that copies of each are in several blocks. */
@@ -30,11 +30,11 @@ interface Emphasis {
   replicas?: number
   keeper?: number
   operator?: number
-  /** Single steps, in place of rounds of work in which everybody gets on. */
+  /** Single steps, instead of rounds of work in which all make progress. */
   single?: number
 }
 
-/** Mostly steps that get on: each fault is rare, so that runs get to the places where it hurts. */
+/** Mostly steps that make progress. Each fault is rare, so that runs reach the states in which it matters. */
 function stepsWith({ frozen = 1, replicas = 1, keeper = 1, operator = 0, single = 1 }: Emphasis): fc.Arbitrary<Step> {
   return fc.oneof(
     step(40 * single, 'write', { writer, task: fc.nat(2), choice }),

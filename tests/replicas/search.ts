@@ -14,7 +14,7 @@ export interface Findings {
   runsWith: ReadonlyMap<Occurrence, number>
 }
 
-/** The first and the last steps are shown of a run that does not end. */
+/** For a run that does not end, only the first and the last steps are shown. */
 const stepsShown = 80
 
 /** Looks for a schedule with which a protocol loses or doubles an event. The same seed finds the same. */

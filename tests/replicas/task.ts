@@ -2,7 +2,7 @@ import type { Insert, Part, Replica } from './cluster.ts'
 import { partitionNames, type Range } from './group.ts'
 import { isCopy, type Row } from './rows.ts'
 
-/** Partitions that a writer believes to own together, and what it is about to do with them. */
+/** Partitions that a writer believes that it owns, and its next step with them. */
 export interface Task {
   unit: number
   state:
@@ -20,13 +20,13 @@ export interface Task {
   positions: Map<number, number>
   range: Range | undefined
   rows: readonly Row[]
-  /** Whether the insert of the range may have been sent before, by whomever. */
+  /** Whether this writer or another one may have sent the insert of the range before. */
   isRepeat: boolean
   /** When the last accepted commit was sent. */
   ownedAt: number
   insert: Insert | undefined
   waitsUntil: number
-  /** The replica that is synchronized, and what it must reach. */
+  /** The replica that is being synchronized, and the log entry that it must reach. */
   sync: { replica: Replica; server: number; target: number } | undefined
   /** Server of the pinned replica when it was synchronized. */
   server: number

@@ -16,7 +16,7 @@ interface Deps {
 export class Writer {
   readonly index: number
   readonly name: string
-  /** The generation that it believes to be a member of; 0 when it is none. */
+  /** The generation of which it believes to be a member; 0 when it is in no group. */
   generation = 0
   /** Replicas that it does not reach. */
   readonly cutOff = new Set<Replica>()
@@ -132,7 +132,7 @@ export class Writer {
     }
   }
 
-  /** For so long may an insert of an earlier owner still be stored. */
+  /** How long an insert of an earlier owner may still be stored. */
   #lateTicks(): number {
     return (this.#protocol.deadline ? startTicks : 0) + runTicks + 1
   }
@@ -167,7 +167,10 @@ export class Writer {
     return this.#provesOwnership() ? 'committing the intent' : 'sending'
   }
 
-  /** Whether a commit precedes every attempt: a repeated one is needed only where time limits count from it. */
+  /**
+   * Whether there is a commit before every attempt. Before a repeated attempt it is needed only if time limits are
+   * counted from the commit.
+   */
   #provesOwnership(): boolean {
     return this.#protocol.deadline
   }
@@ -238,7 +241,7 @@ export class Writer {
     return true
   }
 
-  /** Commits the positions with an intent; a writer whose commit is refused gives its partitions up. */
+  /** Commits the offsets with an intent. A writer whose commit is refused gives up its partitions. */
   #commitWith(task: Task, range: Range | undefined): boolean {
     const intent: Intent = this.#protocol.intent && range ? { ...range } : 'idle'
     const sentAt = this.#cluster.now
@@ -306,7 +309,7 @@ export class Writer {
     task.state = this.#provesOwnership() ? 'committing the intent' : 'sending'
     // A server with another disk is synchronized first, as another replica is.
     if (this.#protocol.pin && task.server !== task.pin.server) return this.#becomes(task, 'synchronizing')
-    // Another writer with the lock may be the reason, so that the switch is not the first thing to do.
+    // The cause may be another writer with the same lock, so the writer does not switch to another replica at once.
     if (choice % 3 === 2 || !this.#reaches(task.pin)) this.#switch(task, choice)
     return true
   }
@@ -351,8 +354,9 @@ export class Writer {
   }
 
   /**
-   * Rows that the insert has left out, as copies of others that are gone since, can't follow under the token of the
-   * rest. No insert with the old token can run any more when the one with the new token is sent.
+   * The insert may have left out rows as copies of other rows that have vanished since. These rows can't be stored
+   * under the token of the other rows. When the insert with the new token is sent, no insert with the old token can run
+   * any more.
    */
   #renew(task: Task): true {
     if (!this.#protocol.renewsToken || task.range === undefined) return this.#repeatAfterSync(task)

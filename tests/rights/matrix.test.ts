@@ -48,8 +48,8 @@ afterAll(async () => {
 })
 
 /**
- * A site, a key, a cohort, an import, an export and a webhook of their own for each cell: some operations use them up,
- * others make an absent site known.
+ * Each cell has a separate site, key, cohort, import, export and webhook, because some operations delete them, and
+ * others register an absent site.
  */
 async function targetOf(operation: Operation, owner: Owner, { scope }: Holder): Promise<Target> {
   const unique = `${run}-${cells++}`
@@ -143,7 +143,7 @@ function expected(operation: Operation, holder: Holder, owner: Owner, transport:
       // Each query of a batch has a result of its own, which says that the site does not exist.
       if (rights.in === 'queries') return 'granted'
       if (limit === 'queries') return isForeign || owner === 'absent' ? 404 : 'granted'
-      // The batch holds no event of another site.
+      // The batch contains only events of sites that are not allowed.
       if (isForeign) return id === 'collectBatch' ? 400 : 403
       return 'granted'
   }

@@ -13,7 +13,7 @@ export interface Noted {
   started: Set<number>
   /** By how many ms the clock of each process was ahead. */
   clocks: Map<number, number>
-  /** How many errors of each code the processes were told. */
+  /** How many errors of each code the processes got. */
   errors: Map<string, number>
 }
 
@@ -27,7 +27,7 @@ interface Row {
   properties: Record<string, string>
 }
 
-/** So far may the time of an event that Sluice has refused be from the time of its tracking. */
+/** How much the corrected time of a refused event may differ from the time of its tracking. */
 const restampedMsMax = 600_000
 const dayMs = 86_400_000
 

@@ -1,5 +1,5 @@
 // The application of the ledger: tracks events with a spool, and prints the receipt of each once track has returned,
-// until it is killed. With `isLast` it tracks nothing, and ends when everything that others have left is sent.
+// until it is killed. With `isLast` it tracks nothing, and ends when all events that others have left are sent.
 import { readdirSync, writeSync } from 'node:fs'
 import { openSluice } from '@sluice/node/open-sluice'
 import type { Sluice, SluiceError } from '@sluice/node/types'
@@ -35,7 +35,7 @@ function print(line: ChildLine): void {
 }
 
 const onError = ({ code, message }: SluiceError): void => {
-  // Until this process ends: an event that is in memory alone may be lost, so that it is not reported.
+  // Waits until this process is killed. An event that is only in memory may be lost, so it is not reported.
   if (code === 'spool_failed') isSpoolSound = false
   print({ error: code, message })
 }

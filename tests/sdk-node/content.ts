@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 
-/** What an event of the ledger holds besides its id and its time: all of it follows from its key. */
+/** The contents of an event of the ledger besides its id and time; they depend only on its key. */
 export interface EventContent {
   type: string
   properties: { key: string; text: string; size: number }

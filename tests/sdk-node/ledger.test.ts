@@ -18,7 +18,7 @@ describe('the Node SDK with a spool, in processes that are killed', () => {
       gatewayUrl: rig.gateway.service.url,
       key: rig.gateway.keys.prod,
       clickHouse: rig.stores.clickHouse,
-      // What was accepted before is before the markers in each partition.
+      // In each partition, events that were accepted earlier are before the markers.
       drain: async () => {
         const site = `markers-${drains++}`
         const event = { site_id: site, event_type: 'marker', timestamp: Date.now() }

@@ -103,7 +103,7 @@ export async function runLedger(target: LedgerTarget, options: LedgerOptions): P
   }
 }
 
-/** In how many requests an event of a process was that was in the most. */
+/** The largest number of requests that contained the same event of a process. */
 function timesSent({ requests }: CollectProxy, ofProcess: number): number {
   const times = new Map<string, number>([['', 0]])
   for (const { events } of requests) {

@@ -8,7 +8,7 @@ export type AnySluice = Sluice<Record<string, object>>
 /** What tests of the Node SDK have. */
 export interface SdkRig {
   gateway: TestGateway
-  /** Stands between the clients and the gateway. After each test it forwards everything again. */
+  /** The proxy between the clients and the gateway. After each test it forwards everything again. */
   proxy: CollectProxy
   /** What the clients of `open` and `optionsOf` were told in this test. */
   readonly errors: SluiceError[]

@@ -36,7 +36,10 @@ describeWithRedis('secrets', () => {
   const json = { 'Content-Type': 'application/json' }
   const bearer = (key: string) => ({ ...json, Authorization: `Bearer ${key}` })
 
-  /** Makes a webhook with a secret, gives it others, and returns all of them and what its URL hides. */
+  /**
+   * Creates webhooks with a given and a generated secret, rotates and replaces a secret, and returns all secrets and
+   * the secret part of the URL.
+   */
   async function useWebhook(): Promise<string[]> {
     const [path, secret] = ['canary-of-a-url', 'canary-of-a-secret']
     const headers = bearer(sluice.admin)
@@ -126,7 +129,8 @@ describeWithRedis('secrets', () => {
       await send('/api/v1/session', { method: 'POST', headers: json, body: JSON.stringify({ [secret]: 1 }).repeat(2) })
     }
 
-    // What is sent in the place of an id may be any secret; only a key can be told from the name of a site or a field.
+    // A text in the place of an id may be any secret, but only a key can be distinguished from the name of a site or a
+    // field.
     for (const secret of secrets) {
       for (const path of ['exports', 'imports', 'cohorts', 'webhooks', 'alerts', 'settings/keys']) {
         await send(`/api/v1/${path}/${secret}`, { headers: bearer(admin) })
@@ -157,7 +161,7 @@ describeWithRedis('secrets', () => {
       redis: JSON.stringify(await dumpRedis(testRedis()?.url ?? '')),
       metrics: await (await fetch(`${sluice.service.metricsUrl}/metrics`)).text(),
     }
-    // Each place really has content to search.
+    // Each place has content that can be searched.
     expect(places.log).toContain('/collect')
     expect(places.topic).toContain('event_type')
     expect(places.postgres).toContain(keyId)

@@ -19,8 +19,8 @@ export interface FailingRequests {
 }
 
 /**
- * Lets requests of Segment's clients fail: the first attempt of every second one meets a fault, each kind in turn, and
- * half of the second attempts do; later ones pass, so that a client that retries is done soon.
+ * Lets requests of Segment's clients fail. The first attempt of every second request meets a fault, each kind in turn,
+ * and so does half of the second attempts. Later attempts succeed, so that a client that retries ends soon.
  */
 export function failFirstAttempts(proxy: CollectProxy): FailingRequests {
   const injected = faults.map(() => 0)

@@ -12,7 +12,9 @@ import { useStoringGateway } from '../support/storing-gateway.ts'
 import { failFirstAttempts, type FailingRequests } from './fail-first-attempts.ts'
 
 const serverEvents = 9_700
-/** Many more in batches: 150 were so few requests that, in some runs, no answer of theirs was lost. */
+/**
+ * Clients that send batches get many more messages: 150 make so few requests that, in some runs, no answer was lost.
+ */
 const pageEvents = { fetch: 150, batching: 1_000 }
 
 const rig = useStoringGateway()

@@ -17,7 +17,7 @@ let cluster: ClickHouseCluster
 let store: TestStore
 let database: string
 let backup: StoreBackup
-/** A database of the same servers, which is empty, as `backup` is restored to it. */
+/** An empty database on the same servers, to which `backup` is restored. */
 let target: string
 let restored: StoreBackup
 let shardBackups: readonly ShardBackup[]
@@ -25,7 +25,7 @@ let storeId: string
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-shard-backups-'))
-  // As with tables that are larger than what ClickHouse drops by default.
+  // As if the tables were larger than ClickHouse drops by default.
   cluster = await startClickHouseCluster({ backupsDir: folder, dropBytesMax: 1 })
   store = await openShardedTestStore(cluster)
   database = databaseOf(store.url)

@@ -104,7 +104,7 @@ describe('stats', () => {
     async (metric: Metric) => {
       for (const [index, groupBy] of groupings.entries()) {
         const compare = comparisons[index % comparisons.length]
-        // Each grouping has another filter with the next metric; in a long run every one.
+        // Each grouping is combined with another filter for the next metric; in a long run, with every filter.
         const turn = (index + metrics.indexOf(metric)) % filters.length
         for (const filter of events > 100_000 ? filters : filters.slice(turn, turn + 1)) {
           const spec: StatsSpec = {
@@ -159,7 +159,7 @@ test(
     for (const conditions of [[], byUser]) {
       await expectEqual((runner) => readLive({ siteId: 'site', environment: 'all', now, conditions }, runner))
     }
-    // Fewer than the number of events among which the frequent properties are looked for.
+    // The environment `dev` has fewer events than are searched for frequent properties.
     await expectEqual((runner) =>
       listObservedProperties({ siteId: 'site', environment: 'dev', now: now - 20 * dayMs }, runner),
     )

@@ -29,7 +29,7 @@ interface StoredRow {
   event_id: string
 }
 
-/** An installation on the first of four servers, new for each test, and what it is asked about. */
+/** An installation on the first of four servers, new for each test, and functions that check it. */
 class ReshardRig {
   cluster!: ClickHouseCluster
   postgres!: TestPostgres
@@ -47,7 +47,7 @@ class ReshardRig {
     this.cluster = await startClickHouseCluster({
       shards: 4,
       clusters: { two: [0, 1], swapped: [1, 0], twice: [0, 0], zwölf: [0, 1] },
-      // As with tables that are larger than what ClickHouse drops by default.
+      // As if the tables were larger than ClickHouse drops by default.
       dropBytesMax: 1,
     })
   }
@@ -150,8 +150,8 @@ class ReshardRig {
   }
 
   /**
-   * Expects that a store on so many servers has `count` events, once, each on the shard of its hash, and all users on
-   * each.
+   * Expects that a store on this number of servers has `count` events, each once and on the shard of its hash, and all
+   * users on each server.
    */
   async expectShards(shards: number, name: string, { count = events, users = 50 } = {}): Promise<void> {
     let total = 0
@@ -188,7 +188,7 @@ class ReshardRig {
       .sort()
   }
 
-  /** Why a service that stores events does not start. */
+  /** The reason why a service that stores events does not start. */
   async refusal(url: string): Promise<string> {
     const inserter = openEventInserter(url)
     try {

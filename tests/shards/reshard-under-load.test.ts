@@ -29,7 +29,7 @@ interface SentEvent {
   site_id: string
   event_type: string
   timestamp: number
-  /** Without it, the gateway makes one. */
+  /** If absent, the gateway generates an id. */
   event_id?: string
   user_id: string
 }
@@ -191,7 +191,8 @@ describeWithKafka('a reshard under load', () => {
 
       const early = await reshard(['--finish'])
       expect([await early.exited, early.output()]).toStrictEqual([1, expect.stringContaining('Let the writers run')])
-      // As after two minutes of running writers: the gateway hashes, and what it did not hash is stored.
+      // As after two minutes with running writers: the gateway hashes all ids, and events that it did not hash are
+      // stored.
       await waitUntil(
         async () => {
           const site = `probe-${randomBytes(3).toString('hex')}`
@@ -222,7 +223,7 @@ describeWithKafka('a reshard under load', () => {
       await send(200, 'bob')
       loadEnds.abort()
       await load
-      // Copies of what was stored before, meanwhile and after.
+      // Copies of events that were stored before, during and after the reshard.
       const copies = sent.filter(({ event_id, user_id }) => event_id !== undefined && user_id !== 'ada')
       for (let from = 0; from < copies.length; from += 200) {
         expect((await gateway.collectBatch({ events: copies.slice(from, from + 200) })).status).toBe(202)

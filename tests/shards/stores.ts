@@ -27,8 +27,8 @@ export const now = Date.UTC(2026, 0, 15, 12)
 export const dayMs = 86_400_000
 
 /**
- * Sessions of eight events within 120 days, of which some go on for longer than a day or begin with two events of one
- * time; one event in 50 is of the last half hour. `(n, 'x')` draws a number for a row or session.
+ * Sessions of eight events within 120 days. Some sessions last longer than a day, or begin with two events of the same
+ * time. One event in 50 is of the last half hour. `(n, 'x')` draws a number for a row or session.
  */
 const eventsSql = `
 SELECT

@@ -1,6 +1,6 @@
 import { waitUntil } from '@sluice/runtime/wait-until'
 
-/** The answer to a request, which is sent again while a Sluice with too much to do answers 503. */
+/** Sends a request, and sends it again while an overloaded Sluice answers 503. Resolves to the first other answer. */
 export async function answered<T extends { status: number }>(send: () => Promise<T>, what: string): Promise<T> {
   let answer = await send()
   await waitUntil(async () => {

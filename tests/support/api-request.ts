@@ -1,6 +1,6 @@
 import type { ApiRequest } from '@sluice/http/route'
 
-/** A request as the steps before a handler leave it: a production key that may do everything, unless said otherwise. */
+/** A request as a handler gets it. By default it has a production key with all rights. */
 export function apiRequest(parts: Partial<ApiRequest> = {}): ApiRequest {
   return {
     requestId: 'test',

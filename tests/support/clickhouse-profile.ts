@@ -3,7 +3,7 @@ import { createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { ClickHouseAddress } from '@sluice/event-store/client'
 
-/** A ClickHouse whose user has settings of its own, as a profile would give them to it. */
+/** A ClickHouse whose user has further settings, as from a settings profile. */
 export interface ProfiledClickHouse {
   address: ClickHouseAddress
   close(): Promise<void>
@@ -12,8 +12,9 @@ export interface ProfiledClickHouse {
 const quoted = (text: string): string => `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`
 
 /**
- * Leads to a real ClickHouse by a session in which these were set: what a statement sets itself goes before them, as
- * before a profile's. One statement at a time. `forced` goes before what a statement sets.
+ * Forwards statements to a real ClickHouse, in a session with these settings. Settings of a statement take precedence
+ * over them, as over those of a profile; `forced` takes precedence over settings of a statement. Runs one statement at
+ * a time.
  */
 export async function withProfile(
   address: ClickHouseAddress,

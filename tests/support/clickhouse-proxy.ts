@@ -6,15 +6,20 @@ export interface PassingInsert {
   readonly queryId: string
   /** URL of the server that the insert is for. */
   readonly serverUrl: string
-  /** ClickHouse has answered it, or can't any more. */
+  /** ClickHouse has answered the insert, or can't answer it any more. */
   readonly isOver: boolean
-  /** Ends the writer's connection. ClickHouse does what it was given all the same. */
+  /** Ends the writer's connection. ClickHouse still executes what it has received. */
   cut(): void
 }
 
-/** Where an insert can be held: it goes on when the hook's promise resolves. Replace hooks at will. */
+/**
+ * Points at which an insert can be held: it continues when the hook's promise resolves. Tests may replace the hooks.
+ */
 export interface InsertHooks {
-  /** The proxy has all of it and ClickHouse nothing; an insert that is cut here never reaches ClickHouse. */
+  /**
+   * The proxy has received the whole insert, and ClickHouse nothing; an insert that is cut here never reaches
+   * ClickHouse.
+   */
   onArrived?: ((insert: PassingInsert) => Promise<void>) | undefined
   /** ClickHouse has answered; an insert that is cut here is stored, and its writer gets no answer. */
   onAnswered?: ((insert: PassingInsert) => Promise<void>) | undefined
@@ -24,14 +29,14 @@ export interface ClickHouseProxy {
   /** The URL to give to a writer instead of ClickHouse's own. */
   readonly url: string
   hooks: InsertHooks
-  /** Every insert takes so long in ClickHouse, between its look at what is stored and its end; at most 3. */
+  /** Seconds that every insert waits in ClickHouse between its look-back and its end; at most 3. */
   slowSeconds: number
   close(): Promise<void>
 }
 
 /**
- * Stands between a writer and ClickHouse, so that something can happen at an exact point of an insert. `serverUrls` are
- * given for a cluster, whose servers have hosts of their own and one port: the proxy listens on the same hosts.
+ * A proxy between a writer and ClickHouse, so that something can happen at an exact point of an insert. `serverUrls`
+ * are for a cluster, whose servers have different hosts and the same port: the proxy listens on the same hosts.
  */
 export async function clickHouseProxy(
   clickHouseUrl: string,
@@ -62,7 +67,7 @@ export async function clickHouseProxy(
   const servers: Server[] = []
   for (const serverUrl of serverUrls) {
     const server = createServer((request, response) => {
-      // ClickHouse is unavailable, or the writer is: the line between them breaks.
+      // ClickHouse or the writer is unavailable: the connection between them breaks.
       forward(serverUrl, request, response).catch(() => request.socket.destroy())
     })
     await new Promise<void>((resolve) => server.listen(port, new URL(serverUrl).hostname, resolve))
@@ -89,7 +94,7 @@ function closeServer(server: Server): Promise<void> {
 }
 
 /**
- * The form of an insert, whose field `query` ends in `SELECT … FROM (…)`: what is slept through there comes after its
+ * The form of an insert, whose field `query` ends with `SELECT … FROM (…)`: a sleep in the outer SELECT comes after the
  * look-back.
  */
 function slowedDown(form: Buffer, seconds: number): Buffer {

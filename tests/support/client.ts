@@ -5,7 +5,7 @@ import { checkAnswer } from './check-answer.ts'
 export interface Client {
   /** POST /collect/batch; rejects when no answer comes within `timeoutMs`. */
   collectBatch(events: readonly object[]): Promise<{ status: number; body: unknown }>
-  /** GET /api/v1/stats: `data`, whatever the status was otherwise. */
+  /** GET /api/v1/stats: `data` of the answer, with any status. */
   stats(parameters: Readonly<Record<string, string | number>>): Promise<{ status: number; data: StatsData }>
 }
 

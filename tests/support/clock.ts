@@ -10,5 +10,5 @@ export const exactClock: SynchronizedClock = {
   warnings: () => [],
 }
 
-/** Finds no request too late, however busy the machine of the tests is; publisher.test.ts shows the deadline. */
+/** Never rejects a request as too late, even on a busy machine; publisher.test.ts tests the deadline. */
 export const patientClock: SynchronizedClock = { ...exactClock, latest: () => -Infinity }

@@ -14,7 +14,7 @@ export interface Cluster {
   drop(): Promise<void>
 }
 
-/** Throws when this run has no Kafka or no Redis: callers are `describeWithKafka` and `describeWithRedis`. */
+/** Throws when this run has no Kafka or no Redis, so call it within `describeWithKafka` and `describeWithRedis`. */
 export async function createCluster(): Promise<Cluster> {
   const kafka = testKafka()
   const redis = testRedis()

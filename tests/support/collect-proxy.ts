@@ -50,7 +50,7 @@ export interface CollectProxy {
   readonly requests: ProxiedRequest[]
   /** All events of all requests. */
   events(type?: string): SentEvent[]
-  /** Decides about each POST; replace it at will. Every request is forwarded at first. */
+  /** Decides what happens to each POST; tests may replace it. By default every request is forwarded. */
   treat: (request: ProxiedRequest) => Treatment
   /** Waits for the second copies that are still to come. */
   settle(): Promise<void>
@@ -58,9 +58,9 @@ export interface CollectProxy {
 }
 
 /**
- * Stands between the SDKs of an application and a service, and fails in all the ways that networks and servers do. With
- * `isPatient`, it repeats what a service with too much to do refuses with 503, which would be one more request of the
- * SDK.
+ * A proxy between the SDKs of an application and a service that fails in all the ways in which networks and servers
+ * fail. With `isPatient`, the proxy itself repeats requests that an overloaded service answers with 503; otherwise the
+ * SDK would send another request.
  */
 export async function startCollectProxy(
   target: string,

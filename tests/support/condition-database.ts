@@ -74,7 +74,7 @@ ORDER BY toUInt32(event_id)`,
   }
 }
 
-/** A table of users within the statement, because imports, which will store users, do not exist yet. */
+/** A table of users within the statement, so that the tests need no import. */
 const usersSql = `
 SELECT fields[1] AS user_id, ${userFields.map((field, index) => `fields[${index + 2}] AS ${field}`).join(', ')}
 FROM (SELECT arrayJoin(JSONExtract({users:String}, 'Array(Array(String))')) AS fields)

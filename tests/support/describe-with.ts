@@ -2,7 +2,10 @@ import { describe, test } from '@jest/globals'
 
 type Define<Body> = (name: string, body: Body, timeoutMs?: number) => void
 
-/** `describe` for suites that need what a machine may lack: without it they are counted as skipped, and named so. */
+/**
+ * `describe` for suites that need something that a machine may lack. Without it, the suite is skipped, and its name
+ * says what is missing.
+ */
 export function describeWith(needed: string, isThere: boolean): Define<() => void> {
   return isThere
     ? describe
@@ -11,7 +14,7 @@ export function describeWith(needed: string, isThere: boolean): Define<() => voi
       }
 }
 
-/** `test` for tests that need what a machine may lack, likewise. */
+/** The same for `test`. */
 export function testWith(needed: string, isThere: boolean): Define<() => void | Promise<void>> {
   return isThere
     ? test

@@ -6,9 +6,9 @@ import ipaddr from 'ipaddr.js'
 type RecordType = 'A' | 'AAAA'
 
 /**
- * What the server says about a name, called for each question: addresses (those of the other family are left out, so
- * that none is left means "no such record"), `unknown` for a name that is not there, `failing` for a server that can't
- * say (SERVFAIL), or `silent` for no response at all.
+ * Decides the response about a name, for each query: addresses, `unknown` for a name that does not exist, `failing` for
+ * a server that can't answer (SERVFAIL), or `silent` for no response. Addresses of the family that was not asked for
+ * are left out; if none remains, the response says that there is no such record.
  */
 export type Answer = (name: string, type: RecordType) => readonly string[] | keyof typeof failures | 'silent'
 

@@ -19,7 +19,9 @@ export function rowWith(fields: object): EventRow {
   return rowOf({ site_id: 'shop', event_type: 'view', ...fields })
 }
 
-/** The same, from JSON text: what an object literal can't say, such as `__proto__`, 1e999 or a doubled name. */
+/**
+ * The same, from JSON text, which may have what an object literal can't express: `__proto__`, 1e999 or a repeated name.
+ */
 export function rowFromText(fields: string): EventRow {
   return rowOf(parseExactly(`{"site_id": "shop", "event_type": "view", ${fields}}`))
 }

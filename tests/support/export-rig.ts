@@ -31,11 +31,10 @@ export interface ExportRig {
   /** Stores an export that was created at `exportedAt`, and does all its work. */
   exportAll(siteId: string, spec: Partial<ExportSpec>, parts?: Partial<ExportUnitDeps>): Promise<ExportRecord>
   /**
-   * Does all work that is due, unit by unit, and returns the number of units. A unit that fails is as one that was
-   * killed.
+   * Does all work that is due, unit by unit, and returns the number of units. A unit that fails is treated as killed.
    */
   work(parts?: Partial<ExportUnitDeps>): Promise<number>
-  /** Takes the job that is due, under a lease that no other one has; 30 s later the one before has lapsed. */
+  /** Takes the job that is due under a new lease, 30 s later than before, so that the previous lease has ended. */
   take(): Promise<{ job: ExportRecord; lease: Lease }>
   /** The bytes of an export's file. */
   file(exportId: string): Promise<Buffer>
@@ -47,9 +46,9 @@ export class Killed extends Error {}
 
 /** After all events of the tests. */
 export const exportedAt = noon + 30 * 86_400_000
-/** So much later a unit waits for the writers no longer, but looks whether they are done. */
+/** After this time, a unit no longer waits for the writers, but checks whether they are done. */
 const waitedMs = 60_000
-/** More units than the work of any test takes: an export that begins anew for ever fails its test. */
+/** More units than any test needs. If an export starts again for ever, its test fails. */
 const unitsMax = 200
 
 export async function createExportRig(openBlobs?: () => Promise<BlobStore>): Promise<ExportRig> {

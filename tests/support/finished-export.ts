@@ -11,8 +11,8 @@ export interface FinishedFile {
 }
 
 /**
- * Completes an export as the worker does, with the given bytes as its file, and all that wait before it. Throws when it
- * is not due.
+ * Completes an export as the worker does, with the given bytes as its file, after all exports that wait before it.
+ * Throws when it is not due.
  */
 export async function finishExport(
   { exports, blobs }: { exports: ExportStore; blobs: Pick<BlobStore, 'write'> },

@@ -2,9 +2,9 @@ import { randomInt } from 'node:crypto'
 import { isFreePort } from '@sluice/engines/processes'
 
 /**
- * Ports that neither embedded engines nor outgoing connections take (packages/engines/processes.ts), a slice for each
- * of Jest's processes. A service listens seconds after its port was found: until then, another process must not find
- * the same port.
+ * Ports that neither embedded engines nor outgoing connections use (packages/engines/processes.ts). Each of Jest's
+ * processes has its own range, because a service listens only seconds after its port was found: until then, no other
+ * process may find the same port.
  */
 const ports = { first: 10_000, slices: 5, perSlice: 1_000 } as const
 

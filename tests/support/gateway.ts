@@ -45,7 +45,7 @@ export interface TestGateway {
   metrics: Metrics
   postgres: TestPostgres
   log: EventLog
-  /** The backfill log, which no writer reads until the test says so in Postgres. */
+  /** The backfill log. For the gateway, no writer reads it until the test registers it in Postgres. */
   backfill: EventLog
   /** A production and a development key that may write events, and a key with all other scopes except `admin`. */
   keys: Record<Environment | 'reader', string>
@@ -88,7 +88,7 @@ export interface GatewayParts {
 /** Tests send more events in a minute than the default limit allows. */
 const rateLimits = { events_per_minute: limitMax }
 
-/** Waits for the disk of a busy machine for longer than a gateway does. */
+/** On a busy machine, waits longer for the disk than a gateway does. */
 export const patientLog = (log: EventLog): EventLog => ({
   ...log,
   publish: (blocks) => log.publish(blocks, { timeoutMs: 30_000 }),
@@ -130,7 +130,7 @@ export async function startGateway({
   const cache = keyCache(
     keyStore(postgres),
     { logger: captured.logger, clock },
-    // A machine with too much to do must not look like a Postgres that is unavailable.
+    // When the machine is busy, Postgres must not look unavailable.
     isPatient ? { lookupTimeoutMs: 30_000 } : {},
   )
   const redis = openRedis('memory:', captured)

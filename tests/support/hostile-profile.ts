@@ -2,7 +2,10 @@ import type { postedRowSettings, strictSettings } from '@sluice/event-store/stri
 
 type Pinned = keyof typeof strictSettings | keyof typeof postedRowSettings | keyof typeof insertSettings
 
-/** What an insert sets besides (packages/event-store/insert/event-inserter.ts), with values that would change it. */
+/**
+ * Further settings of an insert (packages/event-store/insert/event-inserter.ts), with values that would change its
+ * result.
+ */
 const insertSettings = {
   async_insert: 1,
   insert_deduplicate: 1,
@@ -13,8 +16,8 @@ const insertSettings = {
 } as const
 
 /**
- * A profile with another value for every setting that a statement sets itself: statements that left one of them to the
- * profile would answer otherwise, store other rows, or fail. Without the limits that end statements.
+ * A profile with other values for all settings that a statement sets itself. If a statement does not set one of them,
+ * it returns another result, stores other rows, or fails. The limits that abort statements are not included.
  */
 export const hostileProfile: Readonly<Record<Exclude<Pinned, Untried>, string | number>> = {
   ...insertSettings,
@@ -72,7 +75,7 @@ export const hostileProfile: Readonly<Record<Exclude<Pinned, Untried>, string | 
 }
 
 /**
- * Settings that end statements, which strict-settings.test.ts tries one by one, and a language that `SET` would not
- * leave.
+ * Settings that abort statements, which strict-settings.test.ts tests one by one, and a dialect in which `SET` could
+ * not be used to go back.
  */
 type Untried = 'dialect' | `${string}_overflow_mode` | `${string}_overflow_mode_leaf`

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Postgres } from '@sluice/postgres/open'
 
-/** From now on every commit of a segment leaves a row in `commits`, whoever made it and whatever it changed. */
+/** After this call, every commit of a segment by any process adds a row to `commits`, even if it changes nothing. */
 export async function noteCommits({ db }: Postgres): Promise<void> {
   await sql`CREATE TABLE commits (import_id text, n int)`.execute(db)
   await sql`

@@ -6,7 +6,10 @@ export interface GeneratedLoad {
   urls: readonly string[]
   /** The whole request number `n`, head and body. */
   requestFor: (n: number) => Buffer
-  /** At most so many are open at a time; one is opened when a request is due and all open ones wait for an answer. */
+  /**
+   * Maximum number of open connections. A connection is opened when a request is due and all open ones wait for
+   * answers.
+   */
   connections: number
   /** One after the other, without a break. */
   stages: readonly LoadStage[]
@@ -16,8 +19,8 @@ export interface GeneratedLoad {
 
 export interface LoadStage {
   /**
-   * Requests begun per second, whether earlier ones are answered or not, as many independent clients do; Infinity: each
-   * connection sends its next one when it has an answer.
+   * Requests per second, sent even if earlier ones are not answered, as by many independent clients. Infinity: each
+   * connection sends its next request when it has got an answer.
    */
   perSecond: number
   seconds: number
@@ -34,7 +37,9 @@ export interface LoadAnswer {
 
 export interface LoadReport {
   answers: LoadAnswer[]
-  /** Came due when as many waited for a connection as there are connections: clients that found none. */
+  /**
+   * Requests that came due while as many requests waited for a connection as there are connections. They were not sent.
+   */
   unsent: number
   /** Connections that broke, or gave no answer in the end, while a request was under way. */
   broken: number
@@ -47,8 +52,8 @@ const tickMs = 5
 const answersTimeoutMs = 10_000
 
 /**
- * Sends prepared requests over raw connections: on two cores a client library would be what is measured. Holds at most
- * one request for each connection, and the times of as many that wait for one.
+ * Sends prepared requests over raw connections, because on two cores the time of a client library would dominate the
+ * measurement. Keeps at most one request for each connection in memory, and the times of as many that wait.
  */
 export async function generateLoad(load: GeneratedLoad): Promise<LoadReport> {
   const { urls, requestFor, connections, stages, from } = load
@@ -108,7 +113,7 @@ interface Connection {
   close(): void
 }
 
-/** One HTTP/1.1 connection that is made when it is needed, and anew after it broke. */
+/** One HTTP/1.1 connection, which is opened when it is needed, and again after it broke. */
 function openConnection(url: string): Connection {
   const port = Number(new URL(url).port)
   let socket: Socket | undefined
@@ -119,7 +124,7 @@ function openConnection(url: string): Connection {
     const callBack = onAnswer
     onAnswer = undefined
     received = Buffer.alloc(0)
-    // Not within the other's stack: a refused connection would recurse.
+    // Not called synchronously, because refused connections would recurse.
     if (callBack) setImmediate(callBack, status)
   }
   const open = (): Socket => {

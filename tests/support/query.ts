@@ -78,7 +78,7 @@ export async function startQuery({
   const keys = keyStore(postgres)
   const admin = generateKey('prod')
   const redis = openRedis(redisUrl, { ...captured, replyTimeoutMs: 10_000 })
-  // A machine with too much to do must not look like a Postgres that is unavailable.
+  // When the machine is busy, Postgres must not look unavailable.
   const cache = keyCache(keys, { logger: captured.logger, clock: exactClock }, { lookupTimeoutMs: keyLookupTimeoutMs })
   const blobsFolder = await mkdtemp(join(tmpdir(), 'sluice-blobs-'))
   const blobs = await openBlobStore(`file:${blobsFolder}`)

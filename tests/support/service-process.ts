@@ -38,8 +38,8 @@ const outputMax = 256 * 1024
 const outputs: (() => string)[] = []
 
 /**
- * The last warnings and errors that the services of this test file have logged, the server errors that they answered
- * among them: what a test that fails by such an answer says about its reason.
+ * The last warnings and errors that the services of this test file have logged, including server errors that they
+ * answered. A test that fails because of such an answer prints them.
  */
 export function warningsOfServices(): string[] {
   const lines = outputs.flatMap((output) => output().split('\n'))
@@ -49,7 +49,7 @@ export function warningsOfServices(): string[] {
 /** A service is ready within a second or two; on a machine with a load of 50 it took up to 99 s. */
 const readyMsMax = 180_000
 
-/** Starts a service with nothing in its environment but `environment`; does not wait for it. */
+/** Starts a service with only `environment` as its environment; does not wait until it is ready. */
 export function spawnService(
   name: ServiceName,
   environment: Readonly<Record<string, string>>,
@@ -58,7 +58,7 @@ export function spawnService(
   return spawnProgram(`${name}/main`, environment, options)
 }
 
-/** Starts a program of the repository with nothing in its environment but `environment`; does not wait for it. */
+/** Starts a program of the repository with only `environment` as its environment; does not wait until it is ready. */
 export async function spawnProgram(
   name: ProgramName,
   environment: Readonly<Record<string, string>>,

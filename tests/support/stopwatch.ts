@@ -1,11 +1,11 @@
 const tickMs = 10
-/** What one tick counts at most: the rest of its time, this process could not run. */
+/** Maximum time that counts for one tick. If a tick takes longer, the process could not run in the remaining time. */
 const countedMsMax = 50
 
 /**
- * Measures the time in which this process could run, so that a promise in time is judged without the stalls of a
- * machine that others use, too. Returns a function that stops the measurement and gives the time in ms. Not for work
- * that keeps the event loop busy, which looks like a stall.
+ * Measures the time in which this process could run, without the time in which other processes had the CPU, so that a
+ * test of a time limit does not fail on a busy machine. Returns a function that stops the measurement and returns the
+ * time in ms. Not for work that keeps the event loop busy, which looks as if the process could not run.
  */
 export function startStopwatch(): () => number {
   let totalMs = 0
@@ -24,7 +24,7 @@ export function startStopwatch(): () => number {
 }
 
 /**
- * Measures the processor time of this process, for work that keeps the event loop busy. Returns a function that gives
+ * Measures the processor time of this process, for work that keeps the event loop busy. Returns a function that returns
  * the time so far in ms.
  */
 export function startCpuStopwatch(): () => number {

@@ -8,8 +8,8 @@ export interface StoringGateway {
 }
 
 /**
- * One gateway for the tests of a file, whose events a writer stores in ClickHouse, without merges: they could hide what
- * was stored twice. Both are there once the tests run.
+ * One gateway for the tests of a file, and a writer that stores its events in ClickHouse. Merges are off, because they
+ * could hide rows that were stored twice. Both are available when the tests run.
  */
 export function useStoringGateway(): StoringGateway {
   const rig = {} as StoringGateway

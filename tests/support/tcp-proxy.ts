@@ -11,10 +11,11 @@ export interface TcpProxy {
   endWithin(bytes: number): void
   /** Ends every connection, and new ones are refused until `mend`: the server is gone. */
   cut(): Promise<void>
-  /** Connections stay open, and no answer or nothing at all passes until `mend`: what was held then arrives late. */
+  /** Connections stay open, but no answers (or no bytes at all) pass until `mend`; then the held bytes arrive late. */
   freeze(what?: 'answers' | 'everything'): void
   /**
-   * Open connections never pass anything again, nor end; new ones work: a host or a NAT entry vanished without a reset.
+   * Open connections stay open but never pass bytes again, and new ones work, as when a host or a NAT entry vanishes
+   * without a reset.
    */
   strand(): void
   /** Lets everything through again and accepts new connections. */
@@ -28,10 +29,7 @@ interface Pair {
   isStranded?: boolean
 }
 
-/**
- * Forwards a port of 127.0.0.1, which stays the same, to the host and port of `targetUrl`, where nothing has to listen
- * yet.
- */
+/** Forwards one port of 127.0.0.1 to the host and port of `targetUrl`. Nothing has to listen there yet. */
 export async function tcpProxy(targetUrl: string): Promise<TcpProxy> {
   const targetAddress = new URL(targetUrl)
   const pairs = new Set<Pair>()

@@ -13,7 +13,7 @@ export interface TestPostgres extends Postgres {
   drop: () => Promise<void>
 }
 
-/** A new connection to a Postgres that many tests use at once may take longer than services allow. */
+/** When many tests use Postgres at once, a new connection may take longer than services allow. */
 export const patientPostgres = { connectTimeoutMs: 60_000 }
 
 /** A fresh database on the test run's Postgres, with the schema of this build unless `migrated` is false. */
@@ -31,7 +31,7 @@ export async function openTestPostgres({ migrated = true } = {}): Promise<TestPo
   }
 }
 
-/** A key that may send events of every site, unless said otherwise: as the store takes it, and the key itself. */
+/** A key, by default one that may send events of every site: in the form for the store, and the key itself. */
 export function newTestKey(parts: Partial<NewKey> = {}): { key: string; newKey: NewKey } {
   const { environment = 'prod' } = parts
   const key = generateKey(environment)
@@ -65,13 +65,15 @@ export async function createTestKey(
   return { key, keyId: record.keyId }
 }
 
-/** Makes every key and site look unchanged: polls repeat what changed while any older transaction was under way. */
+/**
+ * Makes every key and site look unchanged, because polls return changes again while an older transaction is under way.
+ */
 export async function forgetChanges({ db }: Postgres): Promise<void> {
   await db.updateTable('api_keys').set({ changed_xid: null }).execute()
   await db.updateTable('sites').set({ changed_xid: null }).execute()
 }
 
-/** Resolves when a transaction, or this many, wait for the end of another one. */
+/** Resolves when `waiting` transactions wait for the end of another one. */
 export function lockAwaited({ db }: Pick<Postgres, 'db'>, waiting = 1): Promise<void> {
   const isAwaited = async () => {
     const { rows } = await sql`SELECT FROM pg_locks WHERE NOT granted AND database IS NULL`.execute(db)

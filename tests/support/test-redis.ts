@@ -16,7 +16,7 @@ export function redisOpener(defaults: Partial<OpenRedisOptions> = {}) {
     await Promise.all(opened.splice(0).map((redis) => redis.close()))
   })
 
-  /** Returns at once, as a service has it. */
+  /** Returns at once, as in a service, even if Redis does not answer yet. */
   const open = (url: string, options: Partial<OpenRedisOptions> = {}): Redis => {
     const redis = openRedis(url, { logger: silent, ...defaults, ...options })
     opened.push(redis)
@@ -67,7 +67,7 @@ export async function dumpRedis(url: string): Promise<Record<string, unknown>> {
   }
 }
 
-/** A user of Redis who may run every command, until one is forbidden: the calls with it then fail, alone. */
+/** A user of Redis who may run every command until one is forbidden. Then only the calls of this command fail. */
 export interface RedisUser {
   /** The URL with the name and the password of the user. */
   url: string

@@ -90,7 +90,7 @@ export async function startTestSluice({ redisUrl = 'memory:' } = {}): Promise<Te
   const eventReader = openEventReader(database.readerUrl, context)
   const redis = openRedis(redisUrl, captured)
   const store = keyStore(postgres)
-  // A machine with too much to do must not look like engines that are unavailable.
+  // When the machine is busy, engines must not look unavailable.
   const cache = keyCache(store, context, { lookupTimeoutMs: 30_000 })
   const admin = generateKey('prod')
   const settings = {
@@ -153,7 +153,7 @@ export async function startTestSluice({ redisUrl = 'memory:' } = {}): Promise<Te
     },
     createWebhookId: (siteId) => addWebhook(postgres, { siteId }),
     createRuleId: async (siteId) => {
-      // A site may have 100 rules, and the cells of the matrix are more.
+      // A site may have 100 rules, but the matrix has more cells.
       const rules = alertRuleStore(postgres)
       const { rules: earlier } = await rules.list(siteId, { limit: 100, offset: 0 })
       if (earlier.length > 50) for (const { ruleId } of earlier) await rules.delete(ruleId, null)

@@ -17,7 +17,7 @@ import { patientSeconds } from './patient-reader.ts'
 
 /** A migrated store of events, on one server or on several. */
 export interface TestStore {
-  /** As a service has it. */
+  /** As in a service. */
   url: string
   readerUrl: string
   /** Reads all events, as the user who may only read. */

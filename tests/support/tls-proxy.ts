@@ -3,7 +3,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import type { TestCertificate } from './certificates.ts'
 
-/** An engine with TLS: what arrives by TLS is passed on to an engine without. */
+/** An engine with TLS: a proxy that terminates TLS in front of an engine without TLS. */
 export interface TlsProxy {
   readonly port: number
   close(): Promise<void>

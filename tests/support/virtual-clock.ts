@@ -4,8 +4,8 @@ import type { Clock } from '@sluice/runtime/clock'
 /** A clock that stands until a test moves it. */
 export interface VirtualClock extends Clock {
   /**
-   * Moves the clock by `ms` and wakes the sleepers on the way, the earliest first, each at its time. Code that a
-   * sleeper continues with runs before the next sleeper wakes, as far as it waits for neither time nor an engine.
+   * Moves the clock by `ms`, and wakes each sleeper whose time comes, in order. The code after a sleep runs before the
+   * next sleeper wakes, until it waits for the clock or for an engine.
    */
   advance(ms: number): Promise<void>
   /** How many sleeps have not ended. */

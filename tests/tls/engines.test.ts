@@ -1,4 +1,4 @@
-// Kafka's and Redis's TLS have tests of their own, beside their adapters.
+// The tests of TLS for Kafka and Redis are beside the code of these engines.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -100,7 +100,7 @@ describeWithOpenssl('TLS by URL, with an authority of its own', () => {
       }
       url.searchParams.set('sslrootcert', certificate.cert)
       url.searchParams.delete('sslmode')
-      // The connection succeeds; the server of the tests may be newer than the programs of the machine.
+      // The connection succeeds, but `pg_dump` may refuse the server of the tests, which may be newer.
       const reason = await dump().catch((error: unknown) => String(error))
       expect(reason ?? 'server version').toContain('server version')
     },

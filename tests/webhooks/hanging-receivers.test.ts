@@ -110,7 +110,7 @@ test.each([1, 25])('while %d of 50 receivers hang, the others get their deliveri
     await waitUntil(() => (calm = underWay === 0 ? calm + 1 : 0) > 1, 'Postgres has answered')
   }
   for (let second = 0; second < seconds; second += 1) {
-    // Each healthy receiver gets a delivery a second, and those that hang get more to wait with.
+    // Each healthy receiver gets a delivery a second, and the queues of those that hang grow.
     await addTo(endpoints)
     for (let part = 0; part < 2; part += 1) await pass(500)
   }

@@ -17,17 +17,17 @@ export interface KilledWorkersOptions {
   seed: number
   /** Each receiver that hangs does so for this time, ms. */
   timeoutMs: number
-  /** Time passes in steps of this part of the time since the start, at least a second. */
+  /** Time advances in steps of this fraction of the time since the start, but at least by a second. */
   step: number
   say?: (line: string) => void
 }
 
 export interface KilledWorkersResult {
-  /** What is wrong; empty when all is well. */
+  /** Problems; empty when all is well. */
   problems: string[]
   kills: number
   attempts: number
-  /** Requests that reached a receiver, those of workers that were killed before they recorded them included. */
+  /** Requests that reached a receiver, including those of workers that were killed before they recorded them. */
   requests: number
   succeeded: number
   failed: number
@@ -46,7 +46,7 @@ const longestMs = 250 * hourMs
 const plans: readonly Plan[] = ['mixed', 'mixed', 'mixed', 'mixed', ...behaviours]
 
 interface Worker {
-  /** Resolves when the worker waits for nothing but time, or has ended. */
+  /** Resolves when the worker waits only for time to pass, or has ended. */
   quiet(): Promise<void>
   /** Lets time pass for it; resolves as `quiet`. */
   advance(ms: number): Promise<void>
@@ -212,7 +212,10 @@ function outcomeProblems(
   return checks.filter(([isWrong]) => isWrong).map(([, problem]) => problem)
 }
 
-/** An attempt comes not before its time, and after it as soon as time has passed a step, or a killed worker's lease. */
+/**
+ * An attempt must not come before its time. It must come at most a step of the time later, or a lease later after a
+ * killed worker.
+ */
 function timingProblems(attempts: readonly AttemptRow[], step: number): string[] {
   return attempts.slice(1).flatMap(({ at }, before) => {
     const previous = attempts[before]

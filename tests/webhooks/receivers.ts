@@ -25,7 +25,7 @@ export interface Receivers {
   close(): Promise<void>
 }
 
-/** Always does the same, or draws for each attempt. */
+/** Always does the same, or chooses randomly for each attempt. */
 export type Plan = Behaviour | 'mixed'
 
 const mixed: readonly Behaviour[] = ['ok', 'ok', 'error', 'slow-down', 'redirect', 'hang', 'reset']

@@ -1,5 +1,5 @@
-// A worker that sends deliveries as a process of its own, for tests that kill it. Its parent decides when time passes:
-// it sends `{ advance: ms }`, and the worker answers once nothing is under way that does not wait for time.
+// A worker that sends deliveries in a separate process, for tests that kill it. The parent process moves the clock: it
+// sends `{ advance: ms }`, and the worker answers when it waits only for time to pass.
 import { setImmediate, setTimeout } from 'node:timers/promises'
 import { leaseMetrics } from '@sluice/leases/metrics'
 import { openOutbound } from '@sluice/outbound/open-outbound'

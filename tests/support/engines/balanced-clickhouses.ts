@@ -17,7 +17,7 @@ export interface BalancedClickHouses {
 export async function startBalancedClickHouses(): Promise<BalancedClickHouses> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-balanced-'))
   const first = await startClickHouse({ dir: join(folder, 'first') })
-  // Both must know the passwords. A folder with a lock counts as ClickHouse's own.
+  // Both servers must know the passwords. A folder with a lock file counts as a data folder of ClickHouse.
   mkdirSync(join(folder, 'second'))
   writeFileSync(join(folder, 'second', '.lock'), '')
   cpSync(join(folder, 'first', 'credentials.json'), join(folder, 'second', 'credentials.json'))

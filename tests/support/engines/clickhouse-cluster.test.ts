@@ -14,8 +14,8 @@ afterAll(async () => {
   await cluster.stop()
 })
 
-// Such a client is the surest way to an exception in the thread of a connection; a reset at the wrong moment is a rare
-// one.
+// Such a client reliably causes an exception in the thread of a connection; a reset of the connection does so only at a
+// certain moment.
 test('a server goes on when a client sends what is not its protocol', async () => {
   const [server] = cluster.servers
   const clickHouse = openClickHouse(server?.url('default') ?? '')

@@ -29,7 +29,7 @@ export interface ClusterServer {
   start(): Promise<void>
 }
 
-/** What the servers' `remote_servers` call the cluster. */
+/** The name of the cluster in the servers' `remote_servers`. */
 const clusterName = 'test_shards'
 const childFile = fileURLToPath(import.meta.resolve('@sluice/engines/clickhouse-child'))
 const passwords: Readonly<Record<ClickHouseUser, string>> = { sluice: 'own', sluice_reader: 'reading' }
@@ -50,8 +50,9 @@ interface ClusterOptions {
 }
 
 /**
- * Starts a cluster on 127.0.0.1, 127.0.0.2, …: the servers have one HTTP port, because a URL names one for all of them.
- * Their native ports differ: a server takes an address of the loopback interface with its own native port for itself.
+ * Starts a cluster on 127.0.0.1, 127.0.0.2, …. All servers have the same HTTP port, because the URL contains one port
+ * for all of them. Their native ports differ, because a server believes that every loopback address with its own native
+ * port is itself.
  */
 export async function startClickHouseCluster({
   shards = 2,

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url'
 import type { EngineKind, HeldEngine } from './hold-engine.ts'
 
 export interface EngineHolder extends HeldEngine {
-  /** Ends the holder with SIGKILL and leaves the engine to itself. Resolves when the holder is gone. */
+  /** Ends the holder with SIGKILL, but not the engine. Resolves when the holder has ended. */
   killHolder(): Promise<void>
 }
 

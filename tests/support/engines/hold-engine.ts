@@ -17,7 +17,7 @@ export interface HeldEngine {
 const engines = {
   clickhouse: async (dir: string): Promise<HeldEngine> => await startClickHouse({ dir }),
   postgres: async (dir: string): Promise<HeldEngine> => await startPostgres({ dir, durable: false }),
-  // A program that ends for nothing but SIGKILL stands for Kafka, which takes seconds to start.
+  // A program that only SIGKILL ends takes the place of Kafka, which takes seconds to start.
   program: async (dir: string): Promise<HeldEngine> => {
     const args = ['-c', "trap '' TERM; while :; do sleep 60; done"]
     const program = { command: '/bin/sh', args, cwd: dir, env: { PATH: process.env.PATH ?? '' } }

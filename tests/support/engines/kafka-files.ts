@@ -10,7 +10,7 @@ const javaVersionMin = 17
 const cacheDir = fileURLToPath(new URL(`../../../.cache/kafka-${kafkaVersion}`, import.meta.url))
 const downloadTimeoutMs = 300_000
 
-/** The broker and a logger that prints warnings; without one Kafka would fail in silence. */
+/** The broker, and a logger that prints warnings; without a logger, Kafka would print no errors. */
 const pom = `<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>sluice</groupId>
@@ -70,7 +70,10 @@ export async function kafkaFiles(): Promise<KafkaFiles> {
   }
 }
 
-/** Fills a folder beside the cache folder and renames it: several runs may do so at once, and one may be killed. */
+/**
+ * Fills a folder beside the cache folder and renames it, because several runs may do so at once, and a run may be
+ * killed.
+ */
 async function fillCache(): Promise<void> {
   const run = promisify(execFile)
   const draft = `${cacheDir}.new-${process.pid}`
@@ -124,9 +127,10 @@ export interface KafkaSettings {
 }
 
 /**
- * server.properties of a KRaft node: a broker, and with `controllerId` the controller, too. Topics are made by whoever
- * needs them. A killed broker may come back only when its session with the controller has ended: with Kafka's 9 s that
- * takes 13 s. One whose session ends because the machine is busy has no leaders for a while.
+ * server.properties of a KRaft node: a broker, and with `controllerId` also the controller. Topics are not created
+ * automatically. A killed broker can start again only when its session with the controller has ended; with Kafka's
+ * default of 9 s this takes 13 s. If a session ends because the machine is busy, the broker leads no partitions for a
+ * while.
  */
 export function renderProperties(settings: KafkaSettings): string {
   const { nodeId, dataDir, port, advertisedPort, controllerPort, sessionTimeoutMsMin, brokerSessionMs } = settings

@@ -25,16 +25,19 @@ export interface LocalKafka {
   readonly pid: number
   /** The cluster of this broker, which others may join. */
   readonly cluster: KafkaCluster
-  /** Shuts it down in order; resolves when it is gone. The end: gives the folder free. */
+  /** Shuts the broker down for good and releases the folder; resolves when it has ended. */
   stop(): Promise<void>
-  /** Shuts it down in order, for a `restart` later. */
+  /** Shuts the broker down; `restart` may start it again. */
   shutDown(): Promise<void>
   /** SIGKILL; resolves when it is gone. */
   kill(): Promise<void>
   /** Freezes it: connections stay open and nothing answers. */
   pause(): void
   resume(): void
-  /** Starts it again on the same port and data, after `kill`, `shutDown` or as it runs; resolves when it answers. */
+  /**
+   * Starts the broker again on the same port and data; it may be running, killed or shut down. Resolves when it
+   * answers.
+   */
   restart(): Promise<void>
 }
 
@@ -47,17 +50,18 @@ export interface KafkaOptions {
   /** Lowest session timeout that consumers may request, in ms. Kafka's own 6,000 makes tests of rebalances slow. */
   sessionTimeoutMsMin?: number
   /**
-   * How long the broker may be silent before it has no partition; as long takes a start after a kill. Default 2,000 ms.
+   * How long the broker may send no heartbeat before it loses its partitions. A start after a kill takes as long.
+   * Default 2,000 ms.
    */
   brokerSessionMs?: number
   /**
-   * The cluster of which this becomes a further broker, with a node id from 2 on. By default it is the controller of a
-   * new one.
+   * The cluster that this broker joins, with a node id of 2 or more. By default, the broker is the controller of a new
+   * cluster.
    */
   joins?: { cluster: KafkaCluster; nodeId: number }
   /**
-   * Whether the JVM compiles with its optimising compiler (C2), as in production. A test ends before that is worth its
-   * processor time, a third of what the tests of packages/event-log/kafka took. Default false.
+   * Whether the JVM uses its optimising compiler (C2), as in production. Tests are too short for it: C2 took a third of
+   * the CPU time of the tests of packages/event-log/kafka. Default false.
    */
   isOptimised?: boolean
   /** Gives up a start that is under way; startKafka rejects then. */
@@ -68,9 +72,8 @@ const startTimeoutMs = 120_000
 const stopTimeoutMs = 5_000
 
 /**
- * Starts Apache Kafka, a KRaft node on 127.0.0.1 that lives no longer than this process (about 3 s, 350 MB). The first
- * start on a machine fetches it from Maven Central. Locks `dir`. Topics must be created, none comes into being by
- * itself.
+ * Starts Apache Kafka, a KRaft node on 127.0.0.1 that ends with this process (about 3 s, 350 MB). The first start on a
+ * machine downloads it from Maven Central. Locks `dir`. Topics must be created explicitly.
  *
  * Throws when the folder is in use, when Java or Maven is missing (see kafkaMissing), or with Kafka's own message.
  */

@@ -5,8 +5,8 @@ import { join } from 'node:path'
 const root = '/usr/lib/postgresql'
 
 /**
- * The folder of a whole PostgreSQL of this machine, the newest: the embedded one brings no `pg_dump`, and one of
- * another release may refuse its server. Undefined when there is none.
+ * The folder of the newest complete PostgreSQL that is installed on this machine; undefined when there is none. The
+ * embedded one has no `pg_dump`, and the `pg_dump` of another release may refuse its server.
  */
 export function postgresPrograms(): string | undefined {
   if (!existsSync(root)) return undefined

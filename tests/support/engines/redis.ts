@@ -16,14 +16,14 @@ export interface LocalRedis {
   readonly port: number
   /** The process id of the present server; another one after a restart. */
   readonly pid: number
-  /** Shuts it down in order; resolves when it is gone. The end: gives the folder free. */
+  /** Shuts the server down for good and releases the folder; resolves when it has ended. */
   stop(): Promise<void>
-  /** SIGKILL; resolves when it is gone. Its data is lost, unless `settings` say otherwise. */
+  /** Sends SIGKILL; resolves when the server has ended. Its data is lost, unless `settings` make it persistent. */
   kill(): Promise<void>
   /** Freezes it: connections stay open and nothing answers. */
   pause(): void
   resume(): void
-  /** Starts it again on the same port, after `kill` or as it runs; resolves when it answers. */
+  /** Starts the server again on the same port; it may be running or killed. Resolves when it answers. */
   restart(): Promise<void>
 }
 
@@ -33,7 +33,7 @@ export interface RedisOptions {
   port?: number
   /** Further lines of redis.conf: `{ requirepass: 'secret' }`. */
   settings?: Readonly<Record<string, string>>
-  /** A Sentinel, which `settings` tell what to monitor: `{ 'sentinel monitor main': '127.0.0.1 6379 1' }`. */
+  /** Starts a Sentinel; `settings` say what it monitors: `{ 'sentinel monitor main': '127.0.0.1 6379 1' }`. */
   sentinel?: boolean
 }
 
@@ -134,7 +134,7 @@ async function startServer(folder: string, port: number, args: string[]): Promis
   }
 }
 
-/** Its title keeps the path of its configuration, by which endOrphan knows it. */
+/** The process title contains the path of the configuration, by which endOrphan recognises the process. */
 function renderConfig(folder: string, port: number, settings: Readonly<Record<string, string>>): string {
   const lines = {
     bind: '127.0.0.1',

@@ -6,8 +6,8 @@ export function readBucketUrl(url: string) {
 }
 
 /**
- * Creates the bucket unless it exists and stores an object in it, which it removes again. Returns true when that
- * worked: then the server takes blobs.
+ * Creates the bucket unless it exists, stores an object in it and removes the object again. Returns whether this
+ * worked, that is, whether the server accepts blobs.
  */
 export async function createBucket(url: string): Promise<boolean> {
   // Loaded here: most test files need the engines, and few of them S3.

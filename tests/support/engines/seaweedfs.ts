@@ -25,7 +25,7 @@ export interface LocalSeaweedfs {
   /** Freezes it: connections stay open and nothing answers. */
   pause(): void
   resume(): void
-  /** Starts it again on the same port and data, after `kill` or as it runs; resolves when it stores blobs. */
+  /** Starts the server again on the same port and data; it may be running or killed. Resolves when it stores blobs. */
   restart(): Promise<void>
 }
 
@@ -137,7 +137,7 @@ async function startServer({ folder, program, url, ports, signal }: Server): Pro
   )
   writeFileSync(pidFile(folder), `${server.pid}\n`)
   try {
-    // Some seconds pass between its first answer and the moment from which it can store anything.
+    // The server can store blobs only some seconds after its first answer.
     const ready = async (): Promise<boolean> => {
       signal?.throwIfAborted()
       return server.hasExited() || (await createBucket(url))

@@ -61,7 +61,7 @@ export default async function start(): Promise<void> {
     const starting = startKafka({
       dir: join(folder, 'kafka'),
       port,
-      // It is never killed, and a machine that is busy for seconds must not take its partitions away.
+      // No test kills this broker, and it must not lose its partitions when the machine is busy for some seconds.
       brokerSessionMs: 60_000,
       signal: abort.signal,
     })

@@ -24,8 +24,8 @@ export interface TestClickHouse extends TestDatabase {
 const prefix = 'test_'
 
 /**
- * A ClickHouse database name that was never used, `test_<random>`. The database does not exist yet: migrate makes it,
- * or createTestClickHouse.
+ * A ClickHouse database name that was never used, `test_<random>`. The database does not exist yet: `migrate` or
+ * createTestClickHouse creates it.
  */
 export function testClickHouse(): TestClickHouse {
   const database = freshName()
@@ -54,8 +54,8 @@ export async function testPostgres(): Promise<TestDatabase> {
 }
 
 /**
- * The URL of a topic that was never used, `kafka://host:port/test.<random>`, which does not exist yet; undefined when
- * this run has no Kafka. Suites that need one are made by describeWithKafka, which waits until it answers.
+ * The URL of a topic that was never used and does not exist yet, `kafka://host:port/test.<random>`; undefined when this
+ * run has no Kafka. Suites that need a topic use describeWithKafka, which waits until Kafka answers.
  */
 export function testKafka(): { url: string } | undefined {
   const url = process.env.SLUICE_TEST_KAFKA_URL
@@ -64,7 +64,7 @@ export function testKafka(): { url: string } | undefined {
     : { url: `${new URL(url).protocol}//${new URL(url).host}/test.${randomBytes(6).toString('hex')}` }
 }
 
-/** `describe` for suites that need Kafka: counted as skipped, and named so, when there is none. */
+/** `describe` for suites that need Kafka; they are skipped, and named so, when there is none. */
 export function describeWithKafka(name: string, suite: () => void): void {
   const url = process.env.SLUICE_TEST_KAFKA_URL
   if (url === undefined) {
@@ -79,7 +79,7 @@ export function describeWithKafka(name: string, suite: () => void): void {
   })
 }
 
-/** Kafka is started beside the first tests: they need not wait for it. Throws after two minutes. */
+/** Waits for Kafka, which starts while the first tests run. Throws after two minutes. */
 async function waitForKafka(url: string): Promise<void> {
   const { hostname, port } = new URL(url)
   await waitUntil(() => kafkaAnswers(hostname, Number(port)), `Kafka at ${hostname}:${port} answers`)
@@ -145,8 +145,8 @@ export function describeWithServices(name: string, suite: () => void): void {
 }
 
 /**
- * Called at the top of a test file that runs whole installations under load: such files run one after the other,
- * because two of them beside each other leave no process of either enough of two cores to keep its time limits.
+ * Called at the top of a test file that runs whole installations under load. Such files run one after the other: on two
+ * cores, the processes of two installations at the same time would exceed their time limits.
  */
 export function runOneAtATime(): void {
   // An advisory lock of the shared Postgres, which ends with the connection of a killed process.
@@ -180,7 +180,7 @@ function withDatabase(url: string, database: string): string {
 }
 
 /**
- * The database of a URL, fit to be written into SQL. Throws unless it is a test database, so that no other is ever
+ * The database of a URL, escaped for SQL. Throws unless it is a test database, so that no other database is ever
  * dropped.
  */
 function testName(url: string): string {

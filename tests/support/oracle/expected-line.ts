@@ -14,8 +14,8 @@ interface Properties {
 }
 
 /**
- * The line of an event in the log, as the rules of docs/http-interface.md#event-fields have it, made by plain means:
- * the schema of joi for the known fields, maps for properties, JSON.stringify for texts. Throws the AppError of a bad
+ * The line of an event in the log by the rules of docs/http-interface.md#event-fields, computed in a simple way: with
+ * the joi schema for the known fields, maps for properties, and JSON.stringify for texts. Throws the AppError of a bad
  * event.
  */
 export function expectedLine(value: unknown, { receivedAt }: { receivedAt: number }): string {

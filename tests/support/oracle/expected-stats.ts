@@ -71,7 +71,7 @@ interface Item {
 
 /**
  * Computes the result of a stats request from all events that were ever sent, copies included, by the rules of
- * docs/http-interface.md#metrics and without regard to speed. Checks the SQL and shares no code with it.
+ * docs/http-interface.md#metrics and without regard to speed. It verifies the SQL, so it shares no code with it.
  */
 export function expectedStats(sent: readonly RawEvent[], query: RawStatsQuery): ExpectedStats {
   const { start_date, end_date, timezone = 'UTC', compare, ...same } = query

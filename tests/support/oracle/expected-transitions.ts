@@ -8,9 +8,9 @@ export interface EvaluatedMinute {
 const fiveMinutesMs = 300_000
 
 /**
- * The transitions of a rule over its whole history, from the words of docs/alerts.md: a minute has a verdict or none;
- * verdicts without a false one between them are a stretch, which fires once at most and is resolved by the false one
- * that ends it.
+ * The transitions of a rule over its whole history, by docs/alerts.md. Each minute has a verdict (true or false) or
+ * none. A stretch is a sequence of true verdicts without a false verdict in between. The rule fires at most once in a
+ * stretch, and the false verdict that ends the stretch resolves it.
  */
 export function expectedTransitions(
   trigger: AlertTrigger,

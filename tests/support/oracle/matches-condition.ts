@@ -24,7 +24,7 @@ export type RawCondition =
 
 /**
  * Whether one event meets a condition or criteria, by docs/http-interface.md#conditions and without regard to speed.
- * Checks conditionSql and shares no code with it. Patterns must mean to JavaScript what they mean to RE2.
+ * It verifies conditionSql, so it shares no code with it. Patterns must have the same meaning in JavaScript as in RE2.
  */
 export function matchesCondition(event: ConditionEvent, condition: RawCondition): boolean {
   if ('conditions' in condition) {
@@ -123,7 +123,8 @@ function numberIn(text: string): number {
 }
 
 /**
- * The path begins at the first slash after the host, or at the first of all without `//`; only after `//` is a host.
+ * The path begins at the first slash after the host. A text without `//` has no host, and its path begins at its first
+ * slash.
  */
 function partsOf(url = ''): { host: string; path: string } {
   const [address = ''] = url.split(/[?#]/)

@@ -28,7 +28,9 @@ const places: readonly (readonly [zone: string, monday: number])[] = [
   ['Pacific/Apia', Date.UTC(2012, 0, 15, 10)],
 ]
 
-/** Weeks between an event and the origin: the last ones, those of a year, and those that share a bit with them. */
+/**
+ * Weeks between an event and the origin: the last ones, those about a year ago, and those with the same bit as these.
+ */
 const near = [0, 0, 0, -1, -1, -1, -2, -2, -3, -3, -4, -5, -8]
 const far = [...near, -11, -12, -13, -26, -51, -52, -53, -62, -63, -64, -65, -66, -70]
 
@@ -167,7 +169,7 @@ const matrix: fc.Arbitrary<Matrix> = fc
       mode: fc.constantFrom('on', 'on', 'on_or_after'),
       of: fc.constantFrom('user', 'user', 'visitor'),
       environment,
-      // Mostly empty, which stands for the zone of the place.
+      // Mostly empty: then the zone of the trial's place is used.
       zone: fc.option(fc.constantFrom('UTC', 'Australia/Adelaide', 'America/New_York', 'Pacific/Apia'), {
         freq: 4,
         nil: '',

@@ -50,7 +50,7 @@ export function testRetentionTrials(open: () => Promise<TestStore>, { trialCount
       for (const [index, result] of checked.entries())
         if (result.status === 'rejected') await shrinkFailure(seed, first + index, result.reason)
     }
-    // Both sides would also agree on results without users: some must have users.
+    // SQL and oracle would also agree if no result had users, so some results must have users.
     expect(seen.members).toBeGreaterThan(trialCount * 5)
     expect(seen.returning).toBeGreaterThan(trialCount * 5)
   })
@@ -189,8 +189,9 @@ async function checkMatrix(own: PlacedTrial, matrix: Matrix): Promise<void> {
     }
     return (await retentionRoute(deps).handle(apiRequest({ receivedAt, query }))).data
   }
-  // The members of a cohort are read as well, which cannot use the projection and would be refused. Visitors have none.
-  // A shard is asked for the two halves of the statement by two, of which one needs no projection.
+  // A cohort's members are read from events, without the projection, so the statement would be refused. So would one
+  // about visitors, for whom there is no projection. A shard gets two statements, one for each half of the original
+  // statement, and one of them needs no projection.
   const forced =
     narrowed || actor === 'visitor' || store.reader.address.cluster !== undefined
       ? {}

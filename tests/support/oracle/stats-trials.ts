@@ -38,8 +38,9 @@ const day = 24 * hour
 let store: TestStore
 
 /**
- * Moments at few distances from the origin, so that events have equal times, lie at the edges of ranges and buckets to
- * the millisecond, and are exactly the 24 h of a session apart or nearly so. `far`: offsets in days.
+ * Moments at few distances from the origin, so that events often have equal times, lie exactly at the edges of ranges
+ * and buckets, and are 24 h (the length of a session) apart, exactly or by a millisecond more or less. `far`: offsets
+ * in days.
  */
 const moment = (far: readonly number[]) =>
   fc
@@ -237,7 +238,7 @@ export function testStatsTrials(open: () => Promise<TestStore>, { trialCount }: 
   })
 }
 
-/** As `testStatsTrials`, after which it must be called, under a profile of ClickHouse with other settings. */
+/** Like `testStatsTrials`, but with a settings profile of ClickHouse. Must be called after it. */
 export function testHostileProfile(): void {
   test('a profile of ClickHouse with other settings changes neither an insert nor an answer', async () => {
     const trials = fc.sample(trial, { numRuns: hostileTrialCount, seed: randomInt(2 ** 31) }).map(placed)
@@ -247,7 +248,7 @@ export function testHostileProfile(): void {
     if (!owner || !reader) throw new Error('no profiles')
     const [strictInserter, strictReader] = [openEventInserterAt(owner.address), openClickHouseAt(reader.address)]
     try {
-      // Copies that come later are left out by the look-back, which is under the profile too.
+      // The look-back leaves out copies that arrive later, and also runs with the profile.
       const events = trials.flatMap((each) => each.events)
       for (const queryId of [randomUUID(), randomUUID()]) {
         await strictInserter.insert(
@@ -263,7 +264,7 @@ export function testHostileProfile(): void {
       )
       const distinct = new Set(events.map((event) => [event.site_id, event.environment, event.event_id].join()))
       expect(rows).toStrictEqual([{ stored: distinct.size, copies: 0 }])
-      // A session of ClickHouse, which stands for the profile, runs one statement at a time.
+      // A session of ClickHouse takes the place of the profile, and runs one statement at a time.
       for (const each of trials) await check(each, oneAtATime(strictReader))
     } finally {
       await strictInserter.close()

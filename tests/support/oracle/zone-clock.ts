@@ -60,8 +60,8 @@ const lookBack: Record<Unit, number> = {
 }
 
 /**
- * Starts of the buckets that `[start, end)` touches, found by watching the zone's clocks: an hour or minute begins when
- * they show another one or are put back, a day, week or month when they show one that they have not shown before.
+ * Starts of the buckets that `[start, end)` touches, found by watching the zone's clocks. An hour or minute begins when
+ * the clocks show another one or are put back. A day, week or month begins when they show one for the first time.
  */
 export function bucketsByClock(start: number, end: number, unit: Unit, zone: string): number[] {
   const starts: number[] = []
@@ -93,8 +93,8 @@ function nameOf(wall: number, unit: Unit): number {
 }
 
 /**
- * Moments between which clocks show no full hour (or another `width` in ms) and do not change: full hours, quarters,
- * and all seconds around a change.
+ * Moments at which buckets may begin: between two of them, clocks show no full hour (or another `width` in ms) and do
+ * not change. They are full hours, quarters of an hour, and all seconds around a change.
  */
 function ticksBetween(from: number, to: number, zone: string, width: number): number[] {
   const ticks: number[] = []
@@ -138,7 +138,9 @@ function momentOf(wall: number, zone: string): number {
   return candidates.length > 0 ? Math.min(...candidates) : wall - (offsets[0] ?? 0)
 }
 
-/** The range that `[start, end)` is compared with; an end at a day's begin is the end of the day before. */
+/**
+ * The range that `[start, end)` is compared with. An end at the start of a day counts as the end of the previous day.
+ */
 export function rangeBefore(start: number, end: number, comparison: string, zone: string): [number, number] {
   if (comparison === 'previous_period') return [2 * start - end, start]
   const from = yearEarlier(start, zone)
