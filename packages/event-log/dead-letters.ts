@@ -1,18 +1,9 @@
 import { type Block, type DeadLetter, deadLetterTextMax } from './block.ts'
-import type { CommittedOffset, EventLog, LogBatch } from './log.ts'
+import type { BlockAtOffset } from './block-lines.ts'
+import type { CommittedOffset, EventLog } from './log.ts'
 
 /** Days for which dead letters are kept. */
 export const deadLetterDays = 365
-
-/** A block with its offset in the log of events. */
-export interface BlockAtOffset extends Block {
-  offset: bigint
-}
-
-/** The blocks of a batch, each with its offset in the log. */
-export function blocksWithOffsets({ blocks, offsets }: LogBatch): BlockAtOffset[] {
-  return blocks.map((block, index) => ({ ...block, offset: offsets[index] ?? -1n }))
-}
 
 /** The group whose committed offsets separate replayed dead letters from those that still wait. */
 export const replayGroup = 'sluice-replay-dead-letters'
@@ -50,29 +41,3 @@ export function toDeadLetter(
   const letter = { ...cause, text: text.slice(0, deadLetterTextMax), at: Date.now(), partition, offset: String(offset) }
   return { partition, headers: { ...headers, letter }, payload }
 }
-
-/** A block of some lines of another block, with the same partition and offset. */
-export function blockOfLines(lines: readonly Buffer[], { headers, ...origin }: BlockAtOffset): BlockAtOffset {
-  const payload = Buffer.concat(lines)
-  return { ...origin, headers: { ...headers, rows: lines.length, bytes: payload.length }, payload }
-}
-
-/** The lines of a block, each with its line end. */
-export function splitLines({ payload }: Block): Buffer[] {
-  const lines: Buffer[] = []
-  for (let start = 0; start < payload.length;) {
-    const end = payload.indexOf(lineEnd, start)
-    lines.push(payload.subarray(start, end === -1 ? payload.length : end + 1))
-    start = end === -1 ? payload.length : end + 1
-  }
-  return lines
-}
-
-/** The number of complete lines of a payload. Counting takes 5 ms for a full batch. */
-export function countLines(payload: Buffer): number {
-  let count = 0
-  for (let at = payload.indexOf(lineEnd); at !== -1; at = payload.indexOf(lineEnd, at + 1)) count++
-  return count
-}
-
-const lineEnd = 0x0a

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
-import type { BlockAtOffset } from '@sluice/event-log/dead-letters'
+import type { BlockAtOffset } from '@sluice/event-log/block-lines'
 import { tablePartitionOf } from '@sluice/event-store/insert/table-partition'
 import { startStopwatch } from '../../tests/support/stopwatch.ts'
 import { blockOfRows, event } from '../../tests/support/writer.ts'

@@ -1,4 +1,4 @@
-import { type BlockAtOffset, blockOfLines, splitLines } from '@sluice/event-log/dead-letters'
+import { type BlockAtOffset, blockOfLines, splitLines } from '@sluice/event-log/block-lines'
 import { tablePartitionOf } from '@sluice/event-store/insert/table-partition'
 import { sleep } from '@sluice/runtime/supervisor'
 

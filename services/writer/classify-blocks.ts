@@ -1,11 +1,6 @@
 import { type Block, blockVersion } from '@sluice/event-log/block'
-import {
-  type BlockAtOffset,
-  blocksWithOffsets,
-  countLines,
-  type DeadLetterCause,
-  toDeadLetter,
-} from '@sluice/event-log/dead-letters'
+import { type BlockAtOffset, blocksWithOffsets, countLines } from '@sluice/event-log/block-lines'
+import { type DeadLetterCause, toDeadLetter } from '@sluice/event-log/dead-letters'
 import type { LogBatch } from '@sluice/event-log/log'
 
 /**

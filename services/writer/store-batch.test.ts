@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, jest, test } from '@jest/globals'
 import type { Block } from '@sluice/event-log/block'
-import type { BlockAtOffset } from '@sluice/event-log/dead-letters'
+import type { BlockAtOffset } from '@sluice/event-log/block-lines'
 import type { LogBatch } from '@sluice/event-log/log'
 import { clickHouseCode, ClickHouseError } from '@sluice/event-store/errors'
 import type { EventBatch, EventInserter, InsertOptions } from '@sluice/event-store/insert/event-inserter'

@@ -1,11 +1,6 @@
 import type { Block } from '@sluice/event-log/block'
-import {
-  type BlockAtOffset,
-  blockOfLines,
-  type DeadLetterCause,
-  splitLines,
-  toDeadLetter,
-} from '@sluice/event-log/dead-letters'
+import { type BlockAtOffset, blockOfLines, splitLines } from '@sluice/event-log/block-lines'
+import { type DeadLetterCause, toDeadLetter } from '@sluice/event-log/dead-letters'
 import type { LogBatch } from '@sluice/event-log/log'
 import { clickHouseCode, ClickHouseError } from '@sluice/event-store/errors'
 import type { EventBatch, EventInserter } from '@sluice/event-store/insert/event-inserter'

@@ -101,7 +101,7 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
     signal()
   })
 
-  const isFull = () => bufferedBytes >= 2 * limits.batchBytesMax || bufferedRows >= 2 * limits.batchRowsMax
+  const hasTwoBatches = () => bufferedBytes >= 2 * limits.batchBytesMax || bufferedRows >= 2 * limits.batchRowsMax
 
   /**
    * The number of buffered blocks that fit into a batch of `bytesMax`, at least one, and whether the batch is then
@@ -242,7 +242,7 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
         bufferedRows += entry.block.headers.rows
       }
       position = last.offset + 1n
-      if (isFull()) wasFull = true
+      if (hasTwoBatches()) wasFull = true
       signal()
     },
     isFull: () => {

@@ -1,5 +1,6 @@
 import type { Block } from '@sluice/event-log/block'
-import { blocksWithOffsets, type ReplayPositions } from '@sluice/event-log/dead-letters'
+import { blocksWithOffsets } from '@sluice/event-log/block-lines'
+import type { ReplayPositions } from '@sluice/event-log/dead-letters'
 import type { EventLog } from '@sluice/event-log/log'
 import { sum } from '@sluice/runtime/sum'
 import { distinctLetters } from './distinct-letters.ts'
