@@ -81,7 +81,8 @@ export function useView(): ViewState {
 
 /**
  * A parameter of the page's own in the address, such as the record that is open: its value, and how to set it
- * (undefined removes it). `isReplaced` makes no entry in the history, for what changes while somebody types.
+ * (undefined removes it). `isReplaced` makes no entry in the history, for what changes while somebody types. Once the
+ * address is that of another page, setting does nothing.
  */
 export function usePageParameter(
   name: string,
@@ -89,6 +90,8 @@ export function usePageParameter(
   const { url, path, route } = useLocation()
   const search = new URL(url, location.origin).searchParams
   const set = (value: string | undefined, isReplaced = false) => {
+    // What arrives after the reader has left must not lead back to the page.
+    if ((location.pathname.replace(/\/+$/, '') || '/') !== path) return
     const next = new URL(location.href).searchParams
     if (value === undefined) next.delete(name)
     else next.set(name, value)
