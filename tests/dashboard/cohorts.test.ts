@@ -158,29 +158,31 @@ describeWithChromium('cohorts', () => {
     expect(await values.inputValue()).toBe('/a, /b, ')
   })
 
-  it.each([['another page', '', (page: Page) => page.getByRole('link', { name: 'Overview', exact: true }).click()]])(
-    'leave the reader on %s when they are saved only after that',
-    async (name, path, leave) => {
-      const { page } = await visitors.open()
-      await openSession(page, rig.url, rig.admin)
-      const held = Promise.withResolvers<undefined>()
-      await page.route(/\/api\/v1\/cohorts$/, async (route) => {
-        if (route.request().method() === 'POST') await held.promise
-        await route.fallback()
-      })
-      await fillForm(page, { name: `Left for ${name}`, country: 'DE' })
-      const sent = page.waitForRequest((request) => request.method() === 'POST' && request.url().endsWith('/cohorts'))
-      await page.getByRole('button', { name: 'Save cohort' }).click()
-      await sent
-      await leave(page)
-      const address = `${rig.url}/sites/${siteId}${path}`
-      await page.waitForURL(address)
-      held.resolve(undefined)
-      await page.locator('.toast', { hasText: `Left for ${name} saved` }).waitFor()
-      expect(page.url()).toBe(address)
-      expect(await page.getByRole('dialog').count()).toBe(0)
-    },
-  )
+  it.each([
+    ['another page', '', (page: Page) => page.getByRole('link', { name: 'Overview', exact: true }).click()],
+    ['the list', '/cohorts', (page: Page) => page.goBack()],
+  ])('leave the reader on %s when they are saved only after that', async (name, path, leave) => {
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    const held = Promise.withResolvers<undefined>()
+    await page.route(/\/api\/v1\/cohorts$/, async (route) => {
+      if (route.request().method() === 'POST') await held.promise
+      await route.fallback()
+    })
+    await fillForm(page, { name: `Left for ${name}`, country: 'DE' })
+    const sent = page.waitForRequest((request) => request.method() === 'POST' && request.url().endsWith('/cohorts'))
+    await page.getByRole('button', { name: 'Save cohort' }).click()
+    await sent
+    // The save can't be taken back.
+    expect(await page.getByRole('button', { name: 'Cancel' }).isDisabled()).toBe(true)
+    await leave(page)
+    const address = `${rig.url}/sites/${siteId}${path}`
+    await page.waitForURL(address)
+    held.resolve(undefined)
+    await page.locator('.toast', { hasText: `Left for ${name} saved` }).waitFor()
+    expect(page.url()).toBe(address)
+    expect(await page.getByRole('dialog').count()).toBe(0)
+  })
 
   it('keep a draft through a reload', async () => {
     const { page } = await visitors.open()

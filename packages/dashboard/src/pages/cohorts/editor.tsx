@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import type { CohortResource } from '@sluice/contracts/cohorts'
 import { cohortLimits } from '@sluice/contracts/cohorts'
 import type { Criteria } from '@sluice/contracts/conditions'
@@ -78,6 +78,7 @@ export function Editor({ cohort: of, onClose }: EditorProps) {
   const create = useChange('createCohort', refreshed)
   const update = useChange('updateCohort', refreshed)
   const change = cohort === undefined ? create : update
+  const form = useRef<HTMLFormElement>(null)
   /** An edit takes a failure and its countdown away: a form that is being written must not be sent by itself. */
   const forgetFailure = () => {
     if (change.error !== undefined) change.reset()
@@ -103,7 +104,8 @@ export function Editor({ cohort: of, onClose }: EditorProps) {
       saving.then(
         (saved) => {
           toast(texts.saved(saved.name))
-          onClose(saved.cohort_id)
+          // Who has gone back to the list meanwhile stays there.
+          if (form.current !== null) onClose(saved.cohort_id)
         },
         // `change.error` shows it.
         () => undefined,
@@ -112,6 +114,7 @@ export function Editor({ cohort: of, onClose }: EditorProps) {
   }
   return (
     <form
+      ref={form}
       class="stack"
       onInput={forgetFailure}
       onSubmit={(event) => {
@@ -157,6 +160,7 @@ export function Editor({ cohort: of, onClose }: EditorProps) {
         </div>
         <div class="row">
           <Button
+            disabled={change.isBusy}
             onClick={() => {
               onClose()
             }}
