@@ -85,6 +85,64 @@ describeWithChromium('leaving a page', () => {
     await page.waitForURL(/open=imp_/)
   })
 
+  /** Presses a button; its request gets its answer when the function that is returned is called. */
+  const pressHeld = async (page: Page, name: string, method: string, path: RegExp) => {
+    const held = Promise.withResolvers<undefined>()
+    await page.route(path, async (route) => {
+      if (route.request().method() === method) await held.promise
+      await route.fallback()
+    })
+    const sent = page.waitForRequest((request) => request.method() === method && path.test(request.url()))
+    await press(page, name)
+    await sent
+    return () => {
+      held.resolve(undefined)
+    }
+  }
+
+  it.each([
+    ['is created', 'Webhook'],
+    ['gets a webhook in place of another target', 'Slack'],
+  ])('waits while an alert rule %s, so that its secret is seen', async (_, target) => {
+    const page = await open('/live', 'Alerts')
+    await press(page, 'New alert')
+    await page.getByLabel('Name', { exact: true }).fill('Signups')
+    await page.getByRole('radio', { name: target }).check()
+    await page.getByLabel(/^URL/).fill('http://127.0.0.1:9/')
+    /** Tries a link and Back, which lead away once nothing is under way. */
+    const expectKept = async () => {
+      const before = await page.evaluate<string>('location.href')
+      for (const leave of [
+        () => page.getByRole('link', { name: 'Events', exact: true }).click(),
+        () => page.goBack(),
+      ]) {
+        await leave()
+        await waitUntilPasses(async () => {
+          expect(await page.evaluate('location.href')).toBe(before)
+        })
+        await painted(page)
+        expect(await page.getByRole('dialog').count()).toBe(0)
+        expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe('Signups')
+      }
+    }
+    const answerCreation = await pressHeld(page, 'Create alert', 'POST', /\/api\/v1\/alerts$/)
+    await expectKept()
+    answerCreation()
+    if (target !== 'Webhook') {
+      await page.getByRole('heading', { name: 'Signups' }).waitFor()
+      await page.getByRole('radio', { name: 'Webhook' }).check()
+      const answerSave = await pressHeld(page, 'Save', 'PUT', /\/api\/v1\/alerts\/[^/]+$/)
+      await expectKept()
+      answerSave()
+    }
+    await page.locator('.secret').waitFor()
+    await press(page, 'I saved it')
+    await page.getByRole('heading', { name: 'Signups' }).waitFor()
+    await page.getByRole('link', { name: 'Events', exact: true }).click()
+    await expectPath(page, `/sites/${siteId}/events`)
+    await page.getByRole('heading', { name: 'Events' }).first().waitFor()
+  })
+
   it('asks before the changes of an alert rule are lost, whatever leads away, and only then', async () => {
     const page = await open('/live', 'Alerts')
     const alerts = `/sites/${siteId}/alerts`

@@ -1,10 +1,11 @@
 import { useLayoutEffect, useRef } from 'preact/hooks'
 
 /**
- * What happens on the way to another page. `ask`: there is a question first, whatever leads away. `stay`: the browser's
- * buttons do nothing. It is for modal dialogs that only their own buttons close; where those lead is followed.
+ * What happens on the way to another page. `ask`: there is a question first, whatever leads away. `hold`: nothing leads
+ * away, while a request is under way whose answer must be seen. `stay`: the browser's buttons do nothing. It is for
+ * modal dialogs that only their own buttons close; where those lead is followed.
  */
-type LeaveRule = 'ask' | 'stay'
+type LeaveRule = 'ask' | 'hold' | 'stay'
 
 interface Guard {
   rule: LeaveRule
@@ -30,22 +31,30 @@ const placeOf = (url: string) => {
   return JSON.stringify([pathname, searchParams.get('open')])
 }
 
-/** The rule for the way from one address of the dashboard to another; undefined where nothing would be lost. */
-export function leaveRule(from: string, to: string): LeaveRule | undefined {
+/**
+ * What to do on the way from one address of the dashboard to another: to ask, or to stay; undefined where nothing would
+ * be lost.
+ */
+export function leaveRule(from: string, to: string): 'ask' | 'stay' | undefined {
   const rules = [...guards].map(({ rule }) => rule)
-  if (to === byBrowser && rules.includes('stay')) return 'stay'
-  return rules.includes('ask') && placeOf(from) !== placeOf(to) ? 'ask' : undefined
+  const isLeaving = placeOf(from) !== placeOf(to)
+  if ((isLeaving && rules.includes('hold')) || (to === byBrowser && rules.includes('stay'))) return 'stay'
+  return isLeaving && rules.includes('ask') ? 'ask' : undefined
 }
 
 /**
  * While `isActive`, something would be lost by leaving: `rule` applies within the dashboard, and the browser asks before
- * the dashboard is left or reloaded. The function that is returned ends it at once, for a page that goes on to another.
+ * the dashboard is left or reloaded. The function that is returned ends it at once, for a page that goes on to another;
+ * what changes the rule does not begin it again.
  */
 export function useLeaveGuard(rule: LeaveRule, isActive: boolean): () => void {
   const end = useRef<() => void>(() => undefined)
+  const { current: guard } = useRef<Guard>({ rule })
+  useLayoutEffect(() => {
+    guard.rule = rule
+  }, [rule])
   useLayoutEffect(() => {
     if (!isActive) return undefined
-    const guard = { rule }
     const ask = (event: BeforeUnloadEvent) => {
       event.preventDefault()
     }
@@ -56,7 +65,7 @@ export function useLeaveGuard(rule: LeaveRule, isActive: boolean): () => void {
       removeEventListener('beforeunload', ask)
     }
     return end.current
-  }, [rule, isActive])
+  }, [isActive])
   return () => {
     end.current()
   }

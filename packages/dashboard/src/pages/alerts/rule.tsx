@@ -44,7 +44,8 @@ export function NewRule({ onDone }: OnDone) {
   const [initial] = useState(() => newDraft(view.metric, view.filters))
   const [draft, setDraft] = useState(initial)
   const [made, setMade] = useState<{ id: string; secret: string }>()
-  const endGuard = useLeaveGuard('ask', isChanged(draft, initial) && made === undefined)
+  const hasUnsaved = create.isBusy || (isChanged(draft, initial) && made === undefined)
+  const endGuard = useLeaveGuard(create.isBusy ? 'hold' : 'ask', hasUnsaved)
   const submit = async () => {
     const body = bodyOf(draft, siteId)
     if (body === undefined) return
@@ -114,7 +115,8 @@ function Loaded({ of, onDone }: OnDone & { of: AlertResource }) {
   const [draft, setDraft] = useState<Draft>(() => draftOfRule(of))
   const [isRemoving, setRemoving] = useState(false)
   const [secret, setSecret] = useState<string>()
-  const endGuard = useLeaveGuard('ask', isChanged(draft, draftOfRule(opened)))
+  const hasUnsaved = update.isBusy || isChanged(draft, draftOfRule(opened))
+  const endGuard = useLeaveGuard(update.isBusy ? 'hold' : 'ask', hasUnsaved)
   const save = async () => {
     const body = changesOf(draft, opened)
     if (body === undefined) return
