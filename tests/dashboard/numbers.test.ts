@@ -1,4 +1,6 @@
+import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
+import type { Page } from 'playwright-core'
 import { compareNumbers, copied, headline, readCsv, runInShell } from './support/numbers.ts'
 import { addResources } from './support/resources.ts'
 import { openSession, type Rig, startRig } from './support/rig.ts'
@@ -149,6 +151,65 @@ describeWithChromium('every number', () => {
       })
     }
   })
+
+  /** The commands of all menus of the page; with `hasFiles` their files, too: the name and the CSV. */
+  const taken = async (page: Page, { hasFiles }: { hasFiles: boolean }): Promise<string[]> => {
+    const all: string[] = []
+    for (const menu of await page.getByRole('main').getByRole('button', { name: 'More', exact: true }).all()) {
+      all.push(await copied(page, menu, 'Copy curl'))
+      if (!hasFiles) continue
+      const downloading = page.waitForEvent('download')
+      await menu.click()
+      await page.getByRole('button', { name: 'Download CSV', exact: true }).click()
+      const download = await downloading
+      all.push(download.suggestedFilename(), await readFile(await download.path(), 'utf8'))
+    }
+    return all
+  }
+
+  const goTo = (search: string) => (page: Page) =>
+    page.evaluate(`history.pushState(null, '', '${search}'); dispatchEvent(new PopStateEvent('popstate'))`)
+  const chooseWeek = (page: Page) => page.keyboard.press('w')
+
+  it.each([
+    ['the overview', '?range=yesterday', /\/api\/v1\/stats/, true, chooseWeek],
+    ['a funnel', '/funnels?range=yesterday', /\/api\/v1\/funnel/, true, chooseWeek],
+    ['the events', '/events?range=yesterday', /\/api\/v1\/events/, true, chooseWeek],
+    ['the retention', '/retention', /\/api\/v1\/.*retention/, true, goTo('?weeks=4')],
+    // Its minutes pass, and are in its files.
+    ['the live page', '/live', /\/api\/v1\/live/, false, goTo('?f=country:equals:DE')],
+    [
+      'an alert rule',
+      '/alerts?open=new',
+      /\/alerts\/preview/,
+      true,
+      (page: Page) => page.getByLabel('Threshold').fill('7'),
+    ],
+  ] as const)(
+    'of %s comes with its own query, dates and rows as long as it stays, until the new one is there',
+    async (_, path, asked, hasFiles, change) => {
+      const page = await open(`/sites/${siteId}${path}`)
+      const more = page.getByRole('main').getByRole('button', { name: 'More', exact: true })
+      await more.last().waitFor()
+      const before = await taken(page, { hasFiles })
+      const held = Promise.withResolvers<undefined>()
+      await page.route(asked, async (route) => {
+        await held.promise
+        // One that was given up can't go on.
+        await route.fallback().catch(() => undefined)
+      })
+      const request = page.waitForRequest(asked)
+      await change(page)
+      await request
+      await page.locator('main .old').first().waitFor()
+      expect(await taken(page, { hasFiles })).toEqual(before)
+      held.resolve(undefined)
+      await page.locator('main .old').first().waitFor({ state: 'detached' })
+      await waitUntilPasses(async () => {
+        expect(before).not.toContain(await copied(page, more.last(), 'Copy curl'))
+      })
+    },
+  )
 
   it('can be downloaded as a file named by site, metric, grouping and days', async () => {
     const dayOf = (daysAgo: number) => new Date(Date.now() - daysAgo * 86_400_000).toISOString().slice(0, 10)

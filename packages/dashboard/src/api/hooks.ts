@@ -146,6 +146,20 @@ export function useAnswer<T>(
   return useAnswerState(result, queryKey, key !== null)
 }
 
+/**
+ * What is made of an answer and its query. While the answer of the query before stays (`isOld`), so does what was made
+ * of that one: made anew, it would say of its numbers that they are those of another query.
+ */
+export function useFromAnswer<T, Made>(
+  { data, isOld }: { data: T | undefined; isOld: boolean },
+  make: (data: T) => Made,
+): Made | undefined {
+  const made = useRef<Made>()
+  if (data === undefined) return undefined
+  if (!isOld) made.current = make(data)
+  return made.current
+}
+
 export interface Change<Id extends OperationId> {
   /** Sends the change; resolves with its `data`, throws an `ApiError`, which `error` holds too. */
   run: (input: Input<Id>) => Promise<Data<Id>>

@@ -1,4 +1,4 @@
-import type { ApiState } from '../api/hooks.ts'
+import { type ApiState, useFromAnswer } from '../api/hooks.ts'
 import type { Input, OperationId } from '../api/wire.ts'
 import { Button } from '../ui/button.tsx'
 import type { IconName } from '../ui/icon.tsx'
@@ -46,6 +46,9 @@ export function ResourceList<Id extends OperationId, Row extends object>({
   onOpen,
   pager,
 }: ResourceListProps<Id, Row>) {
+  const source = useFromAnswer({ data: records, isOld: answer.isOld }, (listed) =>
+    listSource(title, request, listed, { fileParts }),
+  )
   const create = (
     <Button kind="primary" icon={icon} onClick={onClick}>
       {label}
@@ -59,7 +62,7 @@ export function ResourceList<Id extends OperationId, Row extends object>({
         actions={
           records === undefined || records.length === 0 ? undefined : (
             <>
-              <MoreMenu source={listSource(title, request, records, { fileParts })} />
+              <MoreMenu source={source} />
               {create}
             </>
           )

@@ -43,11 +43,15 @@ function linkOf({ path }: ApiRequest): string {
   return `${href}${search === '' ? '?' : '&'}env=${environment}`
 }
 
-/** The button named "More" of a number, chart, panel or table, with all that can be taken away. */
-export function MoreMenu({ source }: { source: NumberSource }) {
-  const { label, request, relativeRequest, rows, fileName, value, alertHref } = source
+/**
+ * The button named "More" of a number, chart, panel or table, with all that can be taken away; nothing without a source.
+ * A source that is made of an answer comes from `useFromAnswer`.
+ */
+export function MoreMenu({ source }: { source: NumberSource | undefined }) {
   const what = messages.more.what
   const [isTable, setTable] = useState(false)
+  if (source === undefined) return null
+  const { label, request, relativeRequest, rows, fileName, value, alertHref } = source
   return (
     <>
       {isTable ? (

@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { PreviewAlertBody } from '@sluice/contracts/alerts'
 import type { Environment } from '@sluice/contracts/scopes'
-import { useApi } from '../../api/hooks.ts'
+import { useApi, useFromAnswer } from '../../api/hooks.ts'
 import { requestOf } from '../../api/request.ts'
 import { fileNameOf } from '../../format/csv.ts'
 import { formatIso } from '../../format/dates.ts'
@@ -60,26 +60,27 @@ export function Preview({ draft, environment, onThreshold }: PreviewProps) {
     if (sentence !== undefined && !isOld) announce(sentence)
   }, [sentence, isOld])
   const label = messages.metrics[draft.metric]
+  const source = useFromAnswer(preview, ({ series, times_fired }) =>
+    body === undefined
+      ? undefined
+      : {
+          label: texts.preview,
+          request: requestOf('previewAlert', { body }),
+          rows: () =>
+            series.map(({ timestamp, value }) => ({
+              timestamp: formatIso(timestamp, site.timezone),
+              value,
+              times_fired,
+            })),
+          fileName: fileNameOf([site.site_id, 'alert-preview', body.condition.metric], 'csv'),
+          value: times_fired,
+        },
+  )
   return (
     <section class="stack-small alert-preview" aria-label={texts.preview}>
       <div class="row">
         <h2 class="grow">{texts.preview}</h2>
-        {data === undefined || body === undefined ? null : (
-          <MoreMenu
-            source={{
-              label: texts.preview,
-              request: requestOf('previewAlert', { body }),
-              rows: () =>
-                data.series.map(({ timestamp, value }) => ({
-                  timestamp: formatIso(timestamp, site.timezone),
-                  value,
-                  times_fired: data.times_fired,
-                })),
-              fileName: fileNameOf([site.site_id, 'alert-preview', draft.metric], 'csv'),
-              value: data.times_fired,
-            }}
-          />
-        )}
+        <MoreMenu source={source} />
       </div>
       {preview.error === undefined ? null : <ErrorPanel error={preview.error} onRetry={preview.retry} />}
       {body === undefined ? <p class="muted">{texts.incomplete}</p> : null}

@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import type { CohortResource } from '@sluice/contracts/cohorts'
 import type { CohortAnalysis } from '@sluice/contracts/retention'
-import { useApi, useChange } from '../../api/hooks.ts'
+import { useApi, useChange, useFromAnswer } from '../../api/hooks.ts'
 import { requestOf } from '../../api/request.ts'
 import { Curve } from '../../charts/curve.tsx'
 import { fileNameOf } from '../../format/csv.ts'
@@ -37,6 +37,21 @@ export function Detail({ cohort, onEdit, onClose }: DetailProps) {
   const analysis = useApi('cohortAnalysis', { query })
   const create = useChange('createExport', ['listExports'])
   const { data } = analysis
+  const source = useFromAnswer(analysis, ({ cohort_name, size, retention_by_week }) => ({
+    label: cohort.name,
+    request: requestOf('cohortAnalysis', { query }),
+    rows: () =>
+      retention_by_week.map(({ week, retention_rate, cohort_size, returning_users, complete }) => ({
+        cohort_name,
+        size,
+        week,
+        retention_rate,
+        cohort_size,
+        returning_users,
+        complete,
+      })),
+    fileName: fileNameOf([siteId, 'cohort', cohort.name, `${weeks}-weeks`], 'csv'),
+  }))
   const retentionHref = hrefOf({}, 'retention')
   const exportUsers = () => {
     const body = {
@@ -98,31 +113,7 @@ export function Detail({ cohort, onEdit, onClose }: DetailProps) {
         ) : null}
         {analysis.error === undefined ? null : <ErrorPanel error={analysis.error} onRetry={analysis.retry} />}
         {analysis.isLoading ? <SkeletonRows rows={10} /> : null}
-        {data === undefined ? null : (
-          <Weeks
-            cohort={cohort}
-            analysis={data}
-            menu={
-              <MoreMenu
-                source={{
-                  label: cohort.name,
-                  request: requestOf('cohortAnalysis', { query }),
-                  rows: () =>
-                    data.retention_by_week.map(({ week, retention_rate, cohort_size, returning_users, complete }) => ({
-                      cohort_name: data.cohort_name,
-                      size: data.size,
-                      week,
-                      retention_rate,
-                      cohort_size,
-                      returning_users,
-                      complete,
-                    })),
-                  fileName: fileNameOf([siteId, 'cohort', cohort.name, `${weeks}-weeks`], 'csv'),
-                }}
-              />
-            }
-          />
-        )}
+        {data === undefined ? null : <Weeks cohort={cohort} analysis={data} menu={<MoreMenu source={source} />} />}
       </div>
       {isDeleting ? (
         <DeleteDialog

@@ -1,6 +1,6 @@
 import { useEffect } from 'preact/hooks'
 import type { Criteria } from '@sluice/contracts/conditions'
-import { useApi } from '../../api/hooks.ts'
+import { useApi, useFromAnswer } from '../../api/hooks.ts'
 import { requestOf } from '../../api/request.ts'
 import { fileNameOf } from '../../format/csv.ts'
 import { formatIso } from '../../format/dates.ts'
@@ -25,6 +25,17 @@ export function CohortSize({ criteria, name, isSpoken = false }: CohortSizeProps
   const input = criteria === undefined ? null : { body: { site_id: siteId, criteria, environment } }
   const preview = useApi('previewCohort', input)
   const { data, error } = preview
+  const source = useFromAnswer(preview, ({ size, share, complete_until }) =>
+    input === null
+      ? undefined
+      : {
+          label: texts.sizeCaption(name),
+          request: requestOf('previewCohort', input),
+          rows: () => [{ size, share, complete_until: formatIso(complete_until, zone) }],
+          fileName: fileNameOf([siteId, 'cohort', name], 'csv'),
+          value: size,
+        },
+  )
   const spoken = data === undefined || preview.isOld ? undefined : texts.spokenSize(data.size, data.share)
   useEffect(() => {
     if (isSpoken && spoken !== undefined) announce(spoken)
@@ -32,7 +43,7 @@ export function CohortSize({ criteria, name, isSpoken = false }: CohortSizeProps
   if (input === null) return null
   if (error !== undefined) return <ErrorPanel error={error} onRetry={preview.retry} />
   if (data === undefined) return <Skeleton width={120} />
-  const { size, share, complete_until } = data
+  const { size, share } = data
   return (
     <span class={`cohort-size${preview.isOld ? ' old' : ''}`}>
       <span>
@@ -44,15 +55,7 @@ export function CohortSize({ criteria, name, isSpoken = false }: CohortSizeProps
           <Num kind="exact" value={share} />%
         </span>
       </span>
-      <MoreMenu
-        source={{
-          label: texts.sizeCaption(name),
-          request: requestOf('previewCohort', input),
-          rows: () => [{ size, share, complete_until: formatIso(complete_until, zone) }],
-          fileName: fileNameOf([siteId, 'cohort', name], 'csv'),
-          value: size,
-        }}
-      />
+      <MoreMenu source={source} />
     </span>
   )
 }

@@ -1,6 +1,6 @@
 import type { ObservedPropertiesResult, ObservedProperty } from '@sluice/contracts/observed-properties'
 import { observedPropertiesLimits } from '@sluice/contracts/observed-properties'
-import { useApi } from '../../api/hooks.ts'
+import { useApi, useFromAnswer } from '../../api/hooks.ts'
 import { requestOf } from '../../api/request.ts'
 import { type CsvRow, fileNameOf } from '../../format/csv.ts'
 import { FilterValue } from '../../parts/filter-value.tsx'
@@ -29,22 +29,19 @@ export function Properties() {
   const query = { site_id: siteId, environment }
   const seen = useApi('properties', { query }, { staleMs: 300_000 })
   const { data } = seen
+  const source = useFromAnswer(seen, (answered) => ({
+    label: texts.properties,
+    request: requestOf('properties', { query }),
+    rows: () => rowsOf(answered),
+    fileName: fileNameOf([siteId, 'properties'], 'csv'),
+  }))
   const property = data?.properties.find(({ name }) => name === (chosen ?? 'event_type')) ?? data?.properties[0]
   return (
     <section aria-labelledby="properties-title" class="stack-small">
       <header class="section-head observed-head">
         <h2 id="properties-title">{texts.properties}</h2>
         <span class="muted small grow">{texts.propertiesWhy}</span>
-        {data === undefined ? null : (
-          <MoreMenu
-            source={{
-              label: texts.properties,
-              request: requestOf('properties', { query }),
-              rows: () => rowsOf(data),
-              fileName: fileNameOf([siteId, 'properties'], 'csv'),
-            }}
-          />
-        )}
+        <MoreMenu source={source} />
       </header>
       {seen.error === undefined ? null : <ErrorPanel error={seen.error} onRetry={seen.retry} />}
       {seen.isLoading ? (

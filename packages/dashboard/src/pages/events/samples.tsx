@@ -1,7 +1,7 @@
 import { useEffect, useRef } from 'preact/hooks'
 import type { StoredEvent } from '@sluice/contracts/stored-event'
 import { serverNow } from '../../api/client.ts'
-import { useApi } from '../../api/hooks.ts'
+import { useApi, useFromAnswer } from '../../api/hooks.ts'
 import { requestOf } from '../../api/request.ts'
 import { fileNameOf } from '../../format/csv.ts'
 import { relativeOf } from '../../format/curl.ts'
@@ -61,8 +61,18 @@ export function Samples() {
   const [open, setOpen] = usePageParameter('event')
   const found = useApi('events', { query })
   const { data } = found
-  const request = requestOf('events', { query })
-  const { from, to } = datesOf(bounds, zone)
+  const source = useFromAnswer(found, ({ events }) => {
+    const request = requestOf('events', { query })
+    const { from, to } = datesOf(bounds, zone)
+    return {
+      label: texts.samples,
+      request,
+      // A later page begins at an event, which the dates leave behind.
+      relativeRequest: before === undefined ? relativeOf(request, dates) : undefined,
+      rows: () => eventRows(events, zone),
+      fileName: fileNameOf([siteId, 'events', from, to], 'csv'),
+    }
+  })
   const next = data?.next_before ?? undefined
   return (
     <section aria-labelledby="samples-title" class="stack-small">
@@ -70,18 +80,7 @@ export function Samples() {
         <h2 id="samples-title" class="grow">
           {texts.samples}
         </h2>
-        {data === undefined ? null : (
-          <MoreMenu
-            source={{
-              label: texts.samples,
-              request,
-              // A later page begins at an event, which the dates leave behind.
-              relativeRequest: before === undefined ? relativeOf(request, dates) : undefined,
-              rows: () => eventRows(data.events, zone),
-              fileName: fileNameOf([siteId, 'events', from, to], 'csv'),
-            }}
-          />
-        )}
+        <MoreMenu source={source} />
       </header>
       {found.error === undefined ? null : <ErrorPanel error={found.error} onRetry={found.retry} />}
       {found.isLoading ? <SkeletonRows rows={10} /> : null}

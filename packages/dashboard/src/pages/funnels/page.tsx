@@ -1,4 +1,5 @@
 import { funnelLimits, type FunnelResult } from '@sluice/contracts/funnel'
+import { useFromAnswer } from '../../api/hooks.ts'
 import { requestOf } from '../../api/request.ts'
 import { fileNameOf } from '../../format/csv.ts'
 import { relativeOf } from '../../format/curl.ts'
@@ -67,29 +68,27 @@ function Source({ funnel, isCompared = false }: { funnel: Funnel; isCompared?: b
   const { siteId } = useView()
   const { bounds, zone, dates } = useViewQueries()
   const input = isCompared ? funnel.comparedInput : funnel.input
-  const { data } = isCompared ? funnel.comparedResult : funnel.result
   const range = isCompared ? funnel.compared : bounds
-  if (input === null || data === undefined || range === undefined) return null
-  const { from, to } = datesOf(range, zone)
-  const request = requestOf('funnel', input)
-  return (
-    <MoreMenu
-      source={{
-        label: isCompared ? texts.compared : texts.label,
-        request,
-        relativeRequest: isCompared ? undefined : relativeOf(request, dates),
-        rows: () =>
-          data.steps.map(({ event_type, users, rate_from_first, rate_from_previous }, at) => ({
-            step: at + 1,
-            event_type,
-            users,
-            rate_from_first,
-            rate_from_previous,
-          })),
-        fileName: fileNameOf([siteId, 'funnel', from, to], 'csv'),
-      }}
-    />
-  )
+  const source = useFromAnswer(isCompared ? funnel.comparedResult : funnel.result, (data) => {
+    if (input === null || range === undefined) return undefined
+    const { from, to } = datesOf(range, zone)
+    const request = requestOf('funnel', input)
+    return {
+      label: isCompared ? texts.compared : texts.label,
+      request,
+      relativeRequest: isCompared ? undefined : relativeOf(request, dates),
+      rows: () =>
+        data.steps.map(({ event_type, users, rate_from_first, rate_from_previous }, at) => ({
+          step: at + 1,
+          event_type,
+          users,
+          rate_from_first,
+          rate_from_previous,
+        })),
+      fileName: fileNameOf([siteId, 'funnel', from, to], 'csv'),
+    }
+  })
+  return <MoreMenu source={source} />
 }
 
 function Settings({ funnel }: { funnel: Funnel }) {

@@ -2,7 +2,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { LiveQuery, LiveResult } from '@sluice/contracts/live'
 import { minuteMs } from '@sluice/contracts/time-units'
 import { serverNow } from '../../api/client.ts'
-import { useApi } from '../../api/hooks.ts'
+import { useApi, useFromAnswer } from '../../api/hooks.ts'
 import { requestOf } from '../../api/request.ts'
 import { useShortcut } from '../../app/shortcuts.tsx'
 import { Columns } from '../../charts/columns.tsx'
@@ -58,7 +58,9 @@ export default function Page() {
       clearInterval(timer)
     }
   }, [])
-  const request = requestOf('live', { query })
+  // What is shown belongs to this query until the next one is answered.
+  const shownQuery = useFromAnswer(live, () => query) ?? query
+  const request = requestOf('live', { query: shownQuery })
   const sourceOf = (label: string, part: string, rows: NumberSource['rows']): NumberSource => ({
     label,
     request,
@@ -85,7 +87,7 @@ export default function Page() {
           <NoEvents />
         ) : (
           <Feed
-            key={JSON.stringify(query)}
+            key={JSON.stringify(shownQuery)}
             events={data.last_events}
             zone={zone}
             source={sourceOf(texts.feed, 'events', () => eventRows(data.last_events, zone))}

@@ -4,7 +4,7 @@ import type { CreateExportBody } from '@sluice/contracts/exports'
 import type { Dimension, Metric } from '@sluice/contracts/stats'
 import type { StatsBatchResult } from '@sluice/contracts/stats-batch'
 import { call } from '../../api/client.ts'
-import { useAnswer, useApi, useChange } from '../../api/hooks.ts'
+import { useAnswer, useApi, useChange, useFromAnswer } from '../../api/hooks.ts'
 import type { StatsQuery } from '../../api/wire.ts'
 import { formatNumber, kindOf } from '../../format/numbers.ts'
 import { valueLabel } from '../../format/sentences.ts'
@@ -46,6 +46,7 @@ export function AllDialog({ title, dimension, viewQueries, metric, onClose }: Al
   const [isRanked, setRanked] = useState(false)
   const statsQuery = withoutChoice(viewQueries.statsQuery(metric, { group_by: dimension, limit: rowsMax }), dimension)
   const answer = useApi('stats', { query: statsQuery })
+  const source = useFromAnswer(answer, (answered) => breakdownSource(title, statsQuery, answered, viewQueries))
   const chosen = choiceOf(filters, dimension)
   const result = answer.data
   const entries = useMemo(
@@ -108,7 +109,7 @@ export function AllDialog({ title, dimension, viewQueries, metric, onClose }: Al
       <div class="stack">
         <div class="all-head">
           <TextField label={texts.search} type="search" value={text} onInput={setText} />
-          {result === undefined ? null : <MoreMenu source={breakdownSource(title, statsQuery, result, viewQueries)} />}
+          <MoreMenu source={source} />
         </div>
         {answer.error === undefined ? null : <ErrorPanel error={answer.error} onRetry={answer.retry} />}
         <BatchError batch={batch} />

@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { StatsResult, TimeUnit } from '@sluice/contracts/stats'
-import { useApi } from '../../api/hooks.ts'
+import { useApi, useFromAnswer } from '../../api/hooks.ts'
 import type { StatsQuery } from '../../api/wire.ts'
 import { useShortcut } from '../../app/shortcuts.tsx'
 import { Chart, preloadChart } from '../../charts/chart.tsx'
@@ -34,7 +34,9 @@ export function ChartPanel({ viewQueries, sentence, isAsked }: ChartPanelProps) 
     setTable(true)
   })
   const label = messages.metrics[metric]
-  const source = result === undefined ? undefined : breakdownSource(label, statsQuery, result, viewQueries)
+  const source = useFromAnswer({ data: result, isOld: answer.isOld }, (answered) =>
+    breakdownSource(label, statsQuery, answered, viewQueries),
+  )
   return (
     <section
       class={`chart-panel${answer.isOld ? ' old' : ''}${answer.isFetching ? ' refreshing' : ''}`}
@@ -60,7 +62,7 @@ export function ChartPanel({ viewQueries, sentence, isAsked }: ChartPanelProps) 
             setView({ by })
           }}
         />
-        {source === undefined ? null : <MoreMenu source={source} />}
+        <MoreMenu source={source} />
       </header>
       <BatchError batch={answer} />
       {result === undefined ? (

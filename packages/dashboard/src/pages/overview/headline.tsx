@@ -1,5 +1,6 @@
 import { useEffect, useId, useRef } from 'preact/hooks'
 import type { StatsResult } from '@sluice/contracts/stats'
+import { useFromAnswer } from '../../api/hooks.ts'
 import type { StatsQuery } from '../../api/wire.ts'
 import { formatExact, formatValue, kindOf } from '../../format/numbers.ts'
 import { messages } from '../../messages/en.ts'
@@ -87,6 +88,9 @@ function HeadlineNumber({
   const id = useId()
   const kind = kindOf(metric)
   const label = messages.metrics[metric]
+  const source = useFromAnswer({ data: result, isOld }, (answered) =>
+    numberSource(label, statsQuery, answered, viewQueries),
+  )
   return (
     <div class={`headline${isChosen ? ' chosen' : ''}${isOld ? ' old' : ''}`} data-menu>
       <button
@@ -118,7 +122,7 @@ function HeadlineNumber({
           </span>
         </span>
       </button>
-      {result === undefined ? null : <MoreMenu source={numberSource(label, statsQuery, result, viewQueries)} />}
+      <MoreMenu source={source} />
     </div>
   )
 }

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import type { Dimension, StatsResult } from '@sluice/contracts/stats'
-import { type ApiState, useApi } from '../../api/hooks.ts'
+import { type ApiState, useApi, useFromAnswer } from '../../api/hooks.ts'
 import type { StatsQuery } from '../../api/wire.ts'
 import { isNarrow } from '../../app/narrow.ts'
 import { valueLabel } from '../../format/sentences.ts'
@@ -81,6 +81,12 @@ export function Panel({ title, dimension, viewQueries, isAsked, choice, limit = 
   const rareRows = rowsOf(rareAnswer.data).filter(({ key }) => rare.includes(key))
   const rows = [...listed.slice(0, limit - rareRows.length), ...rareRows]
   const label = messages.metrics[result?.metric ?? metric]
+  const source = useFromAnswer({ data: result, isOld: answer.isOld }, (answered) =>
+    breakdownSource(title, statsQuery, answered, {
+      ...viewQueries,
+      joint: rareRows.length === 0 ? undefined : { statsQuery: rareQuery, rows },
+    }),
+  )
   return (
     <section
       class={`panel${answer.isOld ? ' old' : ''}${answer.isFetching ? ' refreshing' : ''}`}
@@ -93,14 +99,7 @@ export function Panel({ title, dimension, viewQueries, isAsked, choice, limit = 
         <h2>{title}</h2>
         {choice}
         <span class="label panel-metric">{label}</span>
-        {result === undefined ? null : (
-          <MoreMenu
-            source={breakdownSource(title, statsQuery, result, {
-              ...viewQueries,
-              joint: rareRows.length === 0 ? undefined : { statsQuery: rareQuery, rows },
-            })}
-          />
-        )}
+        <MoreMenu source={source} />
       </header>
       {result === undefined ? (
         <Pending answer={answer} />

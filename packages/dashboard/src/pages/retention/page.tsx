@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import type { RetentionMatrix, RetentionRow } from '@sluice/contracts/retention'
-import { useApi } from '../../api/hooks.ts'
+import { useApi, useFromAnswer } from '../../api/hooks.ts'
 import { requestOf } from '../../api/request.ts'
 import { Curve, type CurveLine } from '../../charts/curve.tsx'
 import { fileNameOf } from '../../format/csv.ts'
@@ -43,26 +43,18 @@ export default function Page() {
   }
   const retention = useApi('retention', { query }, { refetchMs: refreshMs })
   const { data } = retention
+  const source = useFromAnswer(retention, (answered) => ({
+    label: messages.nav.retention,
+    request: requestOf('retention', { query }),
+    rows: () => matrixRows(answered),
+    fileName: fileNameOf([siteId, 'retention', `${weeks}-weeks`, formatDate(Date.now(), answered.timezone)], 'csv'),
+  }))
   return (
     <>
       <PageTitle
         title={messages.nav.retention}
         sentence={texts.sentence}
-        actions={
-          data === undefined ? undefined : (
-            <MoreMenu
-              source={{
-                label: messages.nav.retention,
-                request: requestOf('retention', { query }),
-                rows: () => matrixRows(data),
-                fileName: fileNameOf(
-                  [siteId, 'retention', `${weeks}-weeks`, formatDate(Date.now(), data.timezone)],
-                  'csv',
-                ),
-              }}
-            />
-          )
-        }
+        actions={source === undefined ? undefined : <MoreMenu source={source} />}
       />
       <div class="stack">
         <UnusedFilters why={texts.chips} />

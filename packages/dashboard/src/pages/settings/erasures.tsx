@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import { type ErasureResource, type ErasureSelector, erasureSelectors } from '@sluice/contracts/erasures'
 import { call, serverNow } from '../../api/client.ts'
 import { fieldErrors } from '../../api/field-errors.ts'
-import { useAnswer, useChange } from '../../api/hooks.ts'
+import { useAnswer, useChange, useFromAnswer } from '../../api/hooks.ts'
 import { messages } from '../../messages/en.ts'
 import { usePageParameter } from '../../state/hooks.ts'
 import { boundsOf } from '../../state/range.ts'
@@ -123,20 +123,18 @@ function ErasureList({ ids }: { ids: readonly string[] }) {
     { refetchMs: isDone ? false : pollMs, staleMs: 0 },
   )
   const [latest] = ids
+  const source = useFromAnswer(list, (records) =>
+    latest === undefined
+      ? undefined
+      : listSource(texts.erasures, ['getErasure', { params: { site_id: siteId, erasure_id: latest } }], records, {
+          fileParts: [siteId, 'erasures'],
+        }),
+  )
   return (
     <div class="stack-small">
       <div class="row">
         <h3 class="grow">{texts.erasures}</h3>
-        {list.data === undefined || latest === undefined ? null : (
-          <MoreMenu
-            source={listSource(
-              texts.erasures,
-              ['getErasure', { params: { site_id: siteId, erasure_id: latest } }],
-              list.data,
-              { fileParts: [siteId, 'erasures'] },
-            )}
-          />
-        )}
+        <MoreMenu source={source} />
       </div>
       {list.error === undefined ? null : <ErrorPanel error={list.error} onRetry={list.retry} />}
       {list.isLoading ? <SkeletonRows rows={ids.length} /> : null}

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import type { DeliveryResource, DeliveryStatus } from '@sluice/contracts/webhooks'
-import { useApi } from '../../api/hooks.ts'
+import { useApi, useFromAnswer } from '../../api/hooks.ts'
 import { formatNumber } from '../../format/numbers.ts'
 import { listSource } from '../../ui/list-source.ts'
 import { MoreMenu } from '../../ui/numbers.tsx'
@@ -31,6 +31,11 @@ export function Deliveries({ id, siteId, onOpen }: DeliveriesProps) {
     query: { limit, offset, ...(status === 'any' ? {} : { status }) },
   }
   const deliveries = useApi('listDeliveries', input, { refetchMs: refreshMs, staleMs: 0 })
+  const source = useFromAnswer(deliveries, (answered) =>
+    listSource(texts.deliveries, ['listDeliveries', input], answered.deliveries, {
+      fileParts: [siteId, id, 'deliveries'],
+    }),
+  )
   const records = deliveries.data?.deliveries ?? []
   return (
     <section class="stack-small" aria-label={texts.deliveries}>
@@ -49,11 +54,7 @@ export function Deliveries({ id, siteId, onOpen }: DeliveriesProps) {
             setOffset(0)
           }}
         />
-        <MoreMenu
-          source={listSource(texts.deliveries, ['listDeliveries', input], records, {
-            fileParts: [siteId, id, 'deliveries'],
-          })}
-        />
+        <MoreMenu source={source} />
       </div>
       {status === 'any' && offset === 0 && records.length > 0 ? <Strip deliveries={records} /> : null}
       {deliveries.error === undefined ? null : <ErrorPanel error={deliveries.error} onRetry={deliveries.retry} />}
