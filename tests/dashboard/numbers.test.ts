@@ -211,6 +211,42 @@ describeWithChromium('every number', () => {
     },
   )
 
+  it('of the live events that are held back is in no list, while the list is paused', async () => {
+    const eventsOf = (kind: string, count: number) =>
+      Array.from({ length: count }, (__, n) => ({
+        site_id: 'paused',
+        event_type: kind,
+        timestamp: Date.now() - count + n,
+        event_id: `${kind}-${n}`,
+        session_id: 'only',
+      }))
+    await rig.send(eventsOf('listed', 5))
+    const page = await open('/sites/paused/live')
+    const feed = page.getByRole('region', { name: 'Latest events' })
+    await feed.getByText('listed').nth(4).waitFor()
+    await feed.getByRole('button', { name: 'Pause' }).click()
+    await rig.send(eventsOf('newer', 60))
+    await feed.getByText(/50 newer/).waitFor()
+    const typesIn = async () => {
+      const [header = [], ...rows] = readCsv(
+        await copied(page, feed.getByRole('button', { name: 'More', exact: true }), 'Copy CSV'),
+      )
+      return rows.map((row) => row[header.indexOf('event_type')])
+    }
+    expect(await typesIn()).toEqual(Array.from({ length: 5 }, () => 'listed'))
+    await feed.getByRole('button', { name: 'More', exact: true }).click()
+    await page.getByRole('button', { name: 'Show table', exact: true }).click()
+    const table = page.getByRole('dialog').getByRole('table')
+    await table.getByText('listed').first().waitFor()
+    await page.waitForResponse(/\/api\/v1\/live/)
+    expect(await table.getByText('newer').count()).toBe(0)
+    await page.keyboard.press('Escape')
+    await feed.getByRole('button', { name: 'Resume' }).click()
+    await waitUntilPasses(async () => {
+      expect(await typesIn()).toEqual(Array.from({ length: 50 }, () => 'newer'))
+    })
+  })
+
   it('can be downloaded as a file named by site, metric, grouping and days', async () => {
     const dayOf = (daysAgo: number) => new Date(Date.now() - daysAgo * 86_400_000).toISOString().slice(0, 10)
     const [from, to] = [dayOf(9), dayOf(3)]

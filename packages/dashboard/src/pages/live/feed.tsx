@@ -50,7 +50,16 @@ function Row({
  * The latest events, the newest first. The list stands still while the pointer or the focus is in it, or Space paused
  * it.
  */
-export function Feed({ events, zone, source }: { events: readonly StoredEvent[]; zone: string; source: NumberSource }) {
+export function Feed({
+  events,
+  zone,
+  sourceOf,
+}: {
+  events: readonly StoredEvent[]
+  zone: string
+  /** The copies and downloads of the listed events. */
+  sourceOf: (listed: readonly StoredEvent[]) => NumberSource
+}) {
   const [isStopped, setStopped] = useState(false)
   const [isHovered, setHovered] = useState(false)
   const [isFocused, setFocused] = useState(false)
@@ -83,7 +92,7 @@ export function Feed({ events, zone, source }: { events: readonly StoredEvent[];
         >
           {isStopped ? texts.resume : texts.pause}
         </Button>
-        <MoreMenu source={source} />
+        <MoreMenu source={sourceOf(shown)} />
       </header>
       <ol
         class="feed-list"

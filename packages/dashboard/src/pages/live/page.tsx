@@ -90,7 +90,7 @@ export default function Page() {
             key={JSON.stringify(shownQuery)}
             events={data.last_events}
             zone={zone}
-            source={sourceOf(texts.feed, 'events', () => eventRows(data.last_events, zone))}
+            sourceOf={(listed) => sourceOf(texts.feed, 'events', () => eventRows(listed, zone))}
           />
         )}
       </div>
