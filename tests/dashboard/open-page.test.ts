@@ -1,11 +1,12 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
-import type { Page, Route } from 'playwright-core'
+import type { Locator, Page, Route } from 'playwright-core'
 import { openSession, type Rig, startRig } from './support/rig.ts'
 import { seededEvents } from './support/seed.ts'
 import { describeWithChromium, useBrowser, type Visit } from './support/use-browser.ts'
 import { waitUntilPasses } from './support/wait-until-passes.ts'
 
 const siteId = 'shop'
+const dayMs = 86_400_000
 
 /** What a page did while its questions failed, by the clock of the page. */
 interface Recorded {
@@ -80,6 +81,59 @@ describeWithChromium('a page that is open', () => {
       await page.clock.runFor(1_000)
       await check()
     })
+
+  /** Marks an element: another one that takes its place has no mark. */
+  const mark = (element: Locator): Promise<void> =>
+    element.evaluate((each: { dataset: Record<string, string> }) => {
+      each.dataset.marked = ''
+    })
+
+  /** Lets a minute pass, after which the page asks anew: checks it before the answer is there, and after it. */
+  const expectKeptForAMinute = async (page: Page, asked: RegExp, check: () => Promise<void>): Promise<void> => {
+    await check()
+    const held = Promise.withResolvers<undefined>()
+    // The page goes by the clock of the server, which each answer tells.
+    await page.route(/\/api\/v1\//, async (route) => {
+      await held.promise
+      // One that was given up can't go on.
+      await route.fallback().catch(() => undefined)
+    })
+    const request = page.waitForRequest(asked)
+    await page.clock.runFor(61_000)
+    await request
+    await page.clock.runFor(1_000)
+    await check()
+    const response = page.waitForResponse(asked)
+    held.resolve(undefined)
+    await response
+    await page.locator('main .old').first().waitFor({ state: 'detached' })
+    await check()
+  }
+
+  it.each([
+    ['a range without events', '?range=28d', 'Show'],
+    ['filters that nothing matches', '?range=28d&f=country:equals:AQ', 'Clear'],
+  ])('keeps the explanation of %s, and the focus in it, as the minutes pass', async (_, search, name) => {
+    await rig.send([
+      {
+        site_id: 'quiet',
+        event_type: 'view',
+        timestamp: Date.now() - 60 * dayMs,
+        event_id: 'only',
+        session_id: 'only',
+      },
+    ])
+    const { page } = await visit()
+    await page.goto(`${rig.url}/sites/quiet${search}`)
+    const button = page.getByRole('main').getByRole('button', { name: new RegExp(`^${name}`) })
+    await button.waitFor()
+    await button.focus()
+    await mark(button)
+    await expectKeptForAMinute(page, /\/api\/v1\/stats\/batch$/, async () => {
+      expect(await page.locator('[data-marked]:focus').count()).toBe(1)
+      expect(await page.locator('[data-panel]').count()).toBe(0)
+    })
+  })
 
   it.each([
     ['is not reached, from the first try on', 0, (route: Route) => route.abort(), [5, 10, 20, 30]],
@@ -193,7 +247,7 @@ describeWithChromium('a page that is open', () => {
     // Its first run was long ago.
     const old = (each: Schedule) => {
       if (each.scheduled === null) return
-      Object.assign(each, { status: 'completed', created_at: Date.now() - 10 * 86_400_000 })
+      Object.assign(each, { status: 'completed', created_at: Date.now() - 10 * dayMs })
       each.scheduled.next_run = service.nextRun
     }
     const { page } = await visit()

@@ -34,7 +34,7 @@ const oldRowsMs = 5 * 60_000
 
 /** The numbers of a range, their comparison, and the breakdowns by page, referrer, country and others. */
 export default function Overview() {
-  const { metric, filters, range, compare, setView, siteId, hrefOf } = useView()
+  const { metric, filters, range, compare, exact, setView, siteId, hrefOf } = useView()
   const site = useSite()
   const viewQueries = useViewQueries()
   const sentence = filterSentence({
@@ -67,7 +67,11 @@ export default function Overview() {
   ]) as Record<HeadlineMetric, Headline>
 
   const events = headlines.event_count.result
-  const isEmpty = events?.value === 0 && !first.isOld
+  // A range that reaches now is asked for each minute: meanwhile, the same view stays as empty as it was.
+  const view = JSON.stringify([siteId, range, filters, viewQueries.environment, viewQueries.zone, exact])
+  const empty = useRef<string>()
+  if (events !== undefined && !first.isOld) empty.current = events.value === 0 ? view : undefined
+  const isEmpty = empty.current === view
   const error = first.data === undefined ? first.error : undefined
   // One failure says it for all: queries that fail alone are asked again with their whole batch.
   const failed = [first, before, second].find((batch) => errorOf(batch) !== undefined)
