@@ -135,6 +135,31 @@ describeWithChromium('a page that is open', () => {
     })
   })
 
+  it('keeps the row of a rare value that is chosen, as the minutes pass', async () => {
+    const countries = ['DE', 'FR', 'US', 'GB', 'IN', 'BR', 'JP', 'CH', 'PL', 'ES', 'IS']
+    await rig.send(
+      countries.flatMap((country) =>
+        Array.from({ length: country === 'IS' ? 1 : 2 }, (_, n) => ({
+          site_id: 'widespread',
+          event_type: 'view',
+          timestamp: Date.now() - 60_000 * n,
+          event_id: `${country}-${n}`,
+          session_id: `${country}-${n}`,
+          country,
+        })),
+      ),
+    )
+    const { page } = await visit()
+    await page.goto(`${rig.url}/sites/widespread?range=28d&f=country:in:DE,IS`)
+    const panel = page.getByRole('region', { name: 'Countries', exact: true })
+    const row = panel.getByRole('button', { name: 'Iceland', pressed: true })
+    await row.waitFor()
+    await mark(row)
+    await expectKeptForAMinute(page, /\/api\/v1\/stats[?].*group_by=country/, async () => {
+      expect(await panel.locator('[data-marked]').allTextContents()).toEqual([expect.stringContaining('Iceland')])
+    })
+  })
+
   it.each([
     ['is not reached, from the first try on', 0, (route: Route) => route.abort(), [5, 10, 20, 30]],
     [

@@ -58,38 +58,48 @@ interface PanelProps {
   draw?: ((rows: readonly PanelRow[], chosen: readonly string[]) => ComponentChildren) | undefined
 }
 
-/**
- * The values of a dimension, the most frequent first; a click on one filters. While values are chosen, the others stay,
- * so that one of them can be chosen as well.
- */
-export function Panel({ title, dimension, viewQueries, isAsked, choice, limit = panelRows, draw }: PanelProps) {
+/** Asks for the groups of a panel, and for the chosen values that are not among them. */
+function useGroups({ title, dimension, viewQueries, isAsked, limit = panelRows }: PanelProps) {
   const { metric: chosenMetric, filters } = useView()
-  const [isAll, setAll] = useState(false)
   const metric = panelMetric(chosenMetric)
   const statsQuery = withoutChoice(viewQueries.statsQuery(metric, { group_by: dimension, limit }), dimension)
   const answer = useApi('stats', isAsked ? { query: statsQuery } : null)
   const result = answer.data?.group_by === dimension ? answer.data : undefined
   const groups = rowsOf(result)
   const listed = groups.filter(({ key }) => key !== otherKey)
-  const hasMore = hasMoreRows(groups, listed)
   // Chosen values that are not among the most frequent ones are asked for alone.
   const chosen = [...new Set(choiceOf(filters, dimension))]
   const rare = chosen.filter((value) => listed.every(({ key }) => key !== value))
   const rareQuery = queryAbout(rare, statsQuery, dimension)
-  const isRareAsked = result !== undefined && !answer.isOld && rare.length > 0
-  const rareAnswer = useApi('stats', isRareAsked ? { query: rareQuery } : null, { keep: false })
-  const rareRows = rowsOf(rareAnswer.data).filter(({ key }) => rare.includes(key))
-  const rows = [...listed.slice(0, limit - rareRows.length), ...rareRows]
-  const label = messages.metrics[result?.metric ?? metric]
-  const source = useFromAnswer({ data: result, isOld: answer.isOld }, (answered) =>
-    breakdownSource(title, statsQuery, answered, {
-      ...viewQueries,
-      joint: rareRows.length === 0 ? undefined : { statsQuery: rareQuery, rows },
-    }),
-  )
+  const rareAnswer = useApi('stats', result !== undefined && rare.length > 0 ? { query: rareQuery } : null)
+  const rareResult = rareAnswer.data?.group_by === dimension ? rareAnswer.data : undefined
+  const isOld = answer.isOld || (rareResult !== undefined && rareAnswer.isOld)
+  // The rows of both queries are of the same moment: those before stay until both are answered.
+  const shown = useFromAnswer({ data: result, isOld }, (answered) => {
+    const rareRows = rowsOf(rareResult).filter(({ key }) => rare.includes(key))
+    const rows = [...listed.slice(0, limit - rareRows.length), ...rareRows]
+    const joint = rareRows.length === 0 ? undefined : { statsQuery: rareQuery, rows }
+    return {
+      metric: answered.metric,
+      rows,
+      hasMore: hasMoreRows(groups, listed),
+      source: breakdownSource(title, statsQuery, answered, { ...viewQueries, joint }),
+    }
+  })
+  return { metric, chosen, answer, rareAnswer, isOld, shown }
+}
+
+/**
+ * The values of a dimension, the most frequent first; a click on one filters. While values are chosen, the others stay,
+ * so that one of them can be chosen as well.
+ */
+export function Panel(props: PanelProps) {
+  const { title, dimension, viewQueries, choice, draw } = props
+  const [isAll, setAll] = useState(false)
+  const { metric, chosen, answer, rareAnswer, isOld, shown } = useGroups(props)
   return (
     <section
-      class={`panel${answer.isOld ? ' old' : ''}${answer.isFetching ? ' refreshing' : ''}`}
+      class={`panel${isOld ? ' old' : ''}${answer.isFetching ? ' refreshing' : ''}`}
       aria-label={title}
       data-panel
       tabIndex={-1}
@@ -98,18 +108,18 @@ export function Panel({ title, dimension, viewQueries, isAsked, choice, limit = 
       <header class="panel-head">
         <h2>{title}</h2>
         {choice}
-        <span class="label panel-metric">{label}</span>
-        <MoreMenu source={source} />
+        <span class="label panel-metric">{messages.metrics[shown?.metric ?? metric]}</span>
+        <MoreMenu source={shown?.source} />
       </header>
-      {result === undefined ? (
+      {shown === undefined ? (
         <Pending answer={answer} />
-      ) : rows.length === 0 ? (
+      ) : shown.rows.length === 0 ? (
         <p class="muted panel-empty">{texts.nothing}</p>
       ) : (
-        (draw?.(rows, chosen) ?? <Rows dimension={dimension} rows={rows} />)
+        (draw?.(shown.rows, chosen) ?? <Rows dimension={dimension} rows={shown.rows} />)
       )}
       <Failure answer={rareAnswer} />
-      {hasMore ? (
+      {shown?.hasMore === true ? (
         <Button
           kind="quiet"
           class="panel-all"
