@@ -147,8 +147,9 @@ export function useAnswer<T>(
 }
 
 /**
- * What is made of an answer and its query. While the answer of the query before stays (`isOld`), so does what was made
- * of that one: made anew, it would say of its numbers that they are those of another query.
+ * Returns what `make` derives from an answer and its query; undefined before the first answer. While the page still
+ * shows the answer of the previous query (`isOld`), the former result stays: a new one would combine the numbers of
+ * that answer with the new query.
  */
 export function useFromAnswer<T, Made>(
   { data, isOld }: { data: T | undefined; isOld: boolean },

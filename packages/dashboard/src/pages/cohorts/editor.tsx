@@ -104,7 +104,7 @@ export function Editor({ cohort: of, onClose }: EditorProps) {
       saving.then(
         (saved) => {
           toast(texts.saved(saved.name))
-          // Who has gone back to the list meanwhile stays there.
+          // A reader who has gone back to the list stays there.
           if (form.current !== null) onClose(saved.cohort_id)
         },
         // `change.error` shows it.

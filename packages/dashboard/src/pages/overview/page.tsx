@@ -67,7 +67,7 @@ export default function Overview() {
   ]) as Record<HeadlineMetric, Headline>
 
   const events = headlines.event_count.result
-  // A range that reaches now is asked for each minute: meanwhile, the same view stays as empty as it was.
+  // A range that ends now is queried again each minute. An empty view stays empty until the answer arrives.
   const view = JSON.stringify([siteId, range, filters, viewQueries.environment, viewQueries.zone, exact])
   const empty = useRef<string>()
   if (events !== undefined && !first.isOld) empty.current = events.value === 0 ? view : undefined

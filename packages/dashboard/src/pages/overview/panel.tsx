@@ -74,7 +74,7 @@ function useGroups({ title, dimension, viewQueries, isAsked, limit = panelRows }
   const rareAnswer = useApi('stats', result !== undefined && rare.length > 0 ? { query: rareQuery } : null)
   const rareResult = rareAnswer.data?.group_by === dimension ? rareAnswer.data : undefined
   const isOld = answer.isOld || (rareResult !== undefined && rareAnswer.isOld)
-  // The rows of both queries are of the same moment: those before stay until both are answered.
+  // The rows of both queries belong together: the former rows stay until both are answered.
   const shown = useFromAnswer({ data: result, isOld }, (answered) => {
     const rareRows = rowsOf(rareResult).filter(({ key }) => rare.includes(key))
     const rows = [...listed.slice(0, limit - rareRows.length), ...rareRows]
