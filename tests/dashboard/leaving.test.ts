@@ -60,6 +60,27 @@ describeWithChromium('leaving a page', () => {
     await page.getByRole('heading', { name: 'Live' }).first().waitFor()
   })
 
+  it('by a sign-out leaves a document to Back that has nothing of the session, and looks for another', async () => {
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/settings/session`)
+    const who = page.getByText(/^key_/)
+    await who.waitFor()
+    // The document is not left, so that what the browser would keep of it can be seen.
+    await page.route('**/signin', (route) => route.fulfill({ status: 204 }))
+    // Nor does a check of the session answer.
+    await page.route('**/api/v1/session', (route) =>
+      route.request().method() === 'GET' ? undefined : route.continue(),
+    )
+    await press(page, 'Sign out')
+    await page.getByLabel('API key').waitFor({ timeout: 10_000 })
+    expect(await who.count()).toBe(0)
+    await page.unroute('**/api/v1/session')
+    await openSession(page, rig.url, rig.admin)
+    await page.evaluate(`dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))`)
+    await who.waitFor()
+  })
+
   it('by Back does not stop a file that is sent', async () => {
     const page = await open('/live', 'Imports')
     await press(page, 'Import a file')

@@ -1,4 +1,5 @@
 import { render } from 'preact'
+import { isSignedOut } from './api/client.ts'
 import { prefetch } from './api/hooks.ts'
 import { App } from './app/app.tsx'
 import { hasSecret, takeSecret } from './app/sign-in-secret.ts'
@@ -16,6 +17,10 @@ if (secret === undefined) {
 // A sign-in link that is opened where the dashboard is shown already changes the fragment alone.
 addEventListener('hashchange', () => {
   if (hasSecret()) location.reload()
+})
+// Back may show a document as it was left. One that was left signed out does not know of a sign-in since then.
+addEventListener('pageshow', ({ persisted }) => {
+  if (persisted && isSignedOut.value) location.reload()
 })
 const root = document.getElementById('app')
 // Until it is known who is here, there is no more to show than the outline in index.html.

@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks'
-import { useChange } from '../../api/hooks.ts'
+import { isSignedOut } from '../../api/client.ts'
+import { queryClient, useChange } from '../../api/hooks.ts'
 import { messages } from '../../messages/en.ts'
 import { useSession } from '../../state/session.tsx'
 import { remember, remembered } from '../../state/storage.ts'
@@ -16,7 +17,9 @@ export default function Page() {
   const signOut = useChange('deleteSession')
   const leave = async () => {
     await signOut.run({})
-    // A new document: nothing of the session stays in memory.
+    // The browser may keep this document for its Back: then it has nothing of the session.
+    queryClient.clear()
+    isSignedOut.value = true
     location.assign('/signin')
   }
   return (
