@@ -201,6 +201,87 @@ describeWithChromium('the keyboard alone', () => {
     expect(new URL(page.url()).searchParams.get('f')).toBe('country:equals:DE')
   })
 
+  /**
+   * Opens a page of the site, tabs to the button of the first name, and presses Enter, which removes the button: each
+   * time the next name gets the focus.
+   */
+  const expectFocus = async (path: string, first: RegExp, following: RegExp[]): Promise<void> => {
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/sites/${siteId}${path}`)
+    await page.getByRole('button', { name: first }).first().waitFor()
+    await tabTo(page, first)
+    for (const name of following) {
+      const removed = await focused(page)
+      await page.keyboard.press('Enter')
+      await page.getByRole('button', { name: removed, exact: true }).waitFor({ state: 'detached' })
+      await waitUntilPasses(async () => {
+        expect(await focused(page)).toMatch(name)
+      }, 5_000)
+    }
+  }
+
+  it('keeps the focus where a filter was that it removes', () =>
+    expectFocus(
+      '?f=country:equals:DE&f=device_type:equals:mobile&f=event_type:equals:click',
+      /^Remove filter: device/,
+      [/^Remove filter: event/, /^Remove filter: country/, /^Filter$/],
+    ))
+
+  it('keeps the focus in a step of a funnel whose conditions it removes', () =>
+    expectFocus(
+      `/funnels?steps=${encodeURIComponent('page_view;country:equals:DE;device_type:equals:mobile>click')}`,
+      /^Remove filter: country/,
+      [/^Remove filter: device/, /^Add a condition to step 1$/],
+    ))
+
+  it('keeps the focus in the conditions of a cohort of which it removes the last one', async () => {
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/sites/${siteId}/cohorts`)
+    await page.getByRole('button', { name: 'New cohort' }).first().click()
+    await page.getByRole('button', { name: 'Add a condition' }).click()
+    const remove = page.getByRole('button', { name: 'Remove this condition' })
+    await remove.nth(1).press('Enter')
+    await waitUntilPasses(async () => {
+      expect(await remove.count()).toBe(1)
+      expect(await focused(page)).toBe('Add a condition')
+    }, 5_000)
+  })
+
+  it('has the focus in the page when it clears the filters that left nothing', async () => {
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/sites/${siteId}/events?f=country:equals:IS`)
+    await page.getByRole('button', { name: 'Clear the filters' }).press('Enter')
+    await page.getByRole('button', { name: 'Clear the filters' }).waitFor({ state: 'detached' })
+    await waitUntilPasses(async () => {
+      expect(await page.evaluate(`document.activeElement.closest('main') !== null`)).toBe(true)
+    }, 5_000)
+  })
+
+  it('goes on to the next row when the record of its own is deleted elsewhere', async () => {
+    for (const path of ['one', 'other']) {
+      const body = { site_id: siteId, url: `http://127.0.0.1:9/${path}`, events: ['alert'] }
+      await rig.call('POST', '/api/v1/webhooks', body)
+    }
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/sites/${siteId}/webhooks`)
+    const rows = page.getByRole('row').getByRole('button', { name: '127.0.0.1' })
+    await rows.first().press('Enter')
+    await page.getByRole('dialog').waitFor()
+    const id = String(new URL(page.url()).searchParams.get('open'))
+    const next = String(await rows.nth(1).textContent())
+    await page.keyboard.press('Escape')
+    await page.getByRole('dialog').waitFor({ state: 'hidden' })
+    await rig.call('DELETE', `/api/v1/webhooks/${id}`)
+    await waitUntilPasses(async () => {
+      expect(await rows.count()).toBe(1)
+      expect(await focused(page)).toBe(next)
+    }, 20_000)
+  })
+
   it('gives the focus back to what opened a dialog', async () => {
     const page = await overview()
     await page.goto(`${rig.url}/settings/keys`)

@@ -5,6 +5,7 @@ import { App } from './app/app.tsx'
 import { hasSecret, takeSecret } from './app/sign-in-secret.ts'
 import { routeOf } from './state/route.ts'
 import { loadTemporal } from './state/temporal.ts'
+import { keepFocus } from './ui/keep-focus.ts'
 
 const secret = takeSecret()
 let session: Promise<void> | undefined
@@ -27,5 +28,6 @@ const root = document.getElementById('app')
 await Promise.all([loadTemporal(), session])
 if (root !== null) {
   root.replaceChildren()
+  keepFocus()
   render(<App secret={secret} />, root)
 }

@@ -38,7 +38,7 @@ export function FilterBar() {
           {filters.map((each, at) => {
             const text = conditionLabel(each)
             return (
-              <span class="chip" key={`${at} ${text}`}>
+              <span class="chip" key={at}>
                 <button
                   type="button"
                   class="chip-text"

@@ -90,26 +90,10 @@ function isBeside({ clientX, clientY }: MouseEvent, dialog: Element): boolean {
   return clientX < left || clientX > right || clientY < top || clientY > bottom
 }
 
-/** For this long an opener may still vanish because of what the dialog did: a list is asked for anew. */
-const vanishMs = 5_000
-
 /** The opener of the dialog may be gone, e.g. the row of a deleted record: then the page's title takes the focus. */
 function returnFocus(opener: Element | null): void {
-  const focusTitle = () => document.querySelector<HTMLElement>('main h1')?.focus()
-  if (!(opener instanceof HTMLElement) || !opener.isConnected) {
-    focusTitle()
-    return
-  }
-  opener.focus()
-  const observer = new MutationObserver(() => {
-    if (opener.isConnected) return
-    observer.disconnect()
-    if (document.activeElement === document.body) focusTitle()
-  })
-  observer.observe(document.body, { childList: true, subtree: true })
-  setTimeout(() => {
-    observer.disconnect()
-  }, vanishMs)
+  if (opener instanceof HTMLElement && opener.isConnected) opener.focus()
+  else document.querySelector<HTMLElement>('main h1')?.focus()
 }
 
 /** A record's details at the end of the window. The page keeps its id in the address (`usePageParameter('open')`). */

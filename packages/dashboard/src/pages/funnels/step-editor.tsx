@@ -85,7 +85,7 @@ export function StepEditor({ funnel, at }: { funnel: Funnel; at: number }) {
         {conditions.map((condition, index) => {
           const text = conditionLabel(condition)
           return (
-            <span key={`${index} ${text}`} class="step-condition">
+            <span key={index} class="step-condition">
               <span class="muted small">{index === 0 ? texts.where : texts.and}</span>
               <span class="chip">
                 <button
