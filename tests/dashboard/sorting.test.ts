@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
+import type { Locator } from 'playwright-core'
 import { openSession, type Rig, startRig } from './support/rig.ts'
 import type { SentEvent } from './support/seed.ts'
 import { describeWithChromium, useBrowser } from './support/use-browser.ts'
@@ -7,6 +8,12 @@ import { waitUntilPasses } from './support/wait-until-passes.ts'
 const siteId = 'shop'
 /** Sites are listed in the order of their ids. */
 const lastSiteId = 'site-9'
+
+/** What is used of a cell: the tests' types have no DOM. */
+interface Cell {
+  textContent: string
+  querySelector(selector: string): { dataset: { number?: string } } | null
+}
 
 describeWithChromium('a sorted table', () => {
   const visitors = useBrowser()
@@ -44,6 +51,70 @@ describeWithChromium('a sorted table', () => {
     // Each row has the value that it is ranked by.
     const values = await rows.locator('td:nth-child(3) [data-number]').count()
     expect(values).toBe(61)
+  })
+
+  /** Opens the Overview of a site, and from it the list of all values of a panel. */
+  const openAll = async (site: string, panel: string) => {
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/sites/${site}?range=7d&metric=visitors`)
+    await page.getByRole('region', { name: panel, exact: true }).getByRole('button', { name: 'All' }).click()
+    return page.getByRole('dialog').getByRole('row')
+  }
+  /** The full values of a row's numbers; the text where there is none. */
+  const numbersOf = (row: Locator): Promise<unknown> =>
+    row
+      .locator('td:not(:first-child)')
+      .evaluateAll((cells: Cell[]) =>
+        cells.map((cell) => cell.querySelector('[data-number]')?.dataset.number ?? cell.textContent),
+      )
+
+  it('of all values has every metric of the absent value, and of the others no less', async () => {
+    // Each visit but one has a second event, without a referrer, after 10 seconds.
+    const referred = Array.from({ length: 40 }, (_, n) => ({
+      site_id: 'referred',
+      event_type: 'page_view',
+      timestamp: now - 86_400_000 + 10_000 * (n % 2),
+      event_id: `referred-${n}`,
+      anonymous_id: `visitor-${Math.floor(n / 2)}`,
+      session_id: `session-${Math.floor(n / 2)}`,
+      ...(n % 2 === 0 && n >= 8 && { referrer: `https://host-${n % 20}.example/` }),
+    }))
+    await rig.send(referred.filter((_, n) => n !== 29))
+    const rows = await openAll('referred', 'Referrers')
+    await waitUntilPasses(async () => {
+      expect(await numbersOf(rows.filter({ hasText: 'Direct or unknown' }))).toEqual(['19', '23', '0', '10'])
+    }, 20_000)
+    expect(await numbersOf(rows.filter({ hasText: 'host-8.example' }))).toEqual(['2', '2', '50', '5'])
+  })
+
+  it('of all values says which numbers are beyond what is listed', async () => {
+    const entries = Array.from({ length: 2_200 }, (_, n) => ({
+      site_id: 'popular',
+      event_type: 'page_view',
+      timestamp: now - 86_400_000 + 60_000 * (n % 2),
+      event_id: `popular-${n}`,
+      anonymous_id: `visitor-${Math.floor(n / 2)}`,
+      session_id: `session-${Math.floor(n / 2)}`,
+      url: `https://example.com/${n % 2 === 0 ? `entry/${n}` : 'popular'}`,
+    }))
+    const bounced = Array.from({ length: 50 }, (_, n) => ({
+      site_id: 'popular',
+      event_type: 'page_view',
+      timestamp: now - 86_400_000,
+      event_id: `bounced-${n}`,
+      anonymous_id: `bounced-${n}`,
+      session_id: `bounced-${n}`,
+      url: 'https://example.com/popular',
+    }))
+    await rig.send([...entries, ...bounced])
+    const rows = await openAll('popular', 'Pages')
+    const popular = rows.filter({ hasText: /^\/popular/ })
+    const why = 'Not counted here: 1,000 other values have higher numbers.'
+    await waitUntilPasses(async () => {
+      expect(await numbersOf(popular)).toEqual(['1150', '1150', '100', `–${why}`])
+    }, 20_000)
+    await popular.getByTitle(why).waitFor()
   })
 
   it('of sites ranks those as well that were not on the screen', async () => {

@@ -190,6 +190,16 @@ export function Num({ value, kind = 'count', isEstimated = false, name }: NumPro
   )
 }
 
+/** In place of a number that is not known: the reason for the pointer, and for those who hear the page. */
+export const Unknown = ({ why }: { why: string }) => (
+  <span class="muted" title={why}>
+    <span aria-hidden="true">–</span>
+    <span class="hidden-text">
+      <bdi>{why}</bdi>
+    </span>
+  </span>
+)
+
 /** How a number changed: an arrow of ink, the amount, and what it was before in the tooltip. */
 export function Change({ before, after, kind = 'count' }: { before: number; after: number; kind?: NumberKind }) {
   const change = changeOf(before, after, kind)

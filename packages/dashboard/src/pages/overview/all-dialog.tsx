@@ -2,7 +2,7 @@ import { useMemo, useState } from 'preact/hooks'
 import { conditionLimits } from '@sluice/contracts/conditions'
 import type { CreateExportBody } from '@sluice/contracts/exports'
 import type { Dimension, Metric } from '@sluice/contracts/stats'
-import type { StatsBatchResult } from '@sluice/contracts/stats-batch'
+import type { BatchEntry, StatsBatchResult } from '@sluice/contracts/stats-batch'
 import { call } from '../../api/client.ts'
 import { useAnswer, useApi, useChange, useFromAnswer } from '../../api/hooks.ts'
 import type { StatsQuery } from '../../api/wire.ts'
@@ -15,12 +15,12 @@ import { toast } from '../../ui/announce.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
 import { TextField } from '../../ui/field.tsx'
-import { MoreMenu, Num } from '../../ui/numbers.tsx'
+import { MoreMenu, Num, Unknown } from '../../ui/numbers.tsx'
 import { ErrorPanel, SkeletonRows } from '../../ui/states.tsx'
 import { type Column, DataTable } from '../../ui/table.tsx'
 import { type Batch, BatchError } from './batch-error.tsx'
 import { texts } from './messages.ts'
-import { breakdownSource, otherKey, withoutChoice } from './queries.ts'
+import { breakdownSource, otherKey, resultOf, withoutChoice } from './queries.ts'
 
 const rowsMax = 1_000
 /**
@@ -87,16 +87,7 @@ export function AllDialog({ title, dimension, viewQueries, metric, onClose }: Al
       onSort: () => {
         setRanked(true)
       },
-      cell: ({ key }: Row) => {
-        const detail = values.get(key)
-        return detail === undefined ? (
-          ''
-        ) : (
-          <span class="muted">
-            <Num value={detail.value} isEstimated={detail.estimated} kind={kindOf(other)} name={key} />
-          </span>
-        )
-      },
+      cell: ({ key }: Row) => <DetailCell detail={values.get(key)} metric={other} name={key} />,
     })),
   ]
   return (
@@ -139,9 +130,22 @@ export function AllDialog({ title, dimension, viewQueries, metric, onClose }: Al
   )
 }
 
+/** Another metric of a value, or why there is none. */
 interface Detail {
-  metric: Metric
-  values: ReadonlyMap<string, { value: number; estimated: boolean }>
+  value?: number
+  isEstimated?: boolean
+  why?: string
+}
+
+function DetailCell({ detail, metric, name }: { detail: Detail | undefined; metric: Metric; name: string }) {
+  const { value, isEstimated = false, why = '' } = detail ?? {}
+  if (detail === undefined) return null
+  if (value === undefined) return <Unknown why={why} />
+  return (
+    <span class="muted">
+      <Num value={value} isEstimated={isEstimated} kind={kindOf(metric)} name={name} />
+    </span>
+  )
 }
 
 /** Values in groups that one query has room for. */
@@ -161,16 +165,25 @@ function groupsOf(keys: readonly string[]): string[][] {
   return groups
 }
 
+interface Details {
+  metric: Metric
+  values: ReadonlyMap<string, Detail>
+}
+
 /** Other metrics of some values: a query for each metric and each group of values, of these values alone. */
 function useDetails(
   viewQueries: ViewQueries,
   dimension: Dimension,
   metric: Metric,
   keys: readonly string[],
-): { details: Detail[]; batch: Batch } {
-  const known = keys.filter((key) => key !== '' && key !== otherKey)
+): { details: Details[]; batch: Batch } {
   const others = otherMetrics.filter((each) => each !== metric)
-  const asked = groupsOf(known).map((group) =>
+  // An absent value can't stand in a list.
+  const groups = [
+    ...groupsOf(keys.filter((key) => key !== '' && key !== otherKey)),
+    ...(keys.includes('') ? [['']] : []),
+  ]
+  const asked = groups.map((group) =>
     others.map((each): StatsQuery => {
       const statsQuery = withoutChoice(viewQueries.statsQuery(each, { group_by: dimension, limit: rowsMax }), dimension)
       return { ...statsQuery, filter: [...(statsQuery.filter ?? []), conditionOf(dimension, group, false)] }
@@ -179,15 +192,29 @@ function useDetails(
   const batch = useAnswer(asked.length === 0 ? null : ['details', asked], async (signal) => {
     const results: StatsBatchResult['results'] = []
     for (const queries of asked) results.push(...(await call('statsBatch', { body: { queries } }, signal)).results)
-    return { results }
+    return { results, groups }
   })
   const details = others.map((each, at) => {
-    const answered = batch.data?.results.filter((_, index) => index % others.length === at) ?? []
-    const breakdowns = answered.flatMap((entry) => (entry.success ? (entry.data.breakdown ?? []) : []))
-    const values = breakdowns.map(({ key = '', value, estimated = false }) => [key, { value, estimated }] as const)
-    return { metric: each, values: new Map(values) }
+    const answered = batch.data?.groups.map((group, of) =>
+      detailsOf(group, batch.data?.results[of * others.length + at]),
+    )
+    return { metric: each, values: new Map(answered?.flat()) }
   })
   return { details, batch }
+}
+
+/**
+ * The metric of each value of a group. The answer may list other values as well, with which sessions begin that have an
+ * event of the group later on: these are not all sessions of such a value.
+ */
+function detailsOf(group: readonly string[], entry: BatchEntry | undefined): [string, Detail][] {
+  const result = resultOf(entry)
+  if (result === undefined) return []
+  const found = new Map(
+    (result.breakdown ?? []).map(({ key = '', value, estimated = false }) => [key, { value, isEstimated: estimated }]),
+  )
+  const why = found.has(otherKey) ? texts.tooLow(formatNumber(rowsMax)) : texts.noSession
+  return group.map((key) => [key, found.get(key) ?? { why }])
 }
 
 function ExportAll({ title, statsQuery }: { title: string; statsQuery: StatsQuery }) {

@@ -14,7 +14,7 @@ import { sitePath } from '../../state/route.ts'
 import { useMay, useSession } from '../../state/session.tsx'
 import { Button } from '../../ui/button.tsx'
 import { listSource } from '../../ui/list-source.ts'
-import { MoreMenu, Num } from '../../ui/numbers.tsx'
+import { MoreMenu, Num, Unknown } from '../../ui/numbers.tsx'
 import { EmptyState, ErrorPanel, PageTitle, Skeleton, SkeletonRows } from '../../ui/states.tsx'
 import { type Column, DataTable } from '../../ui/table.tsx'
 import { Ago } from '../../ui/time.tsx'
@@ -204,7 +204,7 @@ function Seen({ id, onSeen, of }: { id: string; onSeen: (id: string) => void; of
       {of === undefined ? (
         <Skeleton width={40} height={14} />
       ) : of instanceof ApiError ? (
-        <Unknown why={of} />
+        <Unknown why={of.message} />
       ) : (
         <>
           <Num value={of.value} isEstimated={of.estimated === true} name={id} />
@@ -225,16 +225,6 @@ function Seen({ id, onSeen, of }: { id: string; onSeen: (id: string) => void; of
     </span>
   )
 }
-
-/** In place of a number that could not be counted: the sentence for the pointer, and for those who hear the page. */
-const Unknown = ({ why }: { why: ApiError }) => (
-  <span class="muted" title={why.message}>
-    <span aria-hidden="true">–</span>
-    <span class="hidden-text">
-      <bdi>{why.message}</bdi>
-    </span>
-  </span>
-)
 
 interface ColumnEvents {
   onSeen: (id: string) => void
