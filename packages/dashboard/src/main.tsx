@@ -19,7 +19,8 @@ if (secret === undefined) {
 addEventListener('hashchange', () => {
   if (hasSecret()) location.reload()
 })
-// Back may show a document as it was left. One that was left signed out does not know of a sign-in since then.
+// The browser's Back may show a document in the state in which the reader left it. A document that was left after a
+// sign-out does not know of a later sign-in.
 addEventListener('pageshow', ({ persisted }) => {
   if (persisted && isSignedOut.value) location.reload()
 })

@@ -2,8 +2,9 @@
 const focusable = ':is(a[href], button, input, select, textarea, summary, [tabindex]):not(:disabled)'
 
 /**
- * When what has the focus is removed, such as the chip of a filter, the focus goes to the control that takes its place,
- * else to the one before it. Browsers give it to nothing, and whoever can't see the page loses their place.
+ * When the element that has the focus is removed, such as the chip of a filter, the focus moves to the control that
+ * takes its place, or else to the control before it. Browsers would give the focus to no element, and readers with a
+ * keyboard or a screen reader would lose their place.
  */
 export function keepFocus(): void {
   let focused: Element | undefined

@@ -204,8 +204,8 @@ function useDetails(
 }
 
 /**
- * The metric of each value of a group. The answer may list other values as well, with which sessions begin that have an
- * event of the group later on: these are not all sessions of such a value.
+ * The metric of each value of a group. The answer may also list values outside the group: sessions can begin with such
+ * a value and have an event of the group later. They are left out, because the answer does not cover all their sessions.
  */
 function detailsOf(group: readonly string[], entry: BatchEntry | undefined): [string, Detail][] {
   const result = resultOf(entry)

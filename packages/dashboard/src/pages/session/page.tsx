@@ -17,7 +17,7 @@ export default function Page() {
   const signOut = useChange('deleteSession')
   const leave = async () => {
     await signOut.run({})
-    // The browser may keep this document for its Back: then it has nothing of the session.
+    // The browser may keep this document and show it again on Back. It must then contain nothing of the session.
     queryClient.clear()
     isSignedOut.value = true
     location.assign('/signin')
