@@ -330,6 +330,8 @@ describeWithChromium('the overview', () => {
     expect(questions.asked().length).toBeGreaterThan(0)
     expect(questions.asked().every(({ exact }) => exact === true || exact === 'true')).toBe(true)
     await page.getByText('Counted exactly.').waitFor()
+    // The questions of the last panels may still be on their way.
+    await page.waitForLoadState('networkidle')
     questions.forget()
     await page.getByRole('button', { name: 'Estimate again' }).click()
     await page.waitForURL(`${rig.url}/sites/${siteId}?range=7d`)
