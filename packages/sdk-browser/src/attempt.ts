@@ -6,6 +6,6 @@ export function attempt<T>(run: () => T, onError?: (error: unknown) => void): T 
     return run()
   } catch (error) {
     onError?.(error)
-    return undefined
   }
+  return undefined
 }

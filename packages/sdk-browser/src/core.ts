@@ -58,7 +58,7 @@ export function createCore(options: Options): Sluice {
   const endpointFor = (consent: Consent): string => guard(() => readOptions({ ...options, consent }, report)) ?? ''
   // Without a document, a server is rendering the page: the SDK does nothing.
   const endpoint = typeof document === 'object' ? endpointFor(decision) : ''
-  const hasSignal = endpoint !== '' && gpc !== 'ignore' && wantsPrivacy()
+  const hasSignal = endpoint && gpc !== 'ignore' && wantsPrivacy()
   let isInert = !endpoint || (gpc === 'off' && hasSignal)
   let isPrerendered = !isInert && !!(document as { prerendering?: boolean }).prerendering
   /** Whether events may be stored and sent now. */
@@ -127,7 +127,8 @@ export function createCore(options: Options): Sluice {
     const event = tracked && (JSON.parse(JSON.stringify(tracked)) as SluiceEvent)
     if (!delivery || !isAllowed()) {
       held.push([event, deviceNow, isFixed])
-      const oldest = held.length > heldMax && held.shift()?.[0]
+      // A reset that is the oldest call stays, because the events after it belong to another visitor.
+      const oldest = held.length > heldMax && held.splice(held[0]?.[0] ? 0 : 1, 1)[0]?.[0]
       if (oldest) onDrop(oldest)
       return
     }
@@ -199,7 +200,7 @@ export function createCore(options: Options): Sluice {
     begin()
     // Events are sent at once when the page is hidden or left, and when it becomes visible or comes online again.
     for (const type of ['visibilitychange', 'pagehide', 'online']) addEventListener(type, leave, { signal })
-    if (options.autoPage ?? true) watchPages((referrer) => page(undefined, referrer), !!options.hash, signal)
+    if (options.autoPage ?? true) watchPages((referrer) => page(undefined, referrer), options.hash, signal)
     if (options.propagate) propagate(options.propagate, context, report, signal)
     if (!options.outbound) return
     watchOutbound((url) => {

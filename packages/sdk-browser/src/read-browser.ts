@@ -13,6 +13,6 @@ export function deviceType(): string {
 }
 
 /** The URL of the page, without its hash unless that is a part of the page's address; an empty hash never is. */
-export function pageUrl(hasHash = false): string {
+export function pageUrl(hasHash?: boolean): string {
   return location.href.replace(hasHash ? /#$/ : /#[^]*/, '')
 }

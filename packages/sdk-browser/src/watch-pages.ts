@@ -5,7 +5,11 @@ import { pageUrl } from './read-browser.ts'
  * page from its back/forward cache, until `signal` is aborted. It is called in a later task, after frameworks have set
  * the title. `hasHash`: whether a change of the hash is a page view.
  */
-export function watchPages(onPage: (referrer: string) => void, hasHash: boolean, signal: AbortSignal): void {
+export function watchPages(
+  onPage: (referrer: string) => void,
+  hasHash: boolean | undefined,
+  signal: AbortSignal,
+): void {
   let current = ''
   let { referrer } = document
   let timer: ReturnType<typeof setTimeout> | undefined

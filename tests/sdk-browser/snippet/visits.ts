@@ -325,6 +325,25 @@ export function testVisits(shop: Shop): void {
     expect(await page.evaluate('sluice.context().user_id')).toBeUndefined()
   })
 
+  it('keeps a reset that is the oldest of too many calls', async () => {
+    const { page } = await open({ 'data-consent': 'pending', 'data-storage': 'device' })
+    await page.evaluate(`localStorage.setItem('sluice:shop', JSON.stringify({ user_id: 'grace' }))`)
+    const fill = (type: string, count: number) => `for (let n = 0; n < ${count}; n++) sluice.track('${type}')`
+    const userOf = (type: string) => new Set(shop.proxy.events(type).map(({ user_id }) => user_id))
+    await page.evaluate(`sluice.track('of grace'); sluice.reset(); ${fill('of nobody', 102)}`)
+    await page.evaluate(`sluice.consent('granted'); sluice.flush()`)
+    // The reset is one of the hundred calls that are kept.
+    expect(await sent(99, 'of nobody')).toHaveLength(99)
+    expect([...userOf('of nobody')]).toEqual([undefined])
+    expect((await sent(1, 'sluice_dropped'))[0]).toMatchObject({ properties: { count: 4 } })
+    // Resets alone leave room for the newest events.
+    await page.evaluate(
+      `sluice.consent('pending'); for (let n = 0; n < 150; n++) { sluice.reset(); sluice.track('turn ' + n) }`,
+    )
+    await page.evaluate(`sluice.consent('granted'); sluice.flush()`)
+    for (const n of [101, 149]) expect(await sent(1, `turn ${n}`)).toHaveLength(1)
+  })
+
   it('reports clicks on links to other hosts, and leaves the click alone', async () => {
     const { page } = await open(
       { 'data-outbound': '' },
