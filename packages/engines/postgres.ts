@@ -199,8 +199,8 @@ async function startProcess({ folder, postgres, runner, port, password, durable 
 }
 
 /**
- * Ends a Postgres that a killed process has left in this folder, and removes its pid file. This process has locked the
- * folder, so no other process uses that Postgres.
+ * Ends a Postgres that a killed process has left in this folder. Removes its pid file if another program has the pid
+ * now. This process has locked the folder, so no other process uses that Postgres.
  */
 async function endPredecessor(folder: string): Promise<void> {
   const left = readPidFile(folder)

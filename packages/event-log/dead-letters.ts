@@ -15,8 +15,8 @@ export interface ReplayPositions {
 }
 
 /**
- * How far the dead letters of each partition were replayed. Kafka deletes the offsets of a group a week after its last
- * commit. With `positions`, dead letters below the positions stored there count as replayed too.
+ * How far the dead letters of each partition were replayed. Kafka deletes the offsets of a group that has no members
+ * for a week. With `positions`, dead letters below the positions stored there count as replayed too.
  */
 export async function replayedUntil(
   deadLetters: Pick<EventLog, 'id' | 'committedOffsets'>,

@@ -18,7 +18,7 @@ export function shardsDatabase(database: string): string {
 /** A table of that database. It has the rows of the table function `mergeTreeIndex` of all shards. */
 export const granulesTable = 'event_granules'
 
-/** The name that `npm run reshard` gives a database after it has moved the events to another one. */
+/** The name that `npm run reshard` gives the old database of a store before it copies the last events to the new. */
 export function retiredDatabase(database: string): string {
   return `${database}_before_reshard`
 }

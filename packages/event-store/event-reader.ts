@@ -8,8 +8,8 @@ import { checkReaderShards } from './store-identity.ts'
 /** The event store for services that read: its URL may name a user with read access only. */
 export interface EventReader extends QueryReader {
   /**
-   * Resolves when ClickHouse answers a query as this user, with a cluster every server of it. Throws ClickHouseError
-   * otherwise.
+   * Resolves when ClickHouse answers a query as this user; with a cluster, every server must answer. Throws
+   * ClickHouseError otherwise.
    */
   check(): Promise<void>
   /**

@@ -2,19 +2,19 @@ import { type AppError, internalError } from '@sluice/runtime/errors'
 import { type ClickHouse, type ClickHouseAddress, type QueryParams, withClickHouse } from './client.ts'
 import { retiredDatabase } from './cluster.ts'
 
-/** Text of an insert that the only server of a store refuses, with what an operator does about it. */
+/** Text of the error when a server that is not the only server of the store refuses an insert. */
 const oneServerText =
   'SLUICE_CLICKHOUSE_URL leads to another ClickHouse server than the one that "npm run migrate" prepared or that this ' +
   'process found first. Events are stored exactly once on one server only: put its own address there, not that of a ' +
   'load balancer or of a cluster. After a move to another server, run "npm run migrate" and start the writers again.'
 
-/** Text of an insert that another server than that of its shard refuses, with what an operator does about it. */
+/** Text of the error when a server that is not the server of the insert's shard refuses it. */
 const ownShardText =
   'An insert reached another ClickHouse server than that of its shard, or one whose data was moved since. Each host of the ' +
   'cluster in remote_servers must be one server, not a load balancer, and keep its place in the cluster. After a move of a ' +
   'shard to another server, run "npm run migrate" and start the writers again.'
 
-/** Text of an insert that another server refused than the one it belongs to, with what an operator does about it. */
+/** Text of the error when a server refuses an insert that belongs to another one, with what an operator does. */
 export function otherServerText(position: StoreTarget['position']): string {
   return position === undefined ? oneServerText : ownShardText
 }

@@ -44,8 +44,8 @@ export function readHeader({ bytes, error }: FileRecord, delimiter: Delimiter): 
 
 /**
  * For each column of a file, the name of the field that it holds; undefined for an ignored column. Throws 400
- * `Invalid format: …` for an unknown column, for a field in two columns, and for a missing required column. The error
- * lists the known columns.
+ * `Invalid format: …` that names the first unknown column, the field of two columns, or the missing required column.
+ * For an unknown or missing column, the error also lists the known columns.
  */
 export function resolveColumns(names: readonly string[], type: ImportType): (string | undefined)[] {
   const fields = names.map((name) => {

@@ -37,7 +37,7 @@ export function recordParser(layout: FileLayout, type: ImportType): RecordParser
   return (bytes) => readCells(splitFields(decode(bytes), delimiter), fields)
 }
 
-/** The result of `read`, or an error: the record could not be found, or `read` refused it with an AppError. */
+/** The result of `read`, or an error: the record could not be read, or `read` refused it with an AppError. */
 export function attempt<T>(
   { line, number, bytes, error }: SegmentRecord,
   read: (bytes: Buffer) => T,

@@ -57,8 +57,9 @@ export interface LeaseTable<Job> {
   /** Prolongs the lease to `now + leaseMs`. `lost`: another worker has taken the job, or the lease has ended. */
   renew(lease: LeaseKey, now: number): Promise<'held' | 'lost' | 'cancelled'>
   /**
-   * Ends the lease. The job can be taken again at `dueAt` or later, and never when that is null. A job that has ended
-   * is not changed by `dueAt`. `isProgress` resets the counts of failures.
+   * Ends the lease. The job can be taken again at `dueAt` or later. With null, the job has ended, but a job that has
+   * failed may have got another due time from `fail`. A job that has ended is not changed by `dueAt`. `isProgress`
+   * resets the counts of failures.
    */
   release(lease: LeaseKey, dueAt: number | null, options: { isProgress: boolean }): Promise<void>
   /**

@@ -77,8 +77,8 @@ const globalIpv6: [ipaddr.IPv6, number] = [ipaddr.IPv6.parse('2000::'), 3]
 const azurePlatform = '168.63.129.16'
 
 /**
- * ipaddr.js returns `unicast` for every address outside its special ranges. These include `::7f00:1` (127.0.0.1 in the
- * form "IPv4-compatible") and all addresses that IANA has not assigned. The second condition refuses them.
+ * ipaddr.js returns `unicast` for every address outside its special ranges, also for `::7f00:1` (127.0.0.1 in the form
+ * "IPv4-compatible") and for all addresses that IANA has not assigned. The second condition refuses them.
  */
 function isGlobalUnicast(address: Address): boolean {
   if (address.range() !== 'unicast') return false

@@ -39,7 +39,7 @@ export interface MailMessage {
 export interface AttemptResult {
   /**
    * True when the receiver answered with 2xx and sent its whole response or 4 KiB of it, or when the SMTP server took
-   * the message and needs no further attempt.
+   * the message and no recipient needs a further attempt.
    */
   succeeded: boolean
   /** Status of HTTP or SMTP; null without an answer. */

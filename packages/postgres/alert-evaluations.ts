@@ -45,7 +45,7 @@ export function triggerOf({
 /**
  * Steps rules in the caller's transaction. It locks each rule before it reads the state, and skips rules that were
  * evaluated for this minute or a later one. If several workers evaluate a minute, only one of them has an effect.
- * Measurements of a worker that was suspended have none.
+ * Measurements of a suspended worker have none if another worker has evaluated the minute or a later one since.
  */
 export async function evaluateRules(
   db: Db,

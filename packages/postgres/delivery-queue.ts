@@ -92,8 +92,8 @@ export interface DeliveryQueue {
   /** Gives a delivery back without an attempt. Has no effect if the lease has ended. */
   release(taken: LeaseKey): Promise<void>
   /**
-   * The number of disabled endpoints, and when the oldest attempt that nobody has taken became due. Failing endpoints
-   * are ignored.
+   * The number of disabled endpoints, and when the oldest attempt that nobody has taken became due. Attempts of failing
+   * endpoints do not count for this time.
    */
   measure(now: number): Promise<{ disabled: number; oldestDueAt: number | undefined }>
   /** Removes up to `max` deliveries that were queued before `before` and have no attempt left. Returns their number. */

@@ -82,8 +82,8 @@ export async function insertRun(
   at: number,
 ): Promise<ExportRecord | undefined> {
   const definition = await findRecord(db, lease.id)
-  // With the lock, every import of the site is accepted, and every run of the schedule fails, either before or after
-  // this transaction.
+  // With the lock, an import of the site is accepted, or a run of the schedule is recorded as failed, either before or
+  // after this transaction.
   await lockReceiptTimes(db, definition.siteId)
   const { rows } = await sql<{ last_cutoff: Date | null; next_run: Date }>`
     SELECT last_cutoff, next_run FROM export_schedules WHERE schedule_id = ${lease.id}`.execute(db)

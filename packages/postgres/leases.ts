@@ -10,7 +10,7 @@ interface WorkTable {
   canTake: (at: Date) => RawBuilder<unknown>
   /** Columns that a take sets in addition to those of the lease. */
   onTake: RawBuilder<unknown>
-  /** SQL of the next due time of a job that is released without one. */
+  /** SQL of the next due time of a job that is released without one and has not ended. */
   dueAfterEnd: RawBuilder<unknown>
 }
 

@@ -19,7 +19,7 @@ export interface AlertHistoryTable {
   source: string
 }
 
-/** Times are ends of windows, which are whole minutes. The last four columns are exact times. */
+/** Times are ends of windows, which are whole minutes. `last_evaluated_at`, `created_at` and `updated_at` are exact. */
 export interface AlertRulesTable {
   /** The rule's own endpoint has the same id. */
   rule_id: string

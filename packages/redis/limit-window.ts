@@ -43,9 +43,9 @@ export class LimitWindow {
   }
 
   /**
-   * Merges the state that Redis returned. `counted` is the cost that Redis has just counted for this process. Within an
-   * open window, the local count never decreases: it remains valid when Redis has lost its data, or was unavailable
-   * while this process counted locally.
+   * Merges the state that Redis returned. `counted` is the cost that Redis has just counted for this process, negative
+   * for a refund. Within an open window, only refunds lower the local count: it remains valid when Redis has lost its
+   * data, or was unavailable while this process counted locally.
    */
   mergeRemote(consumed: number, endsAt: number, counted: number, now: number): void {
     if (this.isOpen(now)) {

@@ -105,10 +105,10 @@ class Counter extends LimitWindow {
 }
 
 /**
- * While more than `comfortable` of a limit remains, a cost of up to `ahead` of the limit is granted without waiting for
- * Redis. Redis counts it afterwards. If the parsed events of a batch waited for Redis, the batch would cost a third
- * more (docs/benchmarks.md). Limits below 1,000 are exact. A higher limit can be exceeded by a thousandth for each
- * process, if the other processes consume the remaining tenth within one call to Redis.
+ * While more than `comfortable` of a limit remains, costs of up to `ahead` of the limit in total are granted without
+ * waiting for Redis. Redis counts them afterwards. If the parsed events of a batch waited for Redis, the batch would
+ * cost a third more (docs/benchmarks.md). Limits below 1,000 are exact. A higher limit can be exceeded by a thousandth
+ * for each process, if the other processes consume the remaining tenth within one call to Redis.
  */
 const shares = { comfortable: 1 / 10, ahead: 1 / 1_000 }
 

@@ -9,8 +9,8 @@ export interface Clock {
   /** Resolves after `ms`, or at once when `signal` aborts. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>
   /**
-   * False until the clock has been compared with Postgres, because until then `now` may be wrong. Absent where it never
-   * is.
+   * False until the clock has been compared with Postgres, because until then `now` may be wrong. Absent for a clock
+   * that is never wrong.
    */
   isCompared?(): boolean
 }

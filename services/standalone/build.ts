@@ -89,7 +89,7 @@ export async function buildStandalone(
       { eventReader, postgres, redis, blobs, keyCache: keys, targets },
       context,
     ),
-    // With the data of one machine, a deletion takes seconds, so erasures do not wait to be deleted together.
+    // With the data of one machine, a deletion takes seconds, so erasures do not wait to delete their rows together.
     buildWorker(workerEngines, context, { deleteEveryMs: 0, canary }),
   ]
   // The very first start creates a key, unless SLUICE_ADMIN_KEY holds one.

@@ -147,8 +147,8 @@ const timestampField = Buffer.from('"timestamp":')
 
 /**
  * The timestamp of a row, NaN when it has none. It only decides which rows share a statement, so the line is not
- * parsed. Other texts of the line can't match: values of properties with this name are strings, and quotes within
- * strings are escaped.
+ * parsed. A property with this name is skipped, because its value is a string. Other texts can't match, because quotes
+ * within strings are escaped.
  */
 function timestampOf(line: Buffer): number {
   for (let at = line.indexOf(timestampField); at !== -1; at = line.indexOf(timestampField, at + 1)) {

@@ -33,12 +33,13 @@ const tables = {
 } as const
 
 /**
- * Maximum time in ms from taking the job until the worker is killed. It is doubled after each kill without progress.
+ * Maximum time in ms from taking the job until the worker is killed. After n kills in a row without progress, it is
+ * n + 1 times as long.
  */
 const windowsMs = { import: 1_500, export: 3_000, erasure: 800 } as const
 /**
- * Ten kills in a row without progress make a job fail, as intended. After this many, the next worker is killed only
- * after it has made progress.
+ * Ten kills in a row without progress make a job fail, as intended. So after this number, which is lower, the next
+ * worker is killed only after it has made progress.
  */
 const idleMax = 5
 const takenTimeoutMs = 60_000

@@ -6,7 +6,7 @@ import { undefinedIfMissing } from './files.ts'
 /** Only this user may read the files and enter the folders. */
 const fileMode = 0o600
 const folderMode = 0o700
-/** How often another process may remove a folder while it is needed. */
+/** How often a concurrent removal may delete a folder while it is needed. */
 const attemptsMax = 100
 
 /** Runs one step, for example to replace the error of its failure. */

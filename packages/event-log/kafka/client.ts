@@ -66,7 +66,7 @@ export function createKafkaClient(options: KafkaClientOptions): KafkaClient {
     emitWholeFrames(socket)
     socket.setKeepAlive(true, keepAliveDelayMs)
     socket.setNoDelay(true)
-    // kafkajs adds a listener for each write before the connection is open.
+    // Node adds a listener for each write of kafkajs before the connection is open.
     socket.setMaxListeners(0)
     sockets.set(socket, `${host}:${port}`)
     socket.once('close', () => sockets.delete(socket))

@@ -4,7 +4,7 @@ export interface SqliteWorkerData {
   dir: string
   /** Number of partitions of a new log. */
   partitions: number
-  /** Limit of the database file in bytes. Appends beyond it fail like on a full disk. */
+  /** Limit of the database file in bytes. Appends beyond it fail as on a full disk. */
   fileBytesMax: number | undefined
   /** Bytes of the disk that appends must leave free. */
   freeBytesMin: number

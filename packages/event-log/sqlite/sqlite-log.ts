@@ -16,7 +16,7 @@ export interface SqliteLogOptions {
   partitions?: number
   /**
    * Limit of the file in bytes, without its WAL of up to about 40 MiB. Beyond it, publishes throw AppError
-   * `unavailable`, like on a full disk. Default: none.
+   * `unavailable`, as on a full disk. Default: none.
    */
   fileBytesMax?: number
   /**

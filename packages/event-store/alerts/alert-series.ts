@@ -22,9 +22,9 @@ export interface AlertSeries {
 const pointsPerWindow = 12
 
 /**
- * Measures a spec at many times that are later than `start` and at the latest `end` (Unix ms, a whole minute). Each
- * value is the one that `measureAlert` returns for that time. A number of events takes one statement, other metrics
- * take up to three. Throws QueryTooLargeError and the other errors of the runner.
+ * Measures a spec at many times after `start`, up to and including `end` (Unix ms, a whole minute). Each value is the
+ * one that `measureAlert` returns for that time. A number of events takes one statement, other metrics take up to
+ * three. Throws QueryTooLargeError and the other errors of the runner.
  */
 export async function measureAlertSeries(
   spec: AlertSpec,

@@ -46,8 +46,8 @@ export function countsEvents({ metric }: Pick<AlertSpec, 'metric'>): boolean {
 }
 
 /**
- * The answer depends on events of this time before the end of the window, in ms: the window, the previous window that
- * it may be compared with, and the time in which a session may have begun.
+ * The answer depends on events up to this many ms before the end of the window: on those of the window, of the previous
+ * window that it may be compared with, and of the time in which a session may have begun.
  */
 export function readsBeforeMs({ windowMs }: Pick<AlertSpec, 'windowMs'>): number {
   return 2 * windowMs + sessionWindowMs

@@ -18,8 +18,8 @@ export function measureOptionsOf({ operator, noData }: Pick<AlertTrigger, 'opera
 }
 
 /**
- * Measures a spec over the window that ends at `end` (Unix ms, a whole minute). Events after `end` do not count, also
- * those of sessions that continue. Throws the errors of `evaluateStats`.
+ * Measures a spec over the window that ends at `end` (Unix ms, a whole minute). Events after `end` do not count, not
+ * even those of sessions that continue. Throws the errors of `evaluateStats`.
  */
 export async function measureAlert(
   spec: AlertSpec,

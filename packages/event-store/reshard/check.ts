@@ -6,7 +6,7 @@ import { checkClickHouseSchema } from '../migrate.ts'
 import { checkRecordedShards, readRecordedShard, type RecordedShard, type RecordedShards } from '../store-identity.ts'
 import type { ReshardServer, ReshardServers } from './servers.ts'
 
-/** An estimate of what a server will receive: half of the rows of the server that sends them. */
+/** An estimate of what a server will receive: half of the sender's events, and half of its bytes minus those copied. */
 export interface PlannedShard {
   server: string
   from: string

@@ -18,8 +18,8 @@ import { eventOrder, joinOverlongSessions, sessionWindowMs } from '../session-sq
 import type { StatsPlan } from './spec.ts'
 
 /**
- * The rows that a plan is evaluated over. `time`, `group` and `count` are SQL over the columns of `from`. Each source
- * names its columns differently, so statements use these expressions and never column names.
+ * The rows that a plan is evaluated over. `time`, `group` and `count` are SQL over the columns of `from`, because each
+ * source computes them differently. Statements name the columns from which a metric is computed.
  */
 export interface RowSource {
   /** `FROM … WHERE …` of a statement. */

@@ -3,7 +3,7 @@ import { type Kysely, sql } from 'kysely'
 export const oldestBuild = 1
 
 export async function up(db: Kysely<never>): Promise<void> {
-  // A trigger, because builds that set only `changed_at` must also set the transaction for polls of this build.
+  // A trigger, so that polls of this build also see the changes of builds that set only `changed_at`.
   await sql`
     CREATE FUNCTION note_change() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN

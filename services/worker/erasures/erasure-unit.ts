@@ -19,7 +19,7 @@ export interface ErasureUnitDeps {
 
 /** The pause between two looks at a deletion under way. It is long, because counting reads all events of a site. */
 const pollMs = 30_000
-/** The same pause where erasures do not wait to be deleted together, as on one machine with few events. */
+/** The same pause where erasures do not wait for each other to delete together, as on one machine with few events. */
 const immediatePollMs = 1_000
 /** Erasures whose rows one statement deletes. */
 const erasuresPerStatementMax = 100

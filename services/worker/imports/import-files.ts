@@ -8,7 +8,7 @@ import { poller } from '@sluice/runtime/poller'
 import type { JobKind } from '../job-kind.ts'
 
 const intervalMs = 3_600_000
-/** An upload writes a blob at least every few minutes. Blobs that are older belong to no upload under way. */
+/** An upload writes a blob at least every few minutes. If it has written none for this long, it is not under way. */
 const orphanMs = dayMs
 /** Queries answer 410 by then. */
 const errorsKeptMs = importLimits.errorsKeptDays * dayMs
