@@ -1,4 +1,4 @@
-/** What may have the focus: what Tab reaches, and titles that scripts focus. */
+/** Elements that can have the focus: those that Tab reaches, and titles that scripts focus. */
 const focusable = ':is(a[href], button, input, select, textarea, summary, [tabindex]):not(:disabled)'
 
 /**
@@ -23,8 +23,10 @@ export function keepFocus(): void {
   })
   new MutationObserver(() => {
     if (focused === undefined || focused.isConnected) return
+    const isInDialog = focused.closest('dialog')?.isConnected === false
     focused = undefined
-    if (document.activeElement === document.body) next(place)?.focus({ preventScroll: true })
+    // A dialog that closes gives the focus back to its opener, which may have been the page itself.
+    if (!isInDialog && document.activeElement === document.body) next(place)?.focus({ preventScroll: true })
   }).observe(document.body, { childList: true, subtree: true })
 }
 
