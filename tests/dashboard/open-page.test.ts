@@ -160,6 +160,29 @@ describeWithChromium('a page that is open', () => {
     })
   })
 
+  it('closes the table of numbers that it can no longer get, and does not open it again with the next ones', async () => {
+    const { page, expectMessages } = await visit()
+    expectMessages(/status of 503/)
+    await page.goto(`${rig.url}/sites/${siteId}?range=28d`)
+    const panel = page.getByRole('region', { name: 'Countries', exact: true })
+    await panel.getByRole('button', { name: /^More/ }).click()
+    await page.getByRole('button', { name: 'Show table', exact: true }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.waitFor()
+    const asked = /\/api\/v1\/stats[?].*group_by=country/
+    await page.route(asked, (route) =>
+      route.fulfill({ status: 503, json: { success: false, error: 'Service unavailable', timestamp: Date.now() } }),
+    )
+    await runUntil(page, async () => {
+      expect(await dialog.count()).toBe(0)
+    })
+    await page.unroute(asked)
+    await runUntil(page, async () => {
+      expect(await panel.getByRole('button', { name: /^More/ }).count()).toBe(1)
+    })
+    expect(await dialog.count()).toBe(0)
+  })
+
   it.each([
     ['is not reached, from the first try on', 0, (route: Route) => route.abort(), [5, 10, 20, 30]],
     [

@@ -48,9 +48,13 @@ function linkOf({ path }: ApiRequest): string {
  * A source that is made of an answer comes from `useFromAnswer`.
  */
 export function MoreMenu({ source }: { source: NumberSource | undefined }) {
+  return source === undefined ? null : <Menu source={source} />
+}
+
+/** A component of its own: an open table closes when there is no source, and does not open again with the next one. */
+function Menu({ source }: { source: NumberSource }) {
   const what = messages.more.what
   const [isTable, setTable] = useState(false)
-  if (source === undefined) return null
   const { label, request, relativeRequest, rows, fileName, value, alertHref } = source
   return (
     <>
