@@ -73,8 +73,10 @@ describeWithChromium('leaving a page', () => {
       route.request().method() === 'GET' ? undefined : route.continue(),
     )
     await press(page, 'Sign out')
-    await page.getByLabel('API key').waitFor({ timeout: 10_000 })
+    await page.getByLabel('API key').waitFor()
     expect(await who.count()).toBe(0)
+    // The reader knows why the session has ended.
+    expect(await page.getByRole('alert').count()).toBe(0)
     await page.unroute('**/api/v1/session')
     await openSession(page, rig.url, rig.admin)
     await page.evaluate(`dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))`)

@@ -7,6 +7,8 @@ import type { Data, Input, OperationId } from './wire.ts'
 
 /** Whether the server refuses the session (401): the sign-in page is shown, and the address stays. */
 export const isSignedOut = signal(false)
+/** Whether the reader has signed out on this page, so that the end of the session needs no explanation. */
+export const isOwnSignOut = signal(false)
 
 let skewMs = 0
 

@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { useLocation } from 'preact-iso/router'
 import type { SessionResource } from '@sluice/contracts/session'
-import { call, isSignedOut } from '../api/client.ts'
+import { call, isOwnSignOut, isSignedOut } from '../api/client.ts'
 import type { ApiError } from '../api/error.ts'
 import { asApiError } from '../api/error.ts'
 import { useApi } from '../api/hooks.ts'
@@ -145,7 +145,7 @@ function SignedIn() {
   if (isEnded || session.error?.status === 401) {
     return (
       <SignIn
-        problem={wasThere ? messages.signIn.ended : undefined}
+        problem={wasThere && !isOwnSignOut.value ? messages.signIn.ended : undefined}
         onSignedIn={() => {
           setWasThere(false)
         }}

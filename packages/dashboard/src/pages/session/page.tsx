@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import { isSignedOut } from '../../api/client.ts'
+import { isOwnSignOut, isSignedOut } from '../../api/client.ts'
 import { queryClient, useChange } from '../../api/hooks.ts'
 import { messages } from '../../messages/en.ts'
 import { useSession } from '../../state/session.tsx'
@@ -19,6 +19,7 @@ export default function Page() {
     await signOut.run({})
     // The browser may keep this document and show it again on Back. It must then contain nothing of the session.
     queryClient.clear()
+    isOwnSignOut.value = true
     isSignedOut.value = true
     location.assign('/signin')
   }
