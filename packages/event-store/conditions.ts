@@ -204,7 +204,8 @@ export function refusedPatternPath(error: unknown, condition: Criteria | Filter)
   return patternsOf(condition).find(({ pattern }) => error.internal.includes(`re2: ${safePattern(pattern)},`))?.path
 }
 
-function patternsOf(condition: Criteria | Filter): { path: string; pattern: string }[] {
+/** The regular expressions of a condition, each with the path of its value. */
+export function patternsOf(condition: Criteria | Filter): { path: string; pattern: string }[] {
   const [items, prefix] = Array.isArray(condition) ? [condition, ''] : [condition.conditions, 'conditions.']
   return items.flatMap((item, index) => {
     const path = `${prefix}${index}`

@@ -1,6 +1,6 @@
 import type { Measured } from '@sluice/contracts/alert-state'
 import type { UserField } from '@sluice/contracts/conditions'
-import { conditionSql } from '../conditions.ts'
+import { conditionSql, patternsOf } from '../conditions.ts'
 import { joinUsers, scopeCondition, scopeParams } from '../event-scope.ts'
 import { distinctKeyOf } from '../metric-keys.ts'
 import type { QueryRunner, Statement } from '../query-runner.ts'
@@ -20,11 +20,12 @@ const windowMsMax = 3_600_000
 const filterCharactersMax = 10_000
 
 /**
- * Whether a spec may be measured together with others of its site: its metric is one of events, and its window is
- * short.
+ * Whether a spec may be measured together with others of its site: its metric is one of events, its window is short,
+ * and its filter has no regular expressions. Their number of steps is limited for each statement.
  */
 export function canBeBatched({ metric, windowMs, filter = [] }: AlertSpec): boolean {
-  return !isSessionMetric(metric) && windowMs <= windowMsMax && JSON.stringify(filter).length <= filterCharactersMax
+  const isFilterLight = JSON.stringify(filter).length <= filterCharactersMax && patternsOf(filter).length === 0
+  return !isSessionMetric(metric) && windowMs <= windowMsMax && isFilterLight
 }
 
 /**

@@ -186,6 +186,17 @@ test('equal questions are asked once, whatever the rules compare with', async ()
   expect(statements[0]?.sql.match(/countIf/g)).toHaveLength(2)
 })
 
+test('rules whose filters have regular expressions are measured by statements of their own', async () => {
+  const siteId = 'patterns'
+  for (const value of ['^/a', '^/b']) {
+    const filter = [{ property: 'path', operator: 'matches', value }] as const
+    await addRule(postgres, { siteId, at: noon, condition: { filter: [...filter] } })
+  }
+  const { runAt, statements } = rig(siteId)
+  await runAt(1)
+  expect(statements.map(({ sql }) => sql.match(/match\(/g)?.length)).toStrictEqual([1, 1])
+})
+
 test('a question that is too large fails alone, is told, and is asked again with the next minute', async () => {
   const siteId = 'too large'
   const large = await addRule(postgres, { siteId, at: noon, condition: { window: '7m', threshold: 0 } })
