@@ -63,7 +63,7 @@ function conditionsJson(levels: number): object {
   return { type: 'array', items }
 }
 
-const { criteriaDepthMax, conditionsMax } = conditionLimits
+const { criteriaDepthMax, conditionsMax, patternSizesMax } = conditionLimits
 
 const scopeJson = { type: 'string', enum: ['event', 'user'], default: 'event' }
 
@@ -74,13 +74,15 @@ const scopeJson = { type: 'string', enum: ['event', 'user'], default: 'event' }
 export const criteriaSchema: joi.Schema<Criteria> = conditionTree((value, reader) => reader.criteria(value, [], 1))
   .meta(criteriaJson(criteriaDepthMax, { scope: scopeJson }))
   .description(
-    `At most ${conditionsMax} conditions in ${criteriaDepthMax} levels. With scope user each may be met by another event.`,
+    `At most ${conditionsMax} conditions in ${criteriaDepthMax} levels, whose regular expressions have at most ${patternSizesMax} steps together. With scope user each may be met by another event.`,
   )
 
 function filterOf(read: (value: unknown, reader: Reader) => unknown): joi.Schema<Filter> {
   return conditionTree((value, reader) => reader.items(read(value, reader), [], 1))
     .meta(conditionsJson(criteriaDepthMax))
-    .description(`Conditions that must all be met; at most ${conditionsMax}, nested ones included.`)
+    .description(
+      `Conditions that must all be met; at most ${conditionsMax}, nested ones included. Their regular expressions have at most ${patternSizesMax} steps together.`,
+    )
 }
 
 /**

@@ -34,7 +34,9 @@ export const funnelBody = joi.object<FunnelBody>({
         ? helpers.error('patterns')
         : steps,
     )
-    .meta({ description: 'Their regular expressions together are limited as those of a filter.' })
+    .meta({
+      description: `Their regular expressions have at most ${conditionLimits.patternSizesMax} steps of a pattern together.`,
+    })
     .messages({
       patterns: patternsTooLarge,
       'array.base': 'must be a list of steps',

@@ -18,7 +18,10 @@ const lengthMs: Readonly<Record<TimeUnit, number>> = {
   month: 31 * dayMs,
 }
 
-/** The changes of a zone's clocks shift and skip no more than this of any range, in ms: two dates and their difference. */
+/**
+ * Upper bound, in ms, of the time that the changes of a zone's clocks take from the dates of a range: each end moves by
+ * a day at most, and at most one date is skipped.
+ */
 const changesMsMax = 4 * dayMs
 
 /** Whether a grouping is by time, and not by the value of a dimension. */

@@ -90,7 +90,7 @@ export function usePageParameter(
   const { url, path, route } = useLocation()
   const search = new URL(url, location.origin).searchParams
   const set = (value: string | undefined, isReplaced = false) => {
-    // What arrives after the reader has left must not lead back to the page.
+    // An answer that arrives after the reader has left the page must not lead back to it.
     if ((location.pathname.replace(/\/+$/, '') || '/') !== path) return
     const next = new URL(location.href).searchParams
     if (value === undefined) next.delete(name)
