@@ -40,6 +40,23 @@ test('a migration creates the database and its tables and is applied once', asyn
   expect(rows).toStrictEqual([{ events: 0 }])
 })
 
+test('every table that is mutated allows mutations while merges run, and too many of them are tried again', async () => {
+  await migrateClickHouse(database.url)
+  const { rows } = await clickHouse.query<{ name: string }>(
+    `SELECT name FROM system.tables
+     WHERE database = currentDatabase() AND engine_full LIKE '%number_of_free_entries_in_pool_to_execute_mutation = 1%'
+     ORDER BY name`,
+  )
+  expect(rows.map(({ name }) => name)).toStrictEqual(['erasures', 'events', 'users'])
+  await clickHouse.command('ALTER TABLE erasures MODIFY SETTING number_of_mutations_to_throw = 1')
+  await clickHouse.command('SYSTEM STOP MERGES erasures')
+  await clickHouse.command(`INSERT INTO erasures (erasure_id) VALUES ('era_1')`)
+  const erase = () =>
+    clickHouse.command(`ALTER TABLE erasures DELETE WHERE erasure_id = 'era_1'`, { settings: { mutations_sync: '0' } })
+  await erase()
+  await expect(erase()).rejects.toMatchObject({ serverCode: 692, retryable: true })
+})
+
 test('a migration can be repeated after it ended half-way', async () => {
   const applied = await migrateClickHouse(database.url)
   await clickHouse.command('TRUNCATE TABLE schema_migrations')

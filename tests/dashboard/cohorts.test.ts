@@ -174,7 +174,9 @@ describeWithChromium('cohorts', () => {
     await page.getByRole('button', { name: 'Save cohort' }).click()
     await sent
     // The save can't be taken back.
-    expect(await page.getByRole('button', { name: 'Cancel' }).isDisabled()).toBe(true)
+    await waitUntilPasses(async () => {
+      expect(await page.getByRole('button', { name: 'Cancel' }).isDisabled()).toBe(true)
+    })
     await leave(page)
     const address = `${rig.url}/sites/${siteId}${path}`
     await page.waitForURL(address)

@@ -109,7 +109,7 @@ describeWithChromium('a sorted table', () => {
     const rows = await openAll('referred', 'Referrers')
     await waitUntilPasses(async () => {
       expect(await numbersOf(rows.filter({ hasText: 'Direct or unknown' }))).toEqual(['19', '23', '0', '10'])
-    }, 20_000)
+    })
     expect(await numbersOf(rows.filter({ hasText: 'host-8.example' }))).toEqual(['2', '2', '50', '5'])
   })
 
@@ -138,7 +138,7 @@ describeWithChromium('a sorted table', () => {
     const why = 'Not counted here: 1,000 other values have higher numbers.'
     await waitUntilPasses(async () => {
       expect(await numbersOf(popular)).toEqual(['1150', '1150', '100', `–${why}`])
-    }, 20_000)
+    })
     await popular.getByTitle(why).waitFor()
   })
 })
