@@ -5,7 +5,6 @@ import {
   type Criteria,
   eventFields,
   type Filter,
-  isCriteria,
   isOneOf,
   numberOf,
   type Operator,
@@ -17,7 +16,6 @@ import {
 } from '@sluice/contracts/conditions'
 import { propertyLimits } from '@sluice/contracts/event-limits'
 import { hasMoreCodePoints } from '@sluice/runtime/schemas'
-import { sum } from '@sluice/runtime/sum'
 import { checkPattern, patternsTooLarge } from './pattern.ts'
 
 const encoder = new TextEncoder()
@@ -103,18 +101,6 @@ export const filterParameter: joi.Schema<Filter> = filterOrText
 export const filterOrNull = joi
   .any<Filter | null>()
   .meta({ ...conditionsJson(criteriaDepthMax), type: ['array', 'null'] })
-
-/** Steps of all patterns of a filter that the schema has accepted. */
-export function patternStepsOf(filter: Filter): number {
-  return sum(
-    filter.map((item) => {
-      if (isCriteria(item)) return patternStepsOf(item.conditions)
-      if (item.operator !== 'matches') return 0
-      const checked = checkPattern(String(item.value))
-      return 'steps' in checked ? checked.steps : 0
-    }),
-  )
-}
 
 type Path = readonly (string | number)[]
 

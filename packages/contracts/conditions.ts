@@ -118,6 +118,16 @@ export function isCriteria(item: Condition | Criteria): item is Criteria {
   return 'conditions' in item
 }
 
+/** The regular expressions of a condition that the schemas have accepted, each with the path of its value. */
+export function patternsOf(condition: Criteria | Filter): { path: string; pattern: string }[] {
+  const [items, prefix] = Array.isArray(condition) ? [condition, ''] : [condition.conditions, 'conditions.']
+  return items.flatMap((item, index) => {
+    const path = `${prefix}${index}`
+    if (isCriteria(item)) return patternsOf(item).map((each) => ({ ...each, path: `${path}.${each.path}` }))
+    return item.operator === 'matches' ? [{ path: `${path}.value`, pattern: String(item.value) }] : []
+  })
+}
+
 /** Operators that compare numerically, with their sign. */
 export const numberOperatorSigns = {
   greater_than: '>',

@@ -6,6 +6,7 @@ import {
   isCriteria,
   numberOf,
   numberOperatorSigns,
+  patternsOf,
   propertyOf,
   type UserField,
 } from '@sluice/contracts/conditions'
@@ -202,14 +203,4 @@ export const refusedPatternReason = 'is no regular expression that ClickHouse ta
 export function refusedPatternPath(error: unknown, condition: Criteria | Filter): string | undefined {
   if (!(error instanceof ClickHouseError) || error.serverCode !== clickHouseCode.cannotCompileRegexp) return undefined
   return patternsOf(condition).find(({ pattern }) => error.internal.includes(`re2: ${safePattern(pattern)},`))?.path
-}
-
-/** The regular expressions of a condition, each with the path of its value. */
-export function patternsOf(condition: Criteria | Filter): { path: string; pattern: string }[] {
-  const [items, prefix] = Array.isArray(condition) ? [condition, ''] : [condition.conditions, 'conditions.']
-  return items.flatMap((item, index) => {
-    const path = `${prefix}${index}`
-    if (isCriteria(item)) return patternsOf(item).map((each) => ({ ...each, path: `${path}.${each.path}` }))
-    return item.operator === 'matches' ? [{ path: `${path}.value`, pattern: textOf(item) }] : []
-  })
 }

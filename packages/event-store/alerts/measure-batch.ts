@@ -1,6 +1,6 @@
 import type { Measured } from '@sluice/contracts/alert-state'
-import type { UserField } from '@sluice/contracts/conditions'
-import { conditionSql, patternsOf } from '../conditions.ts'
+import { patternsOf, type UserField } from '@sluice/contracts/conditions'
+import { conditionSql } from '../conditions.ts'
 import { joinUsers, scopeCondition, scopeParams } from '../event-scope.ts'
 import { distinctKeyOf } from '../metric-keys.ts'
 import type { QueryRunner, Statement } from '../query-runner.ts'
