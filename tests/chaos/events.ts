@@ -46,8 +46,8 @@ const agingForMs = 600_000
 /**
  * Creates event number `n` of a seed. Sender and audit both call it, so that neither keeps a million events in memory.
  * The events have the shapes of real producers (bench/producers.ts), with new ids. Half of them belong to one hot site.
- * Every eighth event has no timestamp. Of eight events with one, on average two are old, and one becomes old during the
- * run.
+ * Every eighth event has no timestamp. On average, two of eight events with a timestamp are old, and one becomes old
+ * during the run.
  */
 export function drawEvent(seed: number, n: number): DrawnEvent {
   const random = seededRandom(seed, n)

@@ -293,7 +293,6 @@ describeWithChromium('the keyboard alone', () => {
     await dialog.first().waitFor()
     await page.keyboard.press('Escape')
     await dialog.first().waitFor({ state: 'hidden' })
-    await page.evaluate('new Promise((resolve) => setTimeout(resolve))')
     expect(await page.evaluate('document.activeElement === document.body')).toBe(true)
   })
 

@@ -48,8 +48,8 @@ const writersCount = 3
  */
 const healingRounds = 800
 /**
- * Replicas notice only after this time that Keeper does not know a part. By then, an owner without an intent has stored
- * something.
+ * Replicas notice only after this time that Keeper does not know a part. An owner without an intent has stored something
+ * before.
  */
 const partCheckRounds = 200
 

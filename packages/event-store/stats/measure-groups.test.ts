@@ -82,7 +82,7 @@ describe('a distinct count in groups of a dimension with many values', () => {
       )
       if (runner.statements.some(({ sql }) => sql.includes('transform('))) foundFirst++
     })
-    // By chance, only a few of the groups may be found first. Then further rounds are measured.
+    // How many of the drawn plans find their leading groups first depends on chance. Further rounds follow if few do.
     for (let round = 0; round < 4 && foundFirst <= 15; round++) await fc.assert(property, { numRuns: 30 })
     expect(foundFirst).toBeGreaterThan(15)
   })

@@ -147,18 +147,18 @@ export function useAnswer<T>(
 }
 
 /**
- * Returns what `make` derives from an answer and its query; undefined before the first answer. While the page still
+ * Returns what `derive` makes of an answer and its query; undefined before the first answer. While the page still
  * shows the answer of the previous query (`isOld`), the former result stays: a new one would combine the numbers of
  * that answer with the new query.
  */
-export function useFromAnswer<T, Made>(
+export function useFromAnswer<T, Derived>(
   { data, isOld }: { data: T | undefined; isOld: boolean },
-  make: (data: T) => Made,
-): Made | undefined {
-  const made = useRef<Made>()
+  derive: (data: T) => Derived,
+): Derived | undefined {
+  const derived = useRef<Derived>()
   if (data === undefined) return undefined
-  if (!isOld) made.current = make(data)
-  return made.current
+  if (!isOld) derived.current = derive(data)
+  return derived.current
 }
 
 export interface Change<Id extends OperationId> {

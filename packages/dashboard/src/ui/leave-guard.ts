@@ -1,9 +1,9 @@
 import { useLayoutEffect, useRef } from 'preact/hooks'
 
 /**
- * What happens on the way to another page. `ask`: there is a question first, whatever leads away. `hold`: nothing leads
- * away, while a request is under way whose answer must be seen. `stay`: the browser's buttons do nothing. It is for
- * modal dialogs that only their own buttons close; where those lead is followed.
+ * What happens when the reader wants to leave the page. `ask`: the dashboard asks first. `hold`: links and the browser's
+ * buttons do nothing, because a request is under way whose answer the reader must see. `stay`: only the browser's buttons
+ * do nothing. This rule is for modal dialogs that only their own buttons close, and these buttons may lead to a page.
  */
 type LeaveRule = 'ask' | 'hold' | 'stay'
 
@@ -44,8 +44,8 @@ export function leaveRule(from: string, to: string): 'ask' | 'stay' | undefined 
 
 /**
  * While `isActive`, something would be lost by leaving: `rule` applies within the dashboard, and the browser asks before
- * the dashboard is left or reloaded. The function that is returned ends it at once, for a page that goes on to another;
- * what changes the rule does not begin it again.
+ * the dashboard is left or reloaded. The returned function ends the guard at once, for a page that leads to another page
+ * by itself. A later change of `rule` does not start the guard again.
  */
 export function useLeaveGuard(rule: LeaveRule, isActive: boolean): () => void {
   const end = useRef<() => void>(() => undefined)

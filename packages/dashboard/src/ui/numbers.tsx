@@ -45,7 +45,7 @@ function linkOf({ path }: ApiRequest): string {
 
 /**
  * The button named "More" of a number, chart, panel or table, with all that can be taken away; nothing without a source.
- * A source that is made of an answer comes from `useFromAnswer`.
+ * A source that depends on an answer comes from `useFromAnswer`.
  */
 export function MoreMenu({ source }: { source: NumberSource | undefined }) {
   return source === undefined ? null : <Menu source={source} />
