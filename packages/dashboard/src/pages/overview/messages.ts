@@ -56,7 +56,7 @@ export const texts = {
   lastEvent: (date: string) => `The last event was on ${date}.`,
   show: (range: string) => `Show ${range}`,
   noMatch: 'No event matches the filters',
-  noMatchWhy: 'In this range, that is. Remove a filter, or choose a longer range.',
+  noMatchWhy: 'There may be some outside this range. Remove a filter, or choose a longer range.',
   elsewhere: (names: string) => `This range has events in ${names}.`,
   share: 'Share',
   movingLink: 'Copy moving link',
