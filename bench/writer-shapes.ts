@@ -6,6 +6,7 @@ import { openEventLog } from '@sluice/event-log/open-event-log'
 import { type EventInserter, openEventInserterAt } from '@sluice/event-store/insert/event-inserter'
 import { createMetrics } from '@sluice/runtime/metrics'
 import { eventConsumer } from '@sluice/writer/consume-events'
+import { livePolicy } from '@sluice/writer/lane-policy'
 import { capturedLogger } from '../tests/support/captured-logger.ts'
 import { startClickHouseRig } from './clickhouse-rig.ts'
 import { median, rounded } from './report.ts'
@@ -98,7 +99,8 @@ async function trickle(
   const { logger, lines } = capturedLogger()
   const log = await openEventLog(`file:${dir}`, { logger })
   const metrics = createMetrics()
-  const consumer = eventConsumer({ log, deadLetters: log, inserter, logger, metrics, lingerMs })
+  const deps = { logs: { live: log, backfill: log }, deadLetters: log, inserter, logger, metrics }
+  const consumer = eventConsumer(livePolicy({ lingerMs }), deps)
   const abort = new AbortController()
   const running = consumer.run?.(abort.signal)
 

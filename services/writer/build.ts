@@ -8,6 +8,8 @@ import { replayPositionStore } from '@sluice/postgres/replay-positions'
 import { watermarkStore } from '@sluice/postgres/watermarks'
 import { NotReady } from '@sluice/runtime/health'
 import { eventConsumer } from './consume-events.ts'
+import { backfillPolicy, livePolicy } from './lane-policy.ts'
+import { liveTraffic } from './live-traffic.ts'
 import { storageMeter } from './measure-storage.ts'
 import { watermarkReporter } from './watermark-reporter.ts'
 
@@ -34,10 +36,11 @@ export function buildWriter(
   { logger, metrics, clock }: Context,
 ): Service {
   const budget = readBudget(readBytesMax, { consumers: 2 })
-  const deps = { log, deadLetters, inserter, logger, metrics, budget }
-  const consumer = eventConsumer(deps)
-  const backfillConsumer = eventConsumer({ ...deps, backfill: { log: backfill, liveLag: consumer.lag } })
-  const reported = { log, store: watermarkStore(postgres), logger, metrics, clock }
+  const logs = { live: log, backfill }
+  const deps = { logs, deadLetters, inserter, logger, metrics, budget }
+  const consumer = eventConsumer(livePolicy(), deps)
+  const backfillConsumer = eventConsumer(backfillPolicy(liveTraffic(log, consumer.lag)), deps)
+  const reported = { logs, store: watermarkStore(postgres), logger, metrics, clock }
   return {
     routes: [],
     pages: [],
@@ -47,9 +50,9 @@ export function buildWriter(
       // Both consumers may wait for an insert. If they stopped one after the other, it would take longer than a service
       // may.
       { ...backfillConsumer, stopsWithPrevious: true },
-      watermarkReporter({ ...reported, lag: consumer.lag }),
+      watermarkReporter({ ...reported, lane: 'live', lag: consumer.lag }),
       // The first report of this reporter tells the gateways that a writer reads the backfill log.
-      watermarkReporter({ ...reported, backfill, lag: backfillConsumer.lag }),
+      watermarkReporter({ ...reported, lane: 'backfill', lag: backfillConsumer.lag }),
       storageMeter({ deadLetters, positions: replayPositionStore(postgres), inserter, logger, metrics, clock }),
     ],
     checks: [

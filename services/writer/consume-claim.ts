@@ -15,7 +15,7 @@ export interface WriterStop {
 
 /** Processes the batches of a claim, one after the other, until the claim is lost or the writer stops. */
 export async function consumeClaim(claim: Claim, stop: WriterStop, context: BatchContext): Promise<void> {
-  const { reserve, stalledPartitions } = context
+  const { policy, stalledPartitions } = context
   /** After it has aborted, no further attempt begins. */
   const signal = AbortSignal.any([claim.lost, stop.requested])
   /**
@@ -27,7 +27,7 @@ export async function consumeClaim(claim: Claim, stop: WriterStop, context: Batc
   let slot: InsertSlot | undefined
   // Blocks that arrive while a batch waits for its slot or turn are stored together with it, without another wait.
   const ready = (): Promise<void> => {
-    const reserved = reserve(claim.partition, signal).then((free) => {
+    const reserved = policy.reserve(claim.partition, signal).then((free) => {
       if (signal.aborted) free.release()
       else slot = free
     })

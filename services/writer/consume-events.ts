@@ -1,4 +1,3 @@
-import { availableParallelism } from 'node:os'
 import type { Lane } from '@sluice/contracts/lanes'
 import type { ReadBudget } from '@sluice/event-log/consumer/read-budget'
 import type { EventLog, LogConsumer, PartitionLag } from '@sluice/event-log/log'
@@ -10,24 +9,11 @@ import type { Logger } from '@sluice/runtime/logger'
 import type { Metrics } from '@sluice/runtime/metrics'
 import { type Component, FatalError } from '@sluice/runtime/supervisor'
 import { tracedCall } from '@sluice/runtime/tracing'
-import { backfillPace } from './backfill-pace.ts'
 import { consumeClaim } from './consume-claim.ts'
-import { insertSlots } from './insert-slots.ts'
-import { liveTraffic } from './live-traffic.ts'
+import type { LanePolicy } from './lane-policy.ts'
 import { type WriterMetrics, writerMetrics } from './metrics.ts'
 import type { BatchContext } from './process-batch.ts'
 
-/** With 20,000 to 50,000 rows in a batch, ClickHouse takes the least CPU per row (docs/benchmarks.md). */
-const batchRowsMax = 50_000
-const batchBytesMax = 16 * 1024 * 1024
-/**
- * Wait for further blocks. With a shorter wait there are more inserts, and events wait for these
- * (docs/decisions/022-small-inserts.md).
- */
-const lingerMsDefault = 100
-/** A batch of the backfill log may become one statement, and each month in it costs as much as thousands of rows. */
-const backfillBatchRowsMax = 200_000
-const backfillBatchBytesMax = 32 * 1024 * 1024
 /**
  * Time that a running insert gets to finish after a stop. A standalone process has 3 s left when its last request has
  * ended (packages/http/stop-times.ts).
@@ -35,17 +21,12 @@ const backfillBatchBytesMax = 32 * 1024 * 1024
 const stopGraceMs = 2_000
 
 export interface ConsumeDeps {
-  log: EventLog
-  /** For the consumer of the backfill log: the backfill log of `log`, and the consumer lag of the live log. */
-  backfill?: { log: EventLog; liveLag: () => readonly PartitionLag[] }
+  logs: Readonly<Record<Lane, EventLog>>
   /** The log of rows that can't be stored, which `deadLetterUrl` names. */
   deadLetters: Pick<EventLog, 'partitions' | 'publish'>
   inserter: Pick<EventInserter, 'storeId' | 'shards' | 'insert' | 'findBadRows'>
   logger: Logger
   metrics: Metrics
-  lingerMs?: number
-  /** Maximum number of concurrent inserts of the live log. By default the number of cores, and at least 2. */
-  insertsMax?: number
   /** Memory for blocks, which the consumers of a process share; unlimited by default. */
   budget?: ReadBudget
 }
@@ -60,57 +41,50 @@ export interface EventConsumer extends Component {
   hasJoined: () => boolean
 }
 
-/**
- * Moves events from one log into ClickHouse. The partitions of the live log run in parallel (consume-claim.ts); those
- * of the backfill log take turns (backfill-pace.ts).
- */
-export function eventConsumer(deps: ConsumeDeps): EventConsumer {
-  const { log, backfill, deadLetters, logger } = deps
-  const lane: Lane = backfill ? 'backfill' : 'live'
-  const pace = backfill && backfillPace(liveTraffic(log, backfill.liveLag))
+const names: Readonly<Record<Lane, string>> = { live: 'event consumer', backfill: 'backfill consumer' }
+
+/** Moves the events of a lane from its log into ClickHouse. Its partitions run in parallel (consume-claim.ts). */
+export function eventConsumer(policy: LanePolicy, deps: ConsumeDeps): EventConsumer {
+  const { logs, deadLetters, logger } = deps
+  const { lane } = policy
+  const log = logs[lane]
   let consumer: LogConsumer | undefined
   const lag = () => consumer?.lag() ?? []
-  const metrics = writerMetrics(deps.metrics, lane, { log: backfill?.log ?? log, lag })
+  const metrics = writerMetrics(deps.metrics, lane, { log, lag })
   const stalledPartitions = new Map<number, string>()
   const context: Omit<BatchContext, 'logId'> = {
-    lane,
+    policy,
     inserter: measuredInserter(deps.inserter, metrics),
     deadLetters,
-    // One insert occupies one core of ClickHouse. A second slot is needed while one insert hangs. Old rows take turns.
-    reserve: pace
-      ? async (_, signal) => ({ run: pace.measured, release: await pace.turn(signal) })
-      : insertSlots(deps.insertsMax ?? Math.max(2, availableParallelism())),
-    pace,
     metrics,
     logger,
     stalledPartitions,
   }
 
   return {
-    name: backfill ? 'backfill consumer' : 'event consumer',
+    name: names[lane],
     lag,
     hasJoined: () => consumer?.hasJoined() ?? false,
     warnings: () =>
       [...stalledPartitions].map(
-        ([partition, reason]) => `${backfill ? 'backfill log: ' : ''}partition ${partition} waits: ${reason}`,
+        ([partition, reason]) =>
+          `${lane === 'backfill' ? 'backfill log: ' : ''}partition ${partition} waits: ${reason}`,
       ),
     run: async (stopping) => {
       // Both logs use the id of the live log: copies of an event may be in either log, so the inserts of a partition
       // must exclude each other.
-      const [logId, storeId] = await Promise.all([log.id(), deps.inserter.storeId()])
-      const [partitions, shards] = await Promise.all([(backfill?.log ?? log).partitions(), deps.inserter.shards()])
+      const [logId, storeId] = await Promise.all([logs.live.id(), deps.inserter.storeId()])
+      const [partitions, shards] = await Promise.all([log.partitions(), deps.inserter.shards()])
       try {
         requirePartitionsMultipleOf(shards, partitions)
       } catch (error) {
         throw new FatalError(internalMessage(error), { cause: error })
       }
       const graceExpired = new AbortController()
-      const member = (backfill?.log ?? log).consumer({
+      const member = log.consumer({
         group: writerGroup(storeId),
-        batchBytesMax: backfill ? backfillBatchBytesMax : batchBytesMax,
-        batchRowsMax: backfill ? backfillBatchRowsMax : batchRowsMax,
+        ...policy.batch,
         ...(deps.budget && { budget: deps.budget }),
-        lingerMs: backfill ? 0 : (deps.lingerMs ?? lingerMsDefault),
         onClaim: (claim) =>
           consumeClaim(claim, { requested: stopping, graceExpired: graceExpired.signal }, { ...context, logId }),
       })

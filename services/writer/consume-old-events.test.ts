@@ -15,6 +15,7 @@ import {
   runWriter,
   timeoutMs,
 } from '../../tests/support/writer.ts'
+import { liveTraffic } from './live-traffic.ts'
 
 let stores: ProxiedStores
 const writers: RunningWriter[] = []
@@ -28,7 +29,10 @@ afterEach(async () => {
   await stores.drop()
 })
 
-function start(run: typeof runWriter, changes: Parameters<typeof runWriter>[1] = {}): RunningWriter {
+function start<Changes>(
+  run: (place: ProxiedStores, changes?: Changes) => RunningWriter,
+  changes?: Changes,
+): RunningWriter {
   const writer = run(stores, changes)
   writers.push(writer)
   return writer
@@ -46,6 +50,9 @@ function recordingInserter() {
   }
   return { statements, inserter: { ...stores.inserter, insert } }
 }
+
+/** A live log that does not grow. */
+const quiet = { endOffsets: () => Promise.resolve([0n]) }
 
 /** Rows of twenty months. */
 const scattered = Array.from({ length: 20 }, (_, month) => event(`m${month}`, { timestamp: Date.UTC(2020, month) }))
@@ -92,10 +99,9 @@ describe('copies of an event that go through both logs', () => {
 
 test('old rows of many months are stored by one statement of each partition while no live rows arrive', async () => {
   const { statements, inserter } = recordingInserter()
-  const quiet = { endOffsets: () => Promise.resolve([0n]) }
   await publishOld(blockOfRows(0, scattered))
   // After its first request of the log's end, the writer can't know yet that the log does not grow.
-  const writer = start(runOldWriter, { inserter, log: { ...stores.log, ...quiet } })
+  const writer = start(runOldWriter, { inserter, isLive: liveTraffic(quiet, () => []) })
   await waitUntil(() => stores.isDrained(), 'it is drained')
   expect(await stores.stored()).toHaveLength(scattered.length)
   expect(writer.consumer.warnings()).toStrictEqual([])
@@ -115,10 +121,7 @@ test('old rows of many months are stored by statements of eight months while liv
   await publishOld(blockOfRows(0, scattered))
   start(runOldWriter, {
     inserter,
-    backfill: {
-      log: stores.backfill,
-      liveLag: () => [{ partition: 0, committed: 0n, blocks: 1, oldestAppendedAt: undefined }],
-    },
+    isLive: liveTraffic(quiet, () => [{ partition: 0, committed: 0n, blocks: 1, oldestAppendedAt: undefined }]),
   })
   await waitUntil(() => stores.isDrained(), 'it is drained')
   const months = statements.map((rows) => new Set(rows.map(({ timestamp }) => tablePartitionOf(timestamp))).size)
@@ -167,8 +170,9 @@ test('a stop during a pause ends at once, and the rows come again', async () => 
     await new Promise((resolve) => setTimeout(resolve, 3_000))
     return stores.inserter.insert(batch, options)
   }
-  const log = { ...stores.log, endOffsets: () => Promise.reject(new Error('away')) }
-  const writer = runOldWriter(stores, { log, inserter: { ...stores.inserter, insert } })
+  const away = { endOffsets: () => Promise.reject(new Error('away')) }
+  const isLive = liveTraffic(away, () => [])
+  const writer = runOldWriter(stores, { isLive, inserter: { ...stores.inserter, insert } })
   await waitUntil(async () => (await stores.stored()).length > 0, 'the first statement')
   const elapsedMs = startStopwatch()
   await writer.stop()

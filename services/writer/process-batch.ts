@@ -1,21 +1,18 @@
 import type { Claim, LogBatch } from '@sluice/event-log/log'
 import type { EventInserter } from '@sluice/event-store/insert/event-inserter'
 import { internalMessage } from '@sluice/runtime/errors'
-import type { BackfillPace } from './backfill-pace.ts'
 import type { InsertSlot } from './insert-slots.ts'
+import type { LanePolicy } from './lane-policy.ts'
 import type { WriterMetrics } from './metrics.ts'
 import { type DeadLetterContext, publishDeadLetters } from './publish-dead-letters.ts'
 import { storeBatch } from './store-batch.ts'
 
 /** Dependencies of the processing of a consumer's batches. */
-export interface BatchContext extends DeadLetterContext {
+export interface BatchContext extends Omit<DeadLetterContext, 'lane'> {
+  policy: LanePolicy
   /** `EventLog.id()`, which identifies the log in query ids. */
   logId: string
   inserter: Pick<EventInserter, 'insert' | 'findBadRows'>
-  /** Reserves a slot for a partition's requests to ClickHouse. Also resolves when `signal` aborts. */
-  reserve: (partition: number, signal: AbortSignal) => Promise<InsertSlot>
-  /** Only for old rows. */
-  pace: BackfillPace | undefined
   metrics: WriterMetrics
   /** Reasons why batches are not stored yet, by partition. */
   stalledPartitions: Map<number, string>
@@ -28,7 +25,7 @@ export async function processBatch(
   { isFirstOfClaim, signal, slot }: { isFirstOfClaim: boolean; signal: AbortSignal; slot: InsertSlot | undefined },
   context: BatchContext,
 ): Promise<void> {
-  const { lane, logId, inserter, reserve, pace, metrics, logger, stalledPartitions } = context
+  const { policy, logId, inserter, metrics, logger, stalledPartitions } = context
   const { partition, oldestAppendedAt } = batch
   const onRetry = (error: Error): void => {
     metrics.retries.inc()
@@ -41,15 +38,15 @@ export async function processBatch(
     batch,
     { isFirstOfClaim, signal },
     {
+      policy,
       inserter,
-      withSlot: async (work) => (slot ?? (await reserve(partition, signal))).run(work),
+      withSlot: async (work) => (slot ?? (await policy.reserve(partition, signal))).run(work),
       logId,
       logger,
       onRetry,
-      ...(pace && { statements: (blocks) => pace.statements(blocks, { oldestAppendedAt, signal }) }),
     },
   )
-  await publishDeadLetters(dead, partition, { signal, onRetry }, context)
+  await publishDeadLetters(dead, partition, { signal, onRetry }, { ...context, lane: policy.lane })
   // After both steps. If the writer crashes before the commit, the batch is repeated, which stores nothing twice.
   await claim.commit(batch)
 
@@ -70,7 +67,7 @@ export async function processBatch(
       bytes: batch.bytes,
       duration_ms: Math.round(durationMs),
       age_ms: Date.now() - oldestAppendedAt,
-      ...(lane === 'backfill' && { lane }),
+      lane: policy.lane,
     },
     'batch',
   )

@@ -6,6 +6,7 @@ import { clickHouseCode, ClickHouseError } from '@sluice/event-store/errors'
 import type { EventBatch, EventInserter, InsertOptions } from '@sluice/event-store/insert/event-inserter'
 import { capturedLogger } from '../../tests/support/captured-logger.ts'
 import { startStopwatch } from '../../tests/support/stopwatch.ts'
+import { backfillPolicy, type LanePolicy, livePolicy } from './lane-policy.ts'
 import { storeBatch, type Stored, type StoreDeps } from './store-batch.ts'
 
 const busy = new ClickHouseError(clickHouseCode.queryWithSameIdIsAlreadyRunning, 'a query of this id is running')
@@ -53,15 +54,13 @@ function scriptedInserter(...steps: Step[]) {
   return { calls, insert }
 }
 
-const oneStatement: StoreDeps['statements'] = async function* (blocks) {
-  yield await Promise.resolve(blocks)
-}
+const live = livePolicy()
+const { lockWait: backfillLockWait } = backfillPolicy(() => Promise.resolve(false))
 
 type BadRows = Awaited<ReturnType<EventInserter['findBadRows']>>
 
 interface StoreOptions {
-  /** Given for old rows. */
-  statements?: StoreDeps['statements']
+  policy?: StoreDeps['policy']
   isFirstOfClaim?: boolean
   lost?: AbortController
   /** Aborts `lost` at the first failure that is followed by another attempt. */
@@ -79,7 +78,7 @@ async function store(
     lost = new AbortController(),
     loseAtRetry,
     findBadRows = () => [],
-    statements,
+    policy = live,
   }: StoreOptions = {},
 ) {
   const { calls, insert } = scriptedInserter(...steps)
@@ -89,6 +88,7 @@ async function store(
     batch,
     { isFirstOfClaim, signal: lost.signal },
     {
+      policy,
       inserter: {
         insert,
         findBadRows: (lines) => Promise.resolve(findBadRows(lines.map((line) => line.toString()))),
@@ -100,7 +100,6 @@ async function store(
         retries++
         if (loseAtRetry !== undefined) lost.abort(new Error(loseAtRetry))
       },
-      ...(statements && { statements }),
     },
   )
   const result = await stored.catch((error: unknown) => error)
@@ -325,7 +324,7 @@ describe('old rows', () => {
     const findBadRows = (lines: readonly string[]): BadRows =>
       lines.flatMap((line, index) => (line.startsWith('bad') ? [{ index, reason: 'refused', text: 'no' }] : []))
     const batch = batchOf(blockOf('a', 'bad'), blockOf('b'), block('u', true))
-    const result = await store(batch, [badData, 1, 2, 4], { statements: oneByOne, findBadRows })
+    const result = await store(batch, [badData, 1, 2, 4], { policy: { ...live, statements: oneByOne }, findBadRows })
     expect(result.inserted).toBe(7)
     expect(result.calls.map(({ payloads }) => payloads)).toStrictEqual([['a\nbad\n'], ['a\n'], ['b\n'], ['u\n']])
     expect(result.dead.map(({ payload }) => payload.toString())).toStrictEqual(['bad\n'])
@@ -338,14 +337,14 @@ describe('old rows', () => {
       jest.spyOn(performance, 'now').mockImplementation(() => (now += 20_001))
     }
     passMinutes()
-    const old = await store(singleBlock, [...steps.slice(0, 4), 1], { statements: oneStatement })
+    const old = await store(singleBlock, [...steps.slice(0, 4), 1], { policy: { ...live, lockWait: backfillLockWait } })
     expect(old.replaced).toStrictEqual([false, false, false, true, false])
     expect(old.retries).toBe(0)
     passMinutes()
-    const live = await store(singleBlock, [busy, busy, busy, 1])
-    expect(live.replaced).toStrictEqual([false, false, false, false])
+    const fresh = await store(singleBlock, [busy, busy, busy, 1])
+    expect(fresh.replaced).toStrictEqual([false, false, false, false])
     // It is reported that something holds the live rows up.
-    expect(live.retries).toBe(3)
+    expect(fresh.retries).toBe(3)
   })
 })
 
@@ -364,25 +363,28 @@ describe('the loss of a claim', () => {
       lost.abort(new Error('lost'))
       return Promise.resolve({ inserted: 1, readRows: 0 })
     }
-    const statements: StoreDeps['statements'] = async function* (blocks) {
+    const statements: LanePolicy['statements'] = async function* (blocks) {
       for (const each of blocks) yield await Promise.resolve([each])
     }
-    const { inserted, calls } = await store(batchOf(block('a'), block('b')), [loses, 1], { lost, statements })
+    const { inserted, calls } = await store(batchOf(block('a'), block('b')), [loses, 1], {
+      lost,
+      policy: { ...live, statements },
+    })
     expect(inserted).toMatchObject({ message: 'lost' })
     expect(calls).toHaveLength(1)
   })
 
   test.each([
-    ['live', undefined],
-    ['old', oneStatement],
-  ])('during the last insert of a batch of %s rows leaves what it has stored', async (_, statements) => {
+    ['live', live],
+    ['old', { ...live, lockWait: backfillLockWait }],
+  ])('during the last insert of a batch of %s rows leaves what it has stored', async (_, policy) => {
     const lost = new AbortController()
     const loses = (): Promise<Inserted> => {
       lost.abort(new Error('lost'))
       return Promise.resolve({ inserted: 1, readRows: 0 })
     }
     const batch = batchOf(block('a'), block('b', true))
-    const { inserted, calls } = await store(batch, [loses], { lost, ...(statements && { statements }) })
+    const { inserted, calls } = await store(batch, [loses], { lost, policy })
     expect(inserted).toBe(1)
     expect(calls).toHaveLength(1)
   })

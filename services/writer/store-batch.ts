@@ -9,28 +9,17 @@ import { retry } from '@sluice/runtime/retry'
 import { sleep } from '@sluice/runtime/supervisor'
 import { classifyBlocks } from './classify-blocks.ts'
 import { insertQueryId } from './insert-lock.ts'
+import { insertTimeoutMs, type LanePolicy } from './lane-policy.ts'
 
-/** ClickHouse takes well under a second for a full batch. An insert that takes this long has stalled. */
-const timeoutMs = 60_000
 /**
  * Delay before an insert is retried after a lock conflict, that is while another insert with the same lock runs. It is
  * shorter than the gap between two statements of the backfill log (backfill-pace.ts), so that an insert of the live log
  * runs in this gap.
  */
 const lockRetryDelayMs = 100
-/**
- * An insert that has waited for the lock for this long counts as failed: the failure is reported, and the insert
- * retried.
- */
-const lockWaitMsMax = 10_000
-/**
- * An insert of the backfill log that has waited for the lock for this long cancels the running insert, because the live
- * log may store batches without a pause. Not shorter than `timeoutMs`, so that no running insert is cancelled before
- * its own time limit.
- */
-const backfillLockWaitMsMax = timeoutMs
 
 export interface StoreDeps {
+  policy: Pick<LanePolicy, 'statements' | 'lockWait'>
   inserter: Pick<EventInserter, 'insert' | 'findBadRows'>
   /** Runs a request to ClickHouse when a slot is free (insert-slots.ts). Between attempts no slot is occupied. */
   withSlot: <T>(work: () => Promise<T>) => Promise<T>
@@ -39,11 +28,6 @@ export interface StoreDeps {
   logger: Logger
   /** Called after a failed attempt, before the next one. */
   onRetry: (error: Error) => void
-  /**
-   * Only for old rows. Yields the blocks of each statement when the statement may run, until all rows were yielded.
-   * Throws when it can't (backfill-pace.ts).
-   */
-  statements?: (blocks: readonly BlockAtOffset[]) => AsyncIterable<readonly BlockAtOffset[]>
 }
 
 /** The outcome of a batch. */
@@ -70,9 +54,10 @@ export interface Stored {
 export async function storeBatch(
   batch: LogBatch,
   { isFirstOfClaim, signal }: { isFirstOfClaim: boolean; signal: AbortSignal },
-  { inserter, withSlot, logId, logger, onRetry, statements }: StoreDeps,
+  { policy, inserter, withSlot, logId, logger, onRetry }: StoreDeps,
 ): Promise<Stored> {
-  const { partition } = batch
+  const { partition, oldestAppendedAt } = batch
+  const { lockWait } = policy
   const queryId = insertQueryId(logId, partition)
   let shouldReplaceRunning = isFirstOfClaim
   let inserted = 0
@@ -96,8 +81,9 @@ export async function storeBatch(
         payloads: blocks.map(({ payload }) => payload),
         hasUndated: blocks.some(({ headers }) => headers.undated),
       }
+      const options = { queryId, shouldReplaceRunning, partition, timeoutMs: insertTimeoutMs }
       try {
-        const result = await inserter.insert(rows, { queryId, shouldReplaceRunning, partition, timeoutMs })
+        const result = await inserter.insert(rows, options)
         inserted += result.inserted
         shouldReplaceRunning = false
       } catch (error) {
@@ -115,9 +101,9 @@ export async function storeBatch(
         await insertOnce(blocks)
         return
       } catch (error) {
-        const waitedMs = performance.now() - since
-        if (!isLockConflict(error) || (statements === undefined && waitedMs > lockWaitMsMax)) throw error
-        if (statements !== undefined && waitedMs > backfillLockWaitMsMax) {
+        if (!isLockConflict(error)) throw error
+        if (performance.now() - since > lockWait.msMax) {
+          if (lockWait.then === 'fail') throw error
           shouldReplaceRunning = true
           since = performance.now()
         }
@@ -157,16 +143,12 @@ export async function storeBatch(
     return bad
   }
 
-  /** Stores the blocks by one statement, or by several if `statements` is given. */
-  async function insertAll(blocks: readonly BlockAtOffset[]): Promise<Block[]> {
-    if (blocks.length === 0 || statements === undefined) return insert(blocks)
-    const bad: Block[] = []
-    for await (const part of statements(blocks)) bad.push(...(await insert(part)))
-    return bad
-  }
-
   const { readable, dead } = await retryUntilDone(() => Promise.resolve().then(() => classifyBlocks(batch)))
-  return { dead: [...dead, ...(await insertAll(readable))], inserted }
+  if (readable.length > 0) {
+    const statements = policy.statements(readable, { oldestAppendedAt, signal })
+    for await (const part of statements) dead.push(...(await insert(part)))
+  }
+  return { dead, inserted }
 }
 
 /** Whether ClickHouse refused or cancelled an insert because of another insert with the same lock. */
@@ -198,7 +180,7 @@ async function splitBadRows(
     (
       await inserter.findBadRows(
         rows.map(({ line }) => line),
-        { partition, timeoutMs },
+        { partition, timeoutMs: insertTimeoutMs },
       )
     ).map(({ index, ...cause }) => [index, cause]),
   )

@@ -60,7 +60,8 @@ function startReporter(writer: RunningWriter, changes: Partial<WatermarkReporter
   const { lag } = writer.consumer
   const store = watermarkStore(postgres)
   const reporter = watermarkReporter({
-    log: stores.log,
+    lane: 'live',
+    logs: { live: stores.log, backfill: stores.backfill },
     lag,
     store,
     logger,
@@ -149,7 +150,7 @@ test('the watermarks of old rows are reported under the log of live ones, which 
 
   const old = runOldWriter(stores, { inserter: { ...stores.inserter, insert } })
   stops.push(() => old.stop())
-  const { metrics } = startReporter(old, { backfill: stores.backfill })
+  const { metrics } = startReporter(old, { lane: 'backfill' })
   await waitUntil(() => store.isBackfillRead(logId), 'it is read')
   await waitUntil(
     async () => (await storedWatermarks()).filter((each) => each === undefined).length === 1,
@@ -177,7 +178,7 @@ test('the watermark moves when blocks are committed, before the ends of the log 
       return stores.log.endOffsets()
     },
   }
-  startReporter(writer, { log, intervalMs: 3_600_000 })
+  startReporter(writer, { logs: { live: log, backfill: stores.backfill }, intervalMs: 3_600_000 })
   await waitUntil(async () => (await storedWatermarks()).length === partitions, 'the other partitions are stored')
   expect((await storedWatermarks())[1]).toBeUndefined()
   gate.resolve(undefined)
@@ -206,7 +207,7 @@ test('a slow response of the log does not advance the watermark too far', async 
       return ends
     },
   }
-  startReporter(writer, { log: slow })
+  startReporter(writer, { logs: { live: slow, backfill: stores.backfill } })
   await waitUntil(async () => (await storedWatermarks()).length === partitions, 'it was told')
   for (const until of await storedWatermarks()) expect(until).toBeLessThanOrEqual((requestedAt ?? 0) - margin)
 })

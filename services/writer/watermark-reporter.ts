@@ -25,9 +25,8 @@ const registrationMs = 1_000
 const storeTimeoutMs = 2_000
 
 export interface WatermarkReporterDeps {
-  log: Pick<EventLog, 'id' | 'endOffsets'>
-  /** For the reporter of the backfill log: the backfill log of `log`. */
-  backfill?: Pick<EventLog, 'endOffsets'> | undefined
+  lane: Lane
+  logs: { live: Pick<EventLog, 'id' | 'endOffsets'>; backfill: Pick<EventLog, 'endOffsets'> }
   /** Consumer lag of the partitions that this writer owns. */
   lag: () => readonly PartitionLag[]
   store: Pick<WatermarkStore, 'advance'>
@@ -46,8 +45,8 @@ export interface WatermarkReporterDeps {
  * Postgres is unavailable they continue, and the stored watermarks do not advance.
  */
 export function watermarkReporter({
-  log,
-  backfill,
+  lane,
+  logs,
   lag,
   store,
   logger,
@@ -57,7 +56,6 @@ export function watermarkReporter({
   compareMs = defaultCompareMs,
 }: WatermarkReporterDeps): Component {
   const rule = watermark()
-  const lane: Lane = backfill ? 'backfill' : 'live'
   /** The last stored watermarks by partition, Unix ms. */
   let reported: readonly (number | undefined)[] = []
   new Gauge({
@@ -86,13 +84,14 @@ export function watermarkReporter({
     if (newest !== undefined && now - endsRequestedAt < intervalMs) return newest
     // Read before the request, because the response may take long.
     const requestedAt = clock.earliest()
-    newest = { requestedAt, endOffsets: await (backfill ?? log).endOffsets() }
+    newest = { requestedAt, endOffsets: await logs[lane].endOffsets() }
     endsRequestedAt = now
     return newest
   }
 
   async function report(): Promise<void> {
-    const logId = await log.id()
+    // Watermarks of both logs are stored under the id of the live log.
+    const logId = await logs.live.id()
     const recent = await recentEnds()
     const committed = new Map(lag().map((each) => [each.partition, each.committed]))
     // Partitions that this writer does not own have no time. Before the first comparison of the clock, no partition has
@@ -106,7 +105,7 @@ export function watermarkReporter({
   }
 
   return poller({
-    name: backfill ? 'backfill complete until' : 'complete until',
+    name: lane === 'backfill' ? 'backfill complete until' : 'complete until',
     intervalMs: compareMs,
     poll: report,
     onUnavailable: (error) => {

@@ -69,7 +69,7 @@ export const mutations: readonly Mutation[] = [
       {
         file: 'services/writer/store-batch.ts',
         from: 'const queryId = insertQueryId(logId, partition)',
-        to: "const queryId = `${insertQueryId(logId, partition)}${statements ? '-old' : ''}`",
+        to: 'const queryId = `${insertQueryId(logId, partition)}${lockWait.then}`',
       },
     ],
     detectedBy: { faults: 'meet-across-lanes=6', shows: 'twice' },
@@ -90,8 +90,8 @@ export const mutations: readonly Mutation[] = [
     edits: [
       {
         file: 'services/writer/store-batch.ts',
-        from: 'inserter.insert(rows, { queryId, shouldReplaceRunning, partition, timeoutMs })',
-        to: 'inserter.insert(rows, { queryId, shouldReplaceRunning, partition: partition + Math.round(performance.now()), timeoutMs })',
+        from: 'const options = { queryId, shouldReplaceRunning, partition,',
+        to: 'const options = { queryId, shouldReplaceRunning, partition: partition + Math.round(performance.now()),',
       },
     ],
     detectedBy: { testFile: 'services/writer/shards.test.ts' },

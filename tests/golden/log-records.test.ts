@@ -12,6 +12,7 @@ import type { LogBatch } from '@sluice/event-log/log'
 import { openEventLog } from '@sluice/event-log/open-event-log'
 import { encodeEvent } from '@sluice/events/encode-event'
 import { classifyBlocks } from '@sluice/writer/classify-blocks'
+import { livePolicy } from '@sluice/writer/lane-policy'
 import { storeBatch } from '@sluice/writer/store-batch'
 import { capturedLogger } from '../support/captured-logger.ts'
 import { goodEvents } from './event-samples.ts'
@@ -317,6 +318,7 @@ test('the writer inserts batches with the options of the golden file', async () 
     batch,
     { isFirstOfClaim: true, signal: new AbortController().signal },
     {
+      policy: livePolicy(),
       inserter: {
         insert: ({ payloads, hasUndated }, options) => {
           inserted.push(

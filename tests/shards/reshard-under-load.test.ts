@@ -219,7 +219,7 @@ describeWithKafka('a reshard under load', () => {
       const inserter = openEventInserter(url)
       const next = { ...stores, inserter }
       await onNewServers('SYSTEM STOP MERGES events')
-      writers.push(runWriter(next), runOldWriter(next, { backfill: { log: gateway.backfill, liveLag: () => [] } }))
+      writers.push(runWriter(next), runOldWriter({ ...next, backfill: gateway.backfill }))
       await send(200, 'bob')
       loadEnds.abort()
       await load

@@ -40,7 +40,7 @@ beforeEach(async () => {
   for (const server of servers) await server.command('SYSTEM STOP MERGES events')
   gateway = await startGateway({ log: stores.log, shards })
   await watermarkStore(gateway.postgres).advance(await stores.log.id(), [undefined], 'backfill')
-  writers = [runWriter(stores), runOldWriter(stores, { backfill: { log: gateway.backfill, liveLag: () => [] } })]
+  writers = [runWriter(stores), runOldWriter({ ...stores, backfill: gateway.backfill })]
 })
 
 afterEach(async () => {

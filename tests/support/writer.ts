@@ -13,6 +13,8 @@ import { type EventInserter, openEventInserter, openEventInserterAt } from '@slu
 import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
 import { type ConsumeDeps, type EventConsumer, eventConsumer } from '@sluice/writer/consume-events'
+import { backfillPolicy, type LanePolicy, livePolicy } from '@sluice/writer/lane-policy'
+import { liveTraffic } from '@sluice/writer/live-traffic'
 import { capturedLogger } from './captured-logger.ts'
 import { type ClickHouseProxy, clickHouseProxy } from './clickhouse-proxy.ts'
 import { type TestClickHouse, testClickHouse } from './engines/test-engines.ts'
@@ -20,9 +22,9 @@ import { type TestClickHouse, testClickHouse } from './engines/test-engines.ts'
 export const timeoutMs = 10_000
 const noon = Date.UTC(2026, 0, 15, 12)
 /** Concurrent inserts of a writer in tests. */
-const insertsMax = 2
+const insertsMaxDefault = 2
 /** One more than the writer serves at a time. */
-export const partitions = insertsMax + 1
+export const partitions = insertsMaxDefault + 1
 
 /** The stores of a writer: a log with its dead letters, and a ClickHouse to write to. */
 export interface TestStores {
@@ -139,16 +141,30 @@ export interface RunningWriter {
   stop(): Promise<void>
 }
 
-/** A consumer of old rows; `liveLag` is empty unless the test gives one. */
-export function runOldWriter(place: TestStores, changes: Partial<ConsumeDeps> = {}): RunningWriter {
-  return runWriter(place, { backfill: { log: place.backfill, liveLag: () => [] }, ...changes })
+/** What differs from the writer of `place`. */
+export type WriterChanges = Partial<Omit<ConsumeDeps, 'logs'>>
+
+/** A consumer of old rows. By default live rows arrive while the live log grows. */
+export function runOldWriter(
+  place: TestStores,
+  { isLive = liveTraffic(place.log, () => []), ...changes }: WriterChanges & { isLive?: () => Promise<boolean> } = {},
+): RunningWriter {
+  return startWriter(backfillPolicy(isLive), place, changes)
 }
 
-export function runWriter(place: TestStores, changes: Partial<ConsumeDeps> = {}): RunningWriter {
+export function runWriter(
+  place: TestStores,
+  { insertsMax = insertsMaxDefault, ...changes }: WriterChanges & { insertsMax?: number } = {},
+): RunningWriter {
+  return startWriter(livePolicy({ insertsMax, lingerMs: 10 }), place, changes)
+}
+
+function startWriter(policy: LanePolicy, place: TestStores, changes: WriterChanges): RunningWriter {
   const { logger, lines } = capturedLogger()
   const metrics = createMetrics()
-  const { log, deadLetters, inserter } = place
-  const consumer = eventConsumer({ log, deadLetters, inserter, logger, metrics, lingerMs: 10, insertsMax, ...changes })
+  const { log, backfill, deadLetters, inserter } = place
+  const deps: ConsumeDeps = { logs: { live: log, backfill }, deadLetters, inserter, logger, metrics, ...changes }
+  const consumer = eventConsumer(policy, deps)
   const abort = new AbortController()
   const running = consumer.run?.(abort.signal)
   return {
