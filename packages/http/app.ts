@@ -86,11 +86,6 @@ function createApp(
         dispatch.fail(new MethodNotAllowedError(allowedMethods(byMethod)), corsRule(path), request, response)
         return
       }
-      if (Object.values(request.params).some((part) => part.includes('\0'))) {
-        // No id contains NUL, and Postgres rejects statements with NUL in a parameter.
-        dispatch.fail(notFound(), corsRule(path), request, response)
-        return
-      }
       return dispatch.route(route, request.params, request, response)
     })
   }

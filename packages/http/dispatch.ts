@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Access } from '@sluice/access/access'
 import { statusOf } from '@sluice/api/error-status'
 import { limitClasses } from '@sluice/contracts/rate-limits'
-import { AppError, invalidFormat } from '@sluice/runtime/errors'
+import { AppError, invalidFormat, notFound } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import { Counter, Histogram, type Metrics } from '@sluice/runtime/metrics'
 import { holdsKey, redacted } from '@sluice/runtime/redact'
@@ -188,6 +188,7 @@ export function createDispatch({
         }
         fields.key_id = context.credential?.keyId
         requireReadableQuery(request.url ?? '')
+        requireParamsWithoutNul(params)
         const receivedAt = context.receivedAt ?? clock.now()
         const handled = new AdmittedRequest(context, { requestId, receivedAt, params, response, fields })
         const answer = await invokeHandler(route, handled, context)
@@ -291,6 +292,11 @@ const noQuery = new URLSearchParams()
 function queryOf(url: string): URLSearchParams {
   const mark = url.indexOf('?')
   return mark < 0 ? noQuery : new URLSearchParams(url.slice(mark + 1))
+}
+
+/** Throws 404 for an id with NUL: no record has one, and Postgres rejects statements with NUL in a parameter. */
+function requireParamsWithoutNul(params: Readonly<Record<string, string>>): void {
+  if (Object.values(params).some((part) => part.includes('\0'))) throw notFound()
 }
 
 /** Throws 400 for percent-encoding that is not UTF-8, which URLSearchParams would replace by U+FFFD. */

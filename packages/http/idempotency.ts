@@ -37,7 +37,8 @@ export async function withIdempotency(
   const { keyId, scopes, siteIds } = credential
   // The id includes the rights of the key, so that a key that has lost rights gets no response from before the loss.
   const id = hash('sha256', JSON.stringify([keyId, scopes, siteIds, request.method, path, key]))
-  const fingerprint = hash('sha256', body)
+  // An empty body counts as `{}`.
+  const fingerprint = hash('sha256', body.length === 0 ? '{}' : body)
   const owner = randomUUID()
   const earlier = await store.claim(id, fingerprint, owner)
   switch (earlier.state) {

@@ -53,6 +53,7 @@ const routes: Route[] = [
   route({ path: '/queries', method: 'GET', limit: 'queries', scope: 'stats:read' }),
   route({ path: '/things', limit: 'admin', body: jsonBody, idempotent: true }),
   route({ path: '/others', limit: 'admin', body: jsonBody, idempotent: true }),
+  route({ path: '/optional', limit: 'admin', body: { ...jsonBody, optional: true }, idempotent: true }),
   { method: 'GET', path: '/public', scope: 'public', handle: () => Promise.resolve({ status: 200 }) },
 ]
 
@@ -332,6 +333,11 @@ describe('Idempotency-Key', () => {
       expect(other.status).toBe(200)
       expect(other.body.data).not.toStrictEqual(first.body.data)
     }
+  })
+
+  test('takes an empty body for the same as {}', async () => {
+    const first = await post('d', { path: '/optional', body: '' })
+    expect(await post('d', { path: '/optional' })).toMatchObject({ status: 200, body: first.body })
   })
 
   test('runs one of several concurrent requests, and the others get 409 or its response', async () => {

@@ -72,7 +72,7 @@ function encodingOf(request: IncomingMessage): ContentEncoding | undefined {
   const header = request.headers['content-encoding']
   if (header === undefined) return undefined
   const name = header.trim().toLowerCase()
-  if (name === 'identity') return undefined
+  if (name === '' || name === 'identity') return undefined
   if (name === 'x-gzip') return 'gzip'
   const encoding = contentEncodings.find((each) => each === name)
   if (encoding === undefined) {

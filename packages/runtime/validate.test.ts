@@ -85,6 +85,12 @@ test('only the first problem is reported, in the order of the schema with unknow
   expect(messageFor({ other: 1, count: 0, name: 'n' })).toBe('Invalid field: count must be at least 1')
 })
 
+test('__proto__ is an unknown field', () => {
+  expect(messageFor(JSON.parse('{"__proto__":{"name":"n"},"name":"n"}'))).toBe('Invalid field: __proto__ is not known')
+  expect(messageFor(JSON.parse('{"__proto__":{"name":"n"}}'))).toBe('Missing required field: name')
+  expect(messageFor(JSON.parse('{"__proto__":1,"name":5}'))).toBe('Invalid field: name must be a string')
+})
+
 test.each([null, undefined, [], 'text', 5])('%j is refused because it is no object', (value) => {
   expect(messageFor(value)).toBe('Invalid format: body must be a JSON object')
 })

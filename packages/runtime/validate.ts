@@ -38,10 +38,6 @@ const noObject = 'body must be a JSON object'
  */
 export function validate<T>(schema: joi.ObjectSchema<T>, value: unknown, context: joi.Context = {}): T {
   if (value === undefined) throw invalidFormat(noObject)
-  // joi copies objects by assignment, which would set the prototype of the copy.
-  if (typeof value === 'object' && value !== null && Object.hasOwn(value, '__proto__')) {
-    throw invalidField('__proto__', 'is not known')
-  }
   const result = schema.validate(value, {
     abortEarly: true,
     convert: false,
@@ -50,6 +46,11 @@ export function validate<T>(schema: joi.ObjectSchema<T>, value: unknown, context
     messages: reasons,
   })
   const problem = result.error?.details[0]
+  // joi copies objects by assignment, which sets the prototype of the copy, and does not see this field.
+  const hasPrototype = typeof value === 'object' && value !== null && Object.hasOwn(value, '__proto__')
+  if (hasPrototype && (problem === undefined || problem.type === 'object.unknown')) {
+    throw invalidField('__proto__', 'is not known')
+  }
   if (problem === undefined) return result.value as T
 
   const field = problem.path.map((name) => shownName(String(name))).join('.')
