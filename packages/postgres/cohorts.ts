@@ -79,11 +79,11 @@ export function cohortStore(postgres: Postgres): CohortStore {
         const { rows, total } = await selectPage(newestFirst, page)
         return { cohorts: rows.map(toRecord), total }
       }),
-    update: (cohortId, siteIds, settings) =>
+    update: (cohortId, siteIds, { criteria, ...settings }) =>
       postgres.run(async (db) => {
         const row = await db
           .updateTable('cohorts')
-          .set({ ...columnsOf(settings), updated_at: sql`now()` })
+          .set({ ...settings, criteria: criteria && JSON.stringify(criteria), updated_at: sql`now()` })
           .where('cohort_id', '=', cohortId)
           .where(siteCondition(siteIds))
           .returningAll()
@@ -120,15 +120,6 @@ async function requireFurtherCohort(transaction: Db, siteId: string): Promise<vo
     .executeTakeFirstOrThrow()
   const { cohortsPerSiteMax } = cohortLimits
   if (Number(total) >= cohortsPerSiteMax) throw conflict(`Site has ${cohortsPerSiteMax} cohorts, and may not have more`)
-}
-
-/** The columns of those settings that are present. */
-function columnsOf({ name, description, criteria }: Partial<CohortSettings>) {
-  return {
-    ...(name === undefined ? {} : { name }),
-    ...(description === undefined ? {} : { description }),
-    ...(criteria === undefined ? {} : { criteria: JSON.stringify(criteria) }),
-  }
 }
 
 function toRecord(row: Selectable<Tables['cohorts']>): CohortRecord {

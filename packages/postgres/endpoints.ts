@@ -103,7 +103,9 @@ export async function updateEndpoint(
   changes: EndpointChanges,
   at: number,
 ): Promise<Endpoint | undefined> {
-  const { active, channel, targetFingerprint } = changes
+  const { channel, encryptedTarget, targetFingerprint, encryptedSecret, previousEncryptedSecret, previousSecretUntil } =
+    changes
+  const { events, active, summaryInterval } = changes
   const former = await db
     .selectFrom('endpoints')
     .select(['channel', 'target_fingerprint'])
@@ -114,7 +116,15 @@ export async function updateEndpoint(
   const row = await db
     .updateTable('endpoints')
     .set({
-      ...columnsOf(changes),
+      channel,
+      target_box: encryptedTarget,
+      target_fingerprint: targetFingerprint,
+      secret_box: encryptedSecret,
+      previous_secret_box: previousEncryptedSecret,
+      previous_secret_until: previousSecretUntil,
+      events: events && [...events],
+      active,
+      summary_interval: summaryInterval,
       ...(active === true || isMoved ? { failing_since: null, failures_in_row: 0, exhausted: 0 } : {}),
       ...(active === true ? { disabled_at: null, disabled_reason: null } : {}),
       updated_at: new Date(at),
@@ -163,23 +173,6 @@ async function failDeliveries(db: Db, condition: RawBuilder<unknown>): Promise<v
   await sql`
     UPDATE deliveries SET status = 'failed', due_at = NULL, lease_until = NULL, lease = lease + 1
     WHERE due_at IS NOT NULL AND ${condition}`.execute(db)
-}
-
-function columnsOf(changes: EndpointChanges) {
-  const { channel, encryptedTarget, targetFingerprint, encryptedSecret, previousEncryptedSecret, previousSecretUntil } =
-    changes
-  const { events, active, summaryInterval } = changes
-  return {
-    ...(channel === undefined ? {} : { channel }),
-    ...(encryptedTarget === undefined ? {} : { target_box: encryptedTarget }),
-    ...(targetFingerprint === undefined ? {} : { target_fingerprint: targetFingerprint }),
-    ...(encryptedSecret === undefined ? {} : { secret_box: encryptedSecret }),
-    ...(previousEncryptedSecret === undefined ? {} : { previous_secret_box: previousEncryptedSecret }),
-    ...(previousSecretUntil === undefined ? {} : { previous_secret_until: previousSecretUntil }),
-    ...(events === undefined ? {} : { events: [...events] }),
-    ...(active === undefined ? {} : { active }),
-    ...(summaryInterval === undefined ? {} : { summary_interval: summaryInterval }),
-  }
 }
 
 /** Converts a row of `endpoints`. */

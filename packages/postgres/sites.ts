@@ -1,7 +1,6 @@
 import { type Selectable, sql } from 'kysely'
 import type { Registration, SiteRecord, SiteStore } from '@sluice/access/sites'
 import { eventLimits } from '@sluice/contracts/event-limits'
-import type { SiteSettings } from '@sluice/contracts/sites'
 import { notFound } from '@sluice/runtime/errors'
 import { takeAdvisoryLock } from './advisory-lock.ts'
 import { isChangedSince, readChangeCursor } from './changes.ts'
@@ -37,7 +36,7 @@ export function siteStore(postgres: Postgres): SiteStore {
       postgres.run(async (db) => {
         const row = await db
           .insertInto('sites')
-          .values({ site_id: siteId, ...columnsOf(settings), registered_by: keyId, changed_at: sql`now()` })
+          .values({ site_id: siteId, ...settings, registered_by: keyId, changed_at: sql`now()` })
           .onConflict((conflict) => conflict.doNothing())
           .returningAll()
           .executeTakeFirst()
@@ -65,7 +64,7 @@ export function siteStore(postgres: Postgres): SiteStore {
       postgres.run(async (db) => {
         const row = await db
           .updateTable('sites')
-          .set({ ...columnsOf(settings), changed_at: sql`now()` })
+          .set({ ...settings, changed_at: sql`now()` })
           .where('site_id', '=', siteId)
           .returningAll()
           .executeTakeFirst()
@@ -213,16 +212,6 @@ async function registrationQuota(db: Db, keyId: string): Promise<{ remaining: nu
       ) AS seconds`.execute(db)
   const { registered = 0, seconds } = rows[0] ?? {}
   return { remaining: Math.max(0, max - registered), retryAfterSeconds: Math.max(1, seconds ?? 1) }
-}
-
-/** The columns of those settings that are present. */
-function columnsOf({ name, timezone, conversion_event, retention_days }: Partial<SiteSettings>) {
-  return {
-    ...(name === undefined ? {} : { name }),
-    ...(timezone === undefined ? {} : { timezone }),
-    ...(conversion_event === undefined ? {} : { conversion_event }),
-    ...(retention_days === undefined ? {} : { retention_days }),
-  }
 }
 
 function toRecord(row: Selectable<Tables['sites']>): SiteRecord {
