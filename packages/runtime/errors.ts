@@ -139,6 +139,12 @@ export function notFound(what?: string): AppError {
   return new AppError('not_found', { message: what === undefined ? 'Not found' : `${what} not found` })
 }
 
+/** Returns `found`, the record that a request names. Throws 404 `<what> not found` when it is undefined. */
+export function requireFound<T>(found: T | undefined, what: string): T {
+  if (found === undefined) throw notFound(what)
+  return found
+}
+
 /** 413 with a plain sentence that names the limit. */
 export function tooLarge(message: string): AppError {
   return new AppError('too_large', { message })

@@ -1,8 +1,8 @@
 import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
+import { requireFound } from '@sluice/runtime/errors'
 import type { AlertDeps } from './alert-deps.ts'
-import { requireVisibleAlertRule } from './require-visible-alert-rule.ts'
 
 /**
  * GET /api/v1/alerts/:rule_id/history: transitions and tests, newest first. Throws 404 for a missing or hidden rule.
@@ -12,7 +12,7 @@ export function listAlertHistoryRoute({ alertRules }: Pick<AlertDeps, 'alertRule
     operations.listAlertHistory,
     async ({ params: { rule_id: ruleId }, query, credential, receivedAt, log }) => {
       log({ rule_id: ruleId })
-      await requireVisibleAlertRule(alertRules, ruleId, credential)
+      requireFound(await alertRules.find(ruleId, credential.siteIds), 'Alert rule')
       const { history, total } = await alertRules.history(ruleId, query, receivedAt)
       return { history, total, ...query }
     },

@@ -5,7 +5,7 @@ import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import type { AlertRule } from '@sluice/postgres/alert-records'
 import type { AlertTarget } from '@sluice/postgres/alert-rules'
-import { conflict, notFound } from '@sluice/runtime/errors'
+import { conflict, notFound, requireFound } from '@sluice/runtime/errors'
 import { requireOwnSite } from '../require-own-site.ts'
 import { retryUnknownOutcome } from '../retry-unknown-outcome.ts'
 import { newSecret } from '../webhooks/new-secret.ts'
@@ -13,7 +13,6 @@ import type { AlertDeps } from './alert-deps.ts'
 import { configOf, toAlertResource } from './alert-resource.ts'
 import { encryptAlertTarget } from './alert-target.ts'
 import { requireValidCondition, requireValidConfig } from './require-valid-fields.ts'
-import { requireVisibleAlertRule } from './require-visible-alert-rule.ts'
 
 /**
  * PUT /api/v1/alerts/:rule_id: fields left out keep their value. Throws 404 for a missing or hidden rule, 409 when
@@ -24,7 +23,7 @@ export function updateAlertRoute(deps: AlertDeps): Route {
   return handle(operations.updateAlert, async ({ params, body, credential, log }) => {
     const { rule_id: ruleId } = params
     log({ rule_id: ruleId })
-    const found = await requireVisibleAlertRule(alertRules, ruleId, credential)
+    const found = requireFound(await alertRules.find(ruleId, credential.siteIds), 'Alert rule')
     requireOwnSite(body.site_id, found.siteId)
     const settings = changedSettings(found.settings, body)
     requireValidCondition(settings.condition)

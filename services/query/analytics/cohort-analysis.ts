@@ -3,7 +3,7 @@ import { operations } from '@sluice/api/operations'
 import { analyseCohort } from '@sluice/event-store/cohorts/analyse-cohort'
 import type { Route } from '@sluice/http/route'
 import type { CohortStore } from '@sluice/postgres/cohorts'
-import { notFound } from '@sluice/runtime/errors'
+import { requireFound } from '@sluice/runtime/errors'
 import type { ReadCompleteUntil } from '../complete-until.ts'
 import { type AnalysisReader, cohortTooLarge, handleAnalysis, runAnalysis } from '../run-analysis.ts'
 import { toCompletableRow } from './retention-rows.ts'
@@ -28,8 +28,7 @@ export function cohortAnalysisRoute({
     const { site_id: siteId, cohort_id: cohortId, weeks, environment = credential.environment } = query
     log({ site_id: siteId, cohort_id: cohortId, weeks })
     await requireReadableSite(sites, { credential, signal }, siteId)
-    const cohort = await cohorts.find(cohortId, [siteId])
-    if (!cohort) throw notFound('Cohort')
+    const cohort = requireFound(await cohorts.find(cohortId, [siteId]), 'Cohort')
 
     const { name, criteria } = cohort.settings
     const completeUntilMs = completeUntil(-Infinity)

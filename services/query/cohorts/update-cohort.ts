@@ -3,7 +3,7 @@ import type { CohortSettings } from '@sluice/contracts/cohorts'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import type { CohortStore } from '@sluice/postgres/cohorts'
-import { notFound } from '@sluice/runtime/errors'
+import { requireFound } from '@sluice/runtime/errors'
 import { requireOwnSite } from '../require-own-site.ts'
 import { toCohortResource } from './cohort-resource.ts'
 
@@ -14,12 +14,10 @@ export function updateCohortRoute({ cohorts }: { cohorts: Pick<CohortStore, 'fin
     const settings = withoutEmptyDescription(sent)
     const { cohort_id: cohortId } = params
     log({ cohort_id: cohortId })
-    const found = await cohorts.find(cohortId, credential.siteIds)
-    if (!found) throw notFound('Cohort')
+    const found = requireFound(await cohorts.find(cohortId, credential.siteIds), 'Cohort')
     requireOwnSite(repeatedId, found.siteId)
     if (Object.keys(settings).length === 0) return toCohortResource(found)
-    const record = await cohorts.update(cohortId, credential.siteIds, settings)
-    if (!record) throw notFound('Cohort')
+    const record = requireFound(await cohorts.update(cohortId, credential.siteIds, settings), 'Cohort')
     return toCohortResource(record)
   })
 }

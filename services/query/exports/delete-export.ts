@@ -4,7 +4,7 @@ import { removeFiles } from '@sluice/blobs/remove-files'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import type { ExportStore } from '@sluice/postgres/exports'
-import { internalMessage, notFound } from '@sluice/runtime/errors'
+import { internalMessage, requireFound } from '@sluice/runtime/errors'
 import { requireVisibleExport } from './require-visible-export.ts'
 
 /**
@@ -21,8 +21,7 @@ export function deleteExportRoute({
   return handle(operations.deleteExport, async ({ params: { export_id: exportId }, credential, log }) => {
     log({ export_id: exportId })
     await requireVisibleExport(exports, exportId, credential)
-    const files = await exports.delete(exportId, credential.siteIds)
-    if (!files) throw notFound('Export')
+    const files = requireFound(await exports.delete(exportId, credential.siteIds), 'Export')
     // The export is deleted, whether its file can be removed now or not: the workers remove what nothing names.
     await removeFiles(blobs, files).catch((error: unknown) => {
       log({ file_not_removed: internalMessage(error) })

@@ -5,7 +5,7 @@ import type { Route } from '@sluice/http/route'
 import { toExportResource } from '@sluice/postgres/export-records'
 import type { ExportChanges } from '@sluice/postgres/export-schedules'
 import type { ExportStore } from '@sluice/postgres/exports'
-import { invalidField, notFound } from '@sluice/runtime/errors'
+import { invalidField, requireFound } from '@sluice/runtime/errors'
 import { requireOwnSite } from '../require-own-site.ts'
 import { requireVisibleExport } from './require-visible-export.ts'
 
@@ -19,8 +19,7 @@ export function updateExportRoute({ exports }: { exports: Pick<ExportStore, 'fin
     if (body.scheduled && !found.scheduled) {
       throw invalidField('scheduled', 'can be changed of an export only that was made with one')
     }
-    const record = await exports.update(exportId, credential.siteIds, toChanges(body))
-    if (!record) throw notFound('Export')
+    const record = requireFound(await exports.update(exportId, credential.siteIds, toChanges(body)), 'Export')
     return toExportResource(record)
   })
 }

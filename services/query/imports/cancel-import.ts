@@ -4,7 +4,7 @@ import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import type { ImportStore } from '@sluice/postgres/imports'
 import { toImportResource } from '@sluice/postgres/imports'
-import { internalMessage, notFound } from '@sluice/runtime/errors'
+import { internalMessage, requireFound } from '@sluice/runtime/errors'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { requireVisibleImport } from './require-visible-import.ts'
 
@@ -30,8 +30,7 @@ export function cancelImportRoute({
   return handle(operations.cancelImport, async ({ params: { import_id: importId }, credential, log }) => {
     log({ import_id: importId })
     await requireVisibleImport(imports, importId, credential)
-    const record = await imports.cancel(importId, credential.siteIds, clock.now())
-    if (!record) throw notFound('Import')
+    const record = requireFound(await imports.cancel(importId, credential.siteIds, clock.now()), 'Import')
     if (record.status === 'cancelled') {
       // The import is cancelled, whether its file can be removed now or not.
       await removeFile(importId).catch((error: unknown) => {

@@ -2,8 +2,7 @@ import { operations } from '@sluice/api/operations'
 import type { DeliveryBody } from '@sluice/contracts/webhooks'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
-import { notFound } from '@sluice/runtime/errors'
-import { requireVisibleWebhook } from './require-visible-webhook.ts'
+import { requireFound } from '@sluice/runtime/errors'
 import type { WebhookDeps } from './webhook-deps.ts'
 import { toDeliveryResource } from './webhook-resource.ts'
 
@@ -15,9 +14,8 @@ export function getDeliveryRoute({ webhooks }: Pick<WebhookDeps, 'webhooks'>): R
   return handle(operations.getDelivery, async ({ params, credential, log }) => {
     const { webhook_id: webhookId, delivery_id: deliveryId } = params
     log({ webhook_id: webhookId, delivery_id: deliveryId })
-    await requireVisibleWebhook(webhooks, webhookId, credential)
-    const found = await webhooks.findDelivery(webhookId, deliveryId)
-    if (!found) throw notFound('Delivery')
+    requireFound(await webhooks.find(webhookId, credential.siteIds), 'Webhook')
+    const found = requireFound(await webhooks.findDelivery(webhookId, deliveryId), 'Delivery')
     return { ...toDeliveryResource(found), payload: JSON.parse(found.body.toString('utf8')) as DeliveryBody }
   })
 }

@@ -1,7 +1,7 @@
 import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
-import { requireVisibleWebhook } from './require-visible-webhook.ts'
+import { requireFound } from '@sluice/runtime/errors'
 import type { WebhookDeps } from './webhook-deps.ts'
 import { toWebhookResource } from './webhook-resource.ts'
 
@@ -9,6 +9,7 @@ import { toWebhookResource } from './webhook-resource.ts'
 export function getWebhookRoute({ webhooks, secrets, clock }: WebhookDeps): Route {
   return handle(operations.getWebhook, async ({ params: { webhook_id: webhookId }, credential, log }) => {
     log({ webhook_id: webhookId })
-    return toWebhookResource(await requireVisibleWebhook(webhooks, webhookId, credential), secrets, clock.now())
+    const found = requireFound(await webhooks.find(webhookId, credential.siteIds), 'Webhook')
+    return toWebhookResource(found, secrets, clock.now())
   })
 }

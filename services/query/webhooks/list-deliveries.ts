@@ -1,7 +1,7 @@
 import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
-import { requireVisibleWebhook } from './require-visible-webhook.ts'
+import { requireFound } from '@sluice/runtime/errors'
 import type { WebhookDeps } from './webhook-deps.ts'
 import { toDeliveryResource } from './webhook-resource.ts'
 
@@ -11,7 +11,7 @@ export function listDeliveriesRoute({ webhooks }: Pick<WebhookDeps, 'webhooks'>)
     const { webhook_id: webhookId } = params
     const { status, ...page } = query
     log({ webhook_id: webhookId })
-    await requireVisibleWebhook(webhooks, webhookId, credential)
+    requireFound(await webhooks.find(webhookId, credential.siteIds), 'Webhook')
     const { deliveries, total } = await webhooks.listDeliveries(webhookId, status, page)
     return { deliveries: deliveries.map(toDeliveryResource), total, ...page }
   })

@@ -1,7 +1,7 @@
 import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
-import { requireVisibleWebhook } from './require-visible-webhook.ts'
+import { requireFound } from '@sluice/runtime/errors'
 import type { WebhookDeps } from './webhook-deps.ts'
 
 /**
@@ -12,7 +12,7 @@ export function recoverDeliveriesRoute({ webhooks, clock }: WebhookDeps): Route 
   return handle(operations.recoverDeliveries, async ({ params, body: { since }, credential, log }) => {
     const { webhook_id: webhookId } = params
     log({ webhook_id: webhookId })
-    await requireVisibleWebhook(webhooks, webhookId, credential)
+    requireFound(await webhooks.find(webhookId, credential.siteIds), 'Webhook')
     const recovered = await webhooks.recover(webhookId, since, clock.now())
     log({ recovered })
     return { recovered }

@@ -1,8 +1,7 @@
 import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
-import { notFound } from '@sluice/runtime/errors'
-import { requireVisibleWebhook } from './require-visible-webhook.ts'
+import { notFound, requireFound } from '@sluice/runtime/errors'
 import type { WebhookDeps } from './webhook-deps.ts'
 
 /**
@@ -13,7 +12,7 @@ export function replayDeliveryRoute({ webhooks, clock }: WebhookDeps): Route {
   return handle(operations.replayDelivery, async ({ params, credential, log }) => {
     const { webhook_id: webhookId, delivery_id: deliveryId } = params
     log({ webhook_id: webhookId, delivery_id: deliveryId })
-    await requireVisibleWebhook(webhooks, webhookId, credential)
+    requireFound(await webhooks.find(webhookId, credential.siteIds), 'Webhook')
     if (!(await webhooks.replay(webhookId, deliveryId, clock.now()))) throw notFound('Delivery')
     return { delivery_id: deliveryId }
   })

@@ -1,7 +1,7 @@
 import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
-import { conflict, notFound } from '@sluice/runtime/errors'
+import { conflict, requireFound } from '@sluice/runtime/errors'
 import { retryUnknownOutcome } from '../retry-unknown-outcome.ts'
 import { newSecret } from './new-secret.ts'
 import type { WebhookDeps } from './webhook-deps.ts'
@@ -40,8 +40,7 @@ export function rotateWebhookSecretRoute({ webhooks, secrets, clock }: WebhookDe
         },
         now,
       )
-    const record = await retryUnknownOutcome(rotate)
-    if (!record) throw notFound('Webhook')
+    const record = requireFound(await retryUnknownOutcome(rotate), 'Webhook')
     return { ...toWebhookResource(record, secrets, now), secret }
   })
 }

@@ -2,10 +2,9 @@ import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { encodeBody } from '@sluice/postgres/deliveries'
-import { notFound } from '@sluice/runtime/errors'
+import { requireFound } from '@sluice/runtime/errors'
 import { newId } from '@sluice/runtime/ids'
 import { retryUnknownOutcome } from '../retry-unknown-outcome.ts'
-import { requireVisibleWebhook } from './require-visible-webhook.ts'
 import type { WebhookDeps } from './webhook-deps.ts'
 
 /**
@@ -15,13 +14,12 @@ import type { WebhookDeps } from './webhook-deps.ts'
 export function testWebhookRoute({ webhooks, clock }: WebhookDeps): Route {
   return handle(operations.testWebhook, async ({ params: { webhook_id: webhookId }, credential, log }) => {
     log({ webhook_id: webhookId })
-    const { siteId } = await requireVisibleWebhook(webhooks, webhookId, credential)
+    const { siteId } = requireFound(await webhooks.find(webhookId, credential.siteIds), 'Webhook')
     const now = clock.now()
     const data = { webhook_id: webhookId, message: 'This is a test delivery.' }
     const body = encodeBody({ event_type: 'webhook.test', timestamp: now, site_id: siteId, data })
     const delivery = { webhookId, source: newId('test'), kind: 'webhook.test', body } as const
-    const deliveryId = await retryUnknownOutcome(() => webhooks.queueRequested(delivery, now))
-    if (deliveryId === undefined) throw notFound('Webhook')
+    const deliveryId = requireFound(await retryUnknownOutcome(() => webhooks.queueRequested(delivery, now)), 'Webhook')
     log({ delivery_id: deliveryId })
     return { delivery_id: deliveryId }
   })

@@ -3,10 +3,9 @@ import type { UpdateWebhookBody } from '@sluice/contracts/webhooks'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { encryptTarget, type EndpointChanges } from '@sluice/postgres/endpoints'
-import { notFound } from '@sluice/runtime/errors'
+import { requireFound } from '@sluice/runtime/errors'
 import type { SecretCipher } from '@sluice/runtime/secret-cipher'
 import { requireOwnSite } from '../require-own-site.ts'
-import { requireVisibleWebhook } from './require-visible-webhook.ts'
 import type { WebhookDeps } from './webhook-deps.ts'
 import { toWebhookResource } from './webhook-resource.ts'
 
@@ -19,14 +18,13 @@ export function updateWebhookRoute({ webhooks, secrets, clock, checkTarget }: We
     const { webhook_id: webhookId } = params
     const { site_id: repeatedId, ...sent } = body
     log({ webhook_id: webhookId })
-    const found = await requireVisibleWebhook(webhooks, webhookId, credential)
+    const found = requireFound(await webhooks.find(webhookId, credential.siteIds), 'Webhook')
     requireOwnSite(repeatedId, found.siteId)
     const now = clock.now()
     if (Object.keys(sent).length === 0) return toWebhookResource(found, secrets, now)
     if (sent.url !== undefined) await checkTarget(sent.url, 'url')
     const changes = toChanges(sent, secrets)
-    const record = await webhooks.update(webhookId, credential.siteIds, () => changes, now)
-    if (!record) throw notFound('Webhook')
+    const record = requireFound(await webhooks.update(webhookId, credential.siteIds, () => changes, now), 'Webhook')
     return toWebhookResource(record, secrets, now)
   })
 }
