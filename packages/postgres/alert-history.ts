@@ -3,6 +3,7 @@ import type { AlertState } from '@sluice/contracts/alert-state'
 import { type AlertHistoryEntry, alertLimits } from '@sluice/contracts/alerts'
 import type { Page } from '@sluice/contracts/paging'
 import type { DeliveryStatus } from '@sluice/contracts/webhooks'
+import { countRows } from './count-rows.ts'
 import type { Db } from './tables.ts'
 
 interface HistoryRow {
@@ -43,13 +44,8 @@ export async function readHistory(
     LEFT JOIN attempts AS last ON last.delivery_id = deliveries.delivery_id AND last.n = deliveries.attempts
     WHERE rule_id = ${ruleId} AND minute >= ${since}
     ORDER BY minute DESC, is_test DESC LIMIT ${limit} OFFSET ${offset}`.execute(db)
-  const { total } = await db
-    .selectFrom('alert_history')
-    .where('rule_id', '=', ruleId)
-    .where('minute', '>=', since)
-    .select((select) => select.fn.countAll<string>().as('total'))
-    .executeTakeFirstOrThrow()
-  return { history: rows.map(toEntry), total: Number(total) }
+  const listed = db.selectFrom('alert_history').where('rule_id', '=', ruleId).where('minute', '>=', since)
+  return { history: rows.map(toEntry), total: await countRows(listed) }
 }
 
 /** Removes the entries of a rule that `readHistory` no longer lists at `at` (Unix ms). */

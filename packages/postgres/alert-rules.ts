@@ -15,6 +15,7 @@ import { newId } from '@sluice/runtime/ids'
 import { type EvaluatedRule, evaluateRules, type Evaluation } from './alert-evaluations.ts'
 import { readHistory, removeOldHistory } from './alert-history.ts'
 import { type AlertRule, selectRules, settingsColumns, toRule } from './alert-records.ts'
+import { countRows, requireRoom } from './count-rows.ts'
 import { queueDeliveries } from './deliveries.ts'
 import { deleteEndpoint, insertEndpoint, updateEndpoint } from './endpoints.ts'
 import { leaseTable, updateHeld } from './leases.ts'
@@ -71,10 +72,10 @@ export interface AlertRuleStore {
   /** The sites that have rules, as jobs. A job never fails permanently. */
   leases: LeaseTable<AlertSite>
   /**
-   * Stores a rule and makes its site a job. Undefined when the site already has the maximum number of rules. If a rule
-   * with this id is stored already, returns that rule. Throws AppError 404 when the site has been deleted.
+   * Stores a rule and makes its site a job. If a rule with this id is stored already, returns that rule. Throws AppError
+   * 409 when the site has the maximum number of rules (`alertLimits`), and 404 when the site has been deleted.
    */
-  create(rule: NewAlertRule, at: number): Promise<AlertRule | undefined>
+  create(rule: NewAlertRule, at: number): Promise<AlertRule>
   find(ruleId: string, siteIds: SiteIds): Promise<AlertRule | undefined>
   /** Lists the rules of one site, newest first; `total` counts all of them. */
   list(siteId: string, page: Page): Promise<{ rules: AlertRule[]; total: number }>
@@ -187,16 +188,11 @@ async function findRule(db: Db, ruleId: string, siteIds: SiteIds): Promise<Alert
   return row && toRule(row)
 }
 
-async function countRules(db: Db, siteId: string): Promise<number> {
-  const { total } = await db
-    .selectFrom('alert_rules')
-    .where('site_id', '=', siteId)
-    .select((select) => select.fn.countAll<string>().as('total'))
-    .executeTakeFirstOrThrow()
-  return Number(total)
+function rulesOf(db: Db, siteId: string) {
+  return db.selectFrom('alert_rules').where('site_id', '=', siteId)
 }
 
-async function insertRule(db: Db, rule: NewAlertRule, at: number): Promise<AlertRule | undefined> {
+async function insertRule(db: Db, rule: NewAlertRule, at: number): Promise<AlertRule> {
   const { ruleId, siteId, environment, keyId, settings, channel, target } = rule
   const minute = new Date(Math.floor(at / minuteMs) * minuteMs)
   await lockSite(db, siteId)
@@ -207,7 +203,7 @@ async function insertRule(db: Db, rule: NewAlertRule, at: number): Promise<Alert
     ON CONFLICT (site_id) DO UPDATE SET due_at = least(known.due_at, excluded.due_at)`.execute(db)
   const stored = await findRule(db, ruleId, null)
   if (stored) return stored
-  if ((await countRules(db, siteId)) >= alertLimits.rulesPerSiteMax) return undefined
+  await requireRoom(rulesOf(db, siteId), alertLimits.rulesPerSiteMax, 'alert rules')
   await insertEndpoint(
     db,
     {
@@ -239,7 +235,7 @@ async function insertRule(db: Db, rule: NewAlertRule, at: number): Promise<Alert
       updated_at: new Date(at),
     })
     .execute()
-  return findRule(db, ruleId, null)
+  return toRule(await selectRules(db).where('alert_rules.rule_id', '=', ruleId).executeTakeFirstOrThrow())
 }
 
 /** Returns false when there is no rule with this revision. */
@@ -286,7 +282,7 @@ async function deleteRule(db: Db, ruleId: string, siteIds: SiteIds): Promise<boo
   // would lock the rule last.
   await sql`SELECT FROM alert_rules WHERE rule_id = ${ruleId} FOR UPDATE`.execute(db)
   if (!(await deleteEndpoint(db, ruleId))) return false
-  if ((await countRules(db, siteId)) === 0) {
+  if ((await countRows(rulesOf(db, siteId))) === 0) {
     await db.deleteFrom('alert_sites').where('site_id', '=', siteId).execute()
   }
   return true

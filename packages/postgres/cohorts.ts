@@ -1,8 +1,8 @@
 import { type Selectable, sql } from 'kysely'
 import { cohortLimits, type CohortSettings } from '@sluice/contracts/cohorts'
 import type { Page } from '@sluice/contracts/paging'
-import { conflict } from '@sluice/runtime/errors'
 import { takeAdvisoryLock } from './advisory-lock.ts'
+import { requireRoom } from './count-rows.ts'
 import type { Postgres } from './open.ts'
 import { requirePageSize, selectPage } from './page.ts'
 import { lockSite } from './sites.ts'
@@ -50,7 +50,8 @@ export function cohortStore(postgres: Postgres): CohortStore {
         await takeAdvisoryLock(transaction, 'cohort', siteId)
         const stored = await find(transaction, cohortId, null)
         if (stored) return stored
-        await requireFurtherCohort(transaction, siteId)
+        const ofSite = transaction.selectFrom('cohorts').where('site_id', '=', siteId)
+        await requireRoom(ofSite, cohortLimits.cohortsPerSiteMax, 'cohorts')
         const row = await transaction
           .insertInto('cohorts')
           .values({
@@ -110,16 +111,6 @@ async function find(db: Db, cohortId: string, siteIds: SiteIds): Promise<CohortR
     .where(siteCondition(siteIds))
     .executeTakeFirst()
   return row && toRecord(row)
-}
-
-async function requireFurtherCohort(transaction: Db, siteId: string): Promise<void> {
-  const { total } = await transaction
-    .selectFrom('cohorts')
-    .where('site_id', '=', siteId)
-    .select((select) => select.fn.countAll<string>().as('total'))
-    .executeTakeFirstOrThrow()
-  const { cohortsPerSiteMax } = cohortLimits
-  if (Number(total) >= cohortsPerSiteMax) throw conflict(`Site has ${cohortsPerSiteMax} cohorts, and may not have more`)
 }
 
 function toRecord(row: Selectable<Tables['cohorts']>): CohortRecord {

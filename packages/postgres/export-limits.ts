@@ -1,7 +1,7 @@
-import { sql } from 'kysely'
 import { exportLimits } from '@sluice/contracts/exports'
 import { conflict } from '@sluice/runtime/errors'
 import { takeAdvisoryLock } from './advisory-lock.ts'
+import { countRows, requireRoom } from './count-rows.ts'
 import type { NewExport } from './export-records.ts'
 import type { Db } from './tables.ts'
 
@@ -18,15 +18,13 @@ export async function lockCreation(transaction: Db, siteId: string): Promise<voi
  * of the site. Call `lockCreation` first.
  */
 export async function requireFurtherExport(transaction: Db, { siteId, keyId, scheduled }: NewExport): Promise<void> {
-  const counted = scheduled
-    ? sql`export_schedules JOIN exports ON export_id = export_schedules.schedule_id WHERE site_id = ${siteId}`
-    : sql`exports WHERE site_id = ${siteId} AND key_id = ${keyId} AND schedule_id IS NULL AND due_at IS NOT NULL`
-  const { rows } = await sql<{ total: number }>`SELECT count(*)::int AS total FROM ${counted}`.execute(transaction)
   const { schedulesPerSiteMax, waitingPerKeyMax } = exportLimits
-  if ((rows[0]?.total ?? 0) < (scheduled ? schedulesPerSiteMax : waitingPerKeyMax)) return
-  throw conflict(
-    scheduled
-      ? `Site has ${schedulesPerSiteMax} schedules of exports, and may not have more`
-      : `The key has ${waitingPerKeyMax} exports of this site that have not ended: wait, or delete some`,
-  )
+  const ofSite = transaction.selectFrom('exports').where('site_id', '=', siteId)
+  if (scheduled) {
+    const schedules = ofSite.innerJoin('export_schedules', 'export_schedules.schedule_id', 'exports.export_id')
+    return requireRoom(schedules, schedulesPerSiteMax, 'schedules of exports')
+  }
+  const waiting = ofSite.where('key_id', '=', keyId).where('schedule_id', 'is', null).where('due_at', 'is not', null)
+  if ((await countRows(waiting)) < waitingPerKeyMax) return
+  throw conflict(`The key has ${waitingPerKeyMax} exports of this site that have not ended: wait, or delete some`)
 }

@@ -1,6 +1,7 @@
 import { type RawBuilder, type SelectQueryBuilder, sql } from 'kysely'
 import type { Page } from '@sluice/contracts/paging'
 import { invalidField } from '@sluice/runtime/errors'
+import { countRows } from './count-rows.ts'
 import type { Db, Tables } from './tables.ts'
 
 /** Maximum bytes of the documents of one page, of which several copies are in memory while the page is answered. */
@@ -23,10 +24,5 @@ export async function selectPage<T extends keyof Tables, Row>(
   { limit, offset }: Page,
 ): Promise<{ rows: Row[]; total: number }> {
   const rows = await selected.limit(limit).offset(offset).execute()
-  const { total } = await selected
-    .clearSelect()
-    .clearOrderBy()
-    .select((select) => select.fn.countAll<string>().as('total'))
-    .executeTakeFirstOrThrow()
-  return { rows, total: Number(total) }
+  return { rows, total: await countRows(selected) }
 }

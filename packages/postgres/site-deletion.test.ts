@@ -48,7 +48,7 @@ function createWebhook(siteId: string): Promise<unknown> {
     keyId: 'key_1',
     environment: 'prod',
   } as const
-  return webhookStore(postgres).create(endpoint, now, 10)
+  return webhookStore(postgres).create(endpoint, now)
 }
 
 test.each<[table: string, create: (siteId: string) => Promise<unknown>]>([

@@ -1,4 +1,5 @@
 import { takeAdvisoryLock } from './advisory-lock.ts'
+import { countRows } from './count-rows.ts'
 import type { Postgres } from './open.ts'
 
 /** An upload that is not renewed for this long no longer counts: its process has died. */
@@ -32,12 +33,7 @@ export function uploadLeaseStore(postgres: Postgres): UploadLeaseStore {
           .where('key_id', '=', keyId)
           .where('expires_at', '<=', new Date(at))
           .execute()
-        const { count } = await transaction
-          .selectFrom('uploads')
-          .select((select) => select.fn.countAll<string>().as('count'))
-          .where('key_id', '=', keyId)
-          .executeTakeFirstOrThrow()
-        if (Number(count) >= max) return false
+        if ((await countRows(transaction.selectFrom('uploads').where('key_id', '=', keyId))) >= max) return false
         await transaction
           .insertInto('uploads')
           .values({ import_id: importId, key_id: keyId, expires_at: new Date(at + uploadLeaseMs) })

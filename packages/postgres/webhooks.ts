@@ -1,7 +1,8 @@
 import { type Selectable, sql } from 'kysely'
 import type { Page } from '@sluice/contracts/paging'
-import type { DeliveryKind, DeliveryStatus } from '@sluice/contracts/webhooks'
+import { type DeliveryKind, type DeliveryStatus, webhookLimits } from '@sluice/contracts/webhooks'
 import { takeAdvisoryLock } from './advisory-lock.ts'
+import { requireRoom } from './count-rows.ts'
 import { queueDeliveries } from './deliveries.ts'
 import {
   deleteEndpoint,
@@ -53,10 +54,10 @@ const listedResponseLength = 200
  */
 export interface WebhookStore {
   /**
-   * Stores nothing and returns undefined if the site already has `max` webhooks. If a webhook with this id is stored
-   * already, returns that webhook. Throws AppError 404 when the site has been deleted.
+   * If a webhook with this id is stored already, returns that webhook. Throws AppError 409 when the site has the maximum
+   * number of webhooks (`webhookLimits`), and 404 when the site has been deleted.
    */
-  create(endpoint: NewEndpoint, at: number, max: number): Promise<Endpoint | undefined>
+  create(endpoint: NewEndpoint, at: number): Promise<Endpoint>
   find(webhookId: string, siteIds: SiteIds): Promise<Endpoint | undefined>
   /** Lists the webhooks of one site, newest first; `total` counts all of them. */
   list(siteId: string, page: Page): Promise<{ webhooks: Endpoint[]; total: number }>
@@ -96,7 +97,7 @@ export interface WebhookStore {
 /** The webhooks of this Postgres, with their deliveries. */
 export function webhookStore(postgres: Postgres): WebhookStore {
   return {
-    create: (endpoint, at, max) =>
+    create: (endpoint, at) =>
       postgres.transaction(async (transaction) => {
         const { siteId } = endpoint
         await lockSite(transaction, siteId)
@@ -104,18 +105,13 @@ export function webhookStore(postgres: Postgres): WebhookStore {
         await takeAdvisoryLock(transaction, 'webhook', siteId)
         const stored = await find(transaction, endpoint.endpointId, null)
         if (stored) return stored
-        if ((await countWebhooks(transaction, siteId)) >= max) return undefined
+        await requireRoom(webhooksOf(transaction, siteId), webhookLimits.webhooksPerSiteMax, 'webhooks')
         return insertEndpoint(transaction, endpoint, at)
       }),
     find: (webhookId, siteIds) => postgres.run((db) => find(db, webhookId, siteIds)),
     list: (siteId, page) =>
       postgres.run(async (db) => {
-        const newestFirst = db
-          .selectFrom('endpoints')
-          .selectAll()
-          .where('site_id', '=', siteId)
-          .where('owner', '=', 'webhook')
-          .orderBy('seq', 'desc')
+        const newestFirst = webhooksOf(db, siteId).selectAll().orderBy('seq', 'desc')
         const { rows, total } = await selectPage(newestFirst, page)
         return { webhooks: rows.map(toEndpoint), total }
       }),
@@ -181,10 +177,8 @@ async function find(db: Db, webhookId: string, siteIds: SiteIds, locked = sql``)
   return rows[0] && toEndpoint(rows[0])
 }
 
-async function countWebhooks(db: Db, siteId: string): Promise<number> {
-  const { rows } = await sql<{ total: number }>`
-    SELECT count(*)::int AS total FROM endpoints WHERE site_id = ${siteId} AND owner = 'webhook'`.execute(db)
-  return rows[0]?.total ?? 0
+function webhooksOf(db: Db, siteId: string) {
+  return db.selectFrom('endpoints').where('site_id', '=', siteId).where('owner', '=', 'webhook')
 }
 
 /** A running attempt is not interrupted: its outcome determines how the delivery continues. */

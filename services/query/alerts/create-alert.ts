@@ -1,10 +1,9 @@
 import { requireWritableSite } from '@sluice/access/require-writable-site'
 import type { SiteLookup } from '@sluice/access/sites'
 import { operations } from '@sluice/api/operations'
-import { alertDefaults, alertLimits, type AlertSettings, type CreateAlertBody } from '@sluice/contracts/alerts'
+import { alertDefaults, type AlertSettings, type CreateAlertBody } from '@sluice/contracts/alerts'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
-import { conflict } from '@sluice/runtime/errors'
 import { newId } from '@sluice/runtime/ids'
 import { retryUnknownOutcome } from '../retry-unknown-outcome.ts'
 import { newSecret } from '../webhooks/new-secret.ts'
@@ -44,7 +43,6 @@ export function createAlertRoute({
       target: encryptAlertTarget(secrets, type, { ...config, ...generated }),
     }
     const rule = await retryUnknownOutcome(() => alertRules.create(newRule, clock.now()))
-    if (!rule) throw conflict(`Site has ${alertLimits.rulesPerSiteMax} alert rules, and may not have more`)
     log({ rule_id: rule.ruleId })
     const resource = toAlertResource(rule, secrets)
     return { ...resource, notification_config: { ...resource.notification_config, ...generated } }

@@ -1,11 +1,9 @@
 import { requireWritableSite } from '@sluice/access/require-writable-site'
 import type { SiteLookup } from '@sluice/access/sites'
 import { operations } from '@sluice/api/operations'
-import { webhookLimits } from '@sluice/contracts/webhooks'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { encryptTarget, type NewEndpoint } from '@sluice/postgres/endpoints'
-import { conflict } from '@sluice/runtime/errors'
 import { newId } from '@sluice/runtime/ids'
 import { retryUnknownOutcome } from '../retry-unknown-outcome.ts'
 import { newSecret } from './new-secret.ts'
@@ -43,8 +41,7 @@ export function createWebhookRoute({
       keyId: credential.keyId,
       environment: credential.environment,
     }
-    const record = await retryUnknownOutcome(() => webhooks.create(endpoint, now, webhookLimits.webhooksPerSiteMax))
-    if (!record) throw conflict(`Site has ${webhookLimits.webhooksPerSiteMax} webhooks, and may not have more`)
+    const record = await retryUnknownOutcome(() => webhooks.create(endpoint, now))
     log({ webhook_id: record.endpointId })
     return { ...toWebhookResource(record, secrets, now), ...generated }
   })
