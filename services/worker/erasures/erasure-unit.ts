@@ -1,9 +1,11 @@
+import type { BlobStore } from '@sluice/blobs/blob-store'
+import { removeFiles } from '@sluice/blobs/remove-files'
 import type { EventEraser } from '@sluice/event-store/event-eraser'
 import type { Lease, UnitResult } from '@sluice/leases/run-unit'
 import type { ErasureRecord, ErasureStore } from '@sluice/postgres/erasures'
+import type { ExportStore } from '@sluice/postgres/exports'
 import type { Clock } from '@sluice/runtime/clock'
 import { concurrencyLimit } from '@sluice/runtime/concurrency-limit'
-import type { ExpireExports } from './expire-exports.ts'
 
 export interface ErasureUnitDeps {
   erasures: Pick<ErasureStore, 'advance' | 'advanceDeleted' | 'complete' | 'listDeletable'>
@@ -11,7 +13,8 @@ export interface ErasureUnitDeps {
     EventEraser,
     'storeTombstone' | 'waitForInserts' | 'count' | 'startDelete' | 'isDeleting' | 'retireTombstone'
   >
-  expireExports: ExpireExports
+  exports: Pick<ExportStore, 'withdraw'>
+  blobs: Pick<BlobStore, 'remove' | 'abortParts'>
   clock: Pick<Clock, 'now'>
   /** Erasures wait for the next multiple of this many ms, to be deleted together; 0: they don't wait. */
   deleteEveryMs: number
@@ -34,7 +37,7 @@ const erasuresPerStatementMax = 100
  * can write new ones.
  */
 export function erasureUnit(deps: ErasureUnitDeps): (job: ErasureRecord, lease: Lease) => Promise<UnitResult> {
-  const { erasures, eraser, expireExports, clock, deleteEveryMs } = deps
+  const { erasures, eraser, exports, blobs, clock, deleteEveryMs } = deps
   const nextPoll = (): number => clock.now() + (deleteEveryMs === 0 ? immediatePollMs : pollMs)
   // Units that looked at the same moment would all begin the same deletion.
   const oneAtATime = concurrencyLimit(1)
@@ -76,8 +79,9 @@ export function erasureUnit(deps: ErasureUnitDeps): (job: ErasureRecord, lease: 
       return { next: nextPoll(), log: { step: job.step, ...left } }
     }
     await eraser.retireTombstone(job)
-    // Last, because a repeat also withdraws the exports that were requested meanwhile.
-    await expireExports(job.siteId, clock.now())
+    // Last, because a repeat also withdraws the exports that were requested meanwhile. If the process dies here, files
+    // may be left that no export names. exports/export-files.ts removes them.
+    await removeFiles(blobs, await exports.withdraw(job.siteId, clock.now()))
     lease.signal.throwIfAborted()
     await erasures.complete(lease, clock.now())
     return { next: 'done', log: { step: job.step, erased: job.count } }

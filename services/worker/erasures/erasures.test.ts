@@ -385,7 +385,8 @@ test('a worker that stops at any step leaves the rest to the next one', async ()
     erasureUnit({
       erasures: store,
       eraser,
-      expireExports: () => Promise.resolve(),
+      exports: exportStore(rig.postgres),
+      blobs: rig.blobs,
       clock: { now: () => Date.now() },
       deleteEveryMs: 0,
     })
@@ -443,6 +444,7 @@ test('exports are withdrawn once, however often the tombstone can not be retired
   const site = newId('site')
   await insert(row(site))
   const { erasureId } = await request(site, { user_id: 'ada' })
+  const exports = exportStore(rig.postgres)
   let [withdrawn, refused] = [0, 0]
   const unit = erasureUnit({
     erasures: store,
@@ -453,10 +455,13 @@ test('exports are withdrawn once, however often the tombstone can not be retired
         await rig.eraser.retireTombstone(erased)
       },
     },
-    expireExports: () => {
-      withdrawn++
-      return Promise.resolve()
+    exports: {
+      withdraw: (...parts) => {
+        withdrawn++
+        return exports.withdraw(...parts)
+      },
     },
+    blobs: rig.blobs,
     clock: { now: () => Date.now() },
     deleteEveryMs: 0,
   })

@@ -3,7 +3,6 @@ import { erasureStore } from '@sluice/postgres/erasures'
 import { exportStore } from '@sluice/postgres/exports'
 import type { JobKind } from '../job-kind.ts'
 import { erasureUnit } from './erasure-unit.ts'
-import { expireExports } from './expire-exports.ts'
 import { addErasureAge } from './metrics.ts'
 
 /** A unit mostly waits for ClickHouse. */
@@ -20,7 +19,8 @@ export function erasures({ deleteEveryMs }: { deleteEveryMs: number }): JobKind 
       work: erasureUnit({
         erasures: store,
         eraser,
-        expireExports: expireExports({ exports: exportStore(postgres), blobs }),
+        exports: exportStore(postgres),
+        blobs,
         clock: context.clock,
         deleteEveryMs,
       }),
