@@ -118,11 +118,13 @@ test('the memory is full when a request of a further key does not fit, until som
   for (let bytes = inFlightBytesMax / 2; bytes >= requestBytes; bytes /= 2) {
     expect(admission.isFull()).toBe(false)
     const quota = admission.quotaOf(`key-${bytes}`)
-    expect(admission.reserve(quota, bytes)).toBeUndefined()
+    admission.reserve(quota, bytes)
     reserved.push({ quota, bytes })
   }
   expect(admission.isFull()).toBe(true)
-  expect(admission.reserve(admission.quotaOf('another'), requestBytes)).toMatchObject({ code: 'unavailable' })
+  expect(() => {
+    admission.reserve(admission.quotaOf('another'), requestBytes)
+  }).toThrow(expect.objectContaining({ code: 'unavailable' }))
   const [largest] = reserved
   if (largest) admission.release(largest.quota, largest.bytes)
   expect(admission.isFull()).toBe(false)

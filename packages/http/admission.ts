@@ -1,4 +1,4 @@
-import { type AppError, unavailable } from '@sluice/runtime/errors'
+import { unavailable } from '@sluice/runtime/errors'
 import { Gauge, type Metrics } from '@sluice/runtime/metrics'
 import { serverLimits } from './server-limits.ts'
 
@@ -16,8 +16,8 @@ export interface MemoryQuota {
 export interface SharedMemory {
   /** The quota of a key; for undefined, the quota that all requests without a key share. */
   quotaOf(keyId: string | undefined): MemoryQuota
-  /** Reserves `bytes` until they are released. Returns the 503 if they do not fit, and reserves nothing then. */
-  reserve(quota: MemoryQuota, bytes: number): AppError | undefined
+  /** Reserves `bytes` until they are released. Throws the 503 if they do not fit, and reserves nothing then. */
+  reserve(quota: MemoryQuota, bytes: number): void
   release(quota: MemoryQuota, bytes: number): void
 }
 
@@ -94,12 +94,9 @@ function sharedMemory(bytesMax: number, full: string): SharedMemory & { reserved
     reserve: (quota, bytes) => {
       const availableBytes = bytesMax - (reservedTotal - quota.reservedBytes)
       const reservedAfter = quota.reservedBytes + bytes
-      if (reservedAfter > availableBytes / 2 || reservedAfter > quota.bytesMax) {
-        return unavailable(full)
-      }
+      if (reservedAfter > availableBytes / 2 || reservedAfter > quota.bytesMax) throw unavailable(full)
       quota.reservedBytes = reservedAfter
       reservedTotal += bytes
-      return undefined
     },
     release: (quota, bytes) => {
       quota.reservedBytes -= bytes

@@ -32,19 +32,18 @@ const chunkBytes = 64 * 1024
 const zstdWindowLogMin = 23
 
 /**
- * Decompresses a whole body of at most `maxBytes` and stops there. Throws the error that `refuseLate` returns when the
- * body's turn has come; 413 beyond the limit; 400 that names the encoding when the bytes are broken, end early or
+ * Decompresses a whole body of at most `maxBytes` and stops there. Throws the error of `requireInTime` when the body's
+ * turn has come; 413 beyond the limit; 400 that names the encoding when the bytes are broken, end early or
  * continue after the end. The members of a gzip file (RFC 1952) are joined to one body. A second zstd frame is refused.
  */
 export function decompress(
   raw: Buffer,
   encoding: ContentEncoding,
   maxBytes: number,
-  refuseLate: () => AppError | undefined,
+  requireInTime: () => void,
 ): Promise<Buffer> {
   return limitConcurrency(async () => {
-    const refusal = refuseLate()
-    if (refusal) throw refusal
+    requireInTime()
     const options = {
       maxOutputLength: maxBytes,
       chunkSize: chunkBytes,

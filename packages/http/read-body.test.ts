@@ -207,7 +207,7 @@ describe('a body', () => {
     let received = 0
     const body = Promise.withResolvers<Buffer>()
     const server = createServer((incoming, response) => {
-      const reserve = (bytes: number): undefined => {
+      const reserve = (bytes: number): void => {
         received += bytes
       }
       readBody(incoming, mebibyte, reserve).then(body.resolve, body.reject)

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { mediaTypesOf } from '@sluice/api/operation'
 import { type ContentEncoding, contentEncodings } from '@sluice/contracts/media-types'
-import { type AppError, invalidFormat, unsupportedMediaType } from '@sluice/runtime/errors'
+import { invalidFormat, unsupportedMediaType } from '@sluice/runtime/errors'
 import { bodyTooLarge, decompress } from './decompress.ts'
 import type { RouteBody } from './route.ts'
 
@@ -35,25 +35,20 @@ export function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
 }
 
-/** Reserves memory for a part of a body before it is kept. Returns the 503 when there is no memory for the part. */
-export type ReserveMemory = (bytes: number) => AppError | undefined
+/** Reserves memory for a part of a body before it is kept. Throws the 503 when there is no memory for the part. */
+export type ReserveMemory = (bytes: number) => void
 
 /**
  * Decompresses a body that was read, to at most `maxBytes`. Throws 413 for a larger body, 400 for broken compression,
- * the error that `refuseLate` returns when it is the body's turn, and the one that `reserve` returns.
+ * the error of `requireInTime` when it is the body's turn, and that of `reserve`.
  */
 export async function decompressBody(
   raw: Buffer,
   encoding: ContentEncoding,
-  {
-    maxBytes,
-    reserve,
-    refuseLate,
-  }: { maxBytes: number; reserve: ReserveMemory; refuseLate: () => AppError | undefined },
+  { maxBytes, reserve, requireInTime }: { maxBytes: number; reserve: ReserveMemory; requireInTime: () => void },
 ): Promise<Buffer> {
-  const bytes = await decompress(raw, encoding, maxBytes, refuseLate)
-  const refusal = reserve(bytes.length)
-  if (refusal) throw refusal
+  const bytes = await decompress(raw, encoding, maxBytes, requireInTime)
+  reserve(bytes.length)
   return bytes
 }
 
@@ -91,7 +86,7 @@ const joinedBytesMax = 64 * 1024
 
 /**
  * Reads a body of at most `maxBytes` as it was sent. Throws 413 for a larger body, 400 when the client disconnects, and
- * the error that `reserve` returns.
+ * the error of `reserve`.
  */
 export function readBody(request: IncomingMessage, maxBytes: number, reserve: ReserveMemory): Promise<Buffer> {
   if (Number(request.headers['content-length'] ?? 0) > maxBytes) {
@@ -108,20 +103,23 @@ export function readBody(request: IncomingMessage, maxBytes: number, reserve: Re
     let unjoinedBytes = 0
     const take = (chunk: Buffer): void => {
       length += chunk.length
-      const refusal = length > maxBytes ? bodyTooLarge(maxBytes) : reserve(chunk.length)
-      if (refusal === undefined) {
-        chunks.push(chunk)
-        unjoined++
-        unjoinedBytes += chunk.length
-        if (unjoined < joinedChunks) return
-        if (unjoinedBytes <= joinedBytesMax) chunks.push(Buffer.concat(chunks.splice(-joinedChunks)))
-        unjoined = unjoinedBytes = 0
+      try {
+        if (length > maxBytes) throw bodyTooLarge(maxBytes)
+        reserve(chunk.length)
+      } catch (refusal) {
+        chunks = []
+        request.off('data', take)
+        discard(request)
+        // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- What was thrown is passed on.
+        reject(refusal)
         return
       }
-      chunks = []
-      request.off('data', take)
-      discard(request)
-      reject(refusal)
+      chunks.push(chunk)
+      unjoined++
+      unjoinedBytes += chunk.length
+      if (unjoined < joinedChunks) return
+      if (unjoinedBytes <= joinedBytesMax) chunks.push(Buffer.concat(chunks.splice(-joinedChunks)))
+      unjoined = unjoinedBytes = 0
     }
     request.on('data', take)
     request.on('end', () => {

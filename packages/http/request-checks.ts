@@ -4,7 +4,6 @@ import type { Credential, Session } from '@sluice/access/credential'
 import { RequestRateLimit } from '@sluice/access/request-rate-limit'
 import { grants } from '@sluice/contracts/scopes'
 import {
-  type AppError,
   browserKeyNotAllowed,
   insufficientScope,
   invalidApiKey,
@@ -121,24 +120,20 @@ export function checksOf({ route, writeKey }: RequestContext): readonly Check[] 
 
 function admit({ admission, workQueue }: RequestContext): void {
   if (admission.isFull()) throw unavailable('requests under way hold all the memory they may')
-  const refusal = workQueue.refuseArrival()
-  if (refusal) throw refusal
+  workQueue.requireArrivalRoom()
 }
 
 function reserveMemory(context: RequestContext): void {
-  const { admission, credential } = context
-  const quota = admission.quotaOf(credential?.keyId)
-  const refusal = admission.reserve(quota, serverLimits.requestBytes)
-  if (refusal) throw refusal
-  context.quota = quota
-  context.reservedBytes = serverLimits.requestBytes
+  reserveRequest(context, context.admission.quotaOf(context.credential?.keyId))
 }
 
 function reserveBodyKeyMemory(context: RequestContext): void {
-  const { admission } = context
-  const refusal = admission.reserve(admission.bodyKeyQuota, serverLimits.requestBytes)
-  if (refusal) throw refusal
-  context.quota = admission.bodyKeyQuota
+  reserveRequest(context, context.admission.bodyKeyQuota)
+}
+
+function reserveRequest(context: RequestContext, quota: MemoryQuota): void {
+  context.admission.reserve(quota, serverLimits.requestBytes)
+  context.quota = quota
   context.reservedBytes = serverLimits.requestBytes
 }
 
@@ -156,8 +151,7 @@ function moveMemoryToKey(context: RequestContext): void {
   // If the next reservation fails, nothing is left to release.
   context.quota = undefined
   const own = admission.quotaOf(credential?.keyId)
-  const refusal = admission.reserve(own, bytes)
-  if (refusal) throw refusal
+  admission.reserve(own, bytes)
   context.quota = own
 }
 
@@ -255,11 +249,10 @@ async function readRequestBody(context: RequestContext): Promise<void> {
     return
   }
   const { maxBytes } = route.body
-  const reserve = (bytes: number): AppError | undefined => {
-    if (!context.quota) return undefined
-    const refusal = context.admission.reserve(context.quota, bytes)
-    if (refusal === undefined) context.reservedBodyBytes += bytes
-    return refusal
+  const reserve = (bytes: number): void => {
+    if (!context.quota) return
+    context.admission.reserve(context.quota, bytes)
+    context.reservedBodyBytes += bytes
   }
   const bytes = await readBody(request, maxBytes, reserve)
   // The waiting time of a request is measured from here: a client that sends slowly is no sign of overload.
@@ -272,14 +265,15 @@ async function readRequestBody(context: RequestContext): Promise<void> {
     return
   }
   // Decompression has a queue of its own. A second wait in the work queue would hold the memory of decompressed bodies.
-  const refuseLate = (): AppError | undefined => context.workQueue.refuseLate(readAt)
-  context.body.bytes = await decompressBody(bytes, encoding, { maxBytes, reserve, refuseLate })
+  const requireInTime = (): void => {
+    context.workQueue.requireInTime(readAt)
+  }
+  context.body.bytes = await decompressBody(bytes, encoding, { maxBytes, reserve, requireInTime })
 }
 
 /** Reserves memory for the parts of an upload that are in memory at a time; its handler reads the body. */
 function reserveUpload(context: RequestContext): void {
   if (!context.quota) return
-  const refusal = context.admission.reserve(context.quota, serverLimits.uploadBytes)
-  if (refusal) throw refusal
+  context.admission.reserve(context.quota, serverLimits.uploadBytes)
   context.reservedBodyBytes = serverLimits.uploadBytes
 }

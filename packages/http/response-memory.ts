@@ -30,8 +30,7 @@ function reserveUntilClosed(
 ): void {
   if (response.closed) return
   const quota = responses.quotaOf(credential?.keyId)
-  const refusal = responses.reserve(quota, reservedBytes)
-  if (refusal) throw refusal
+  responses.reserve(quota, reservedBytes)
   response.once('close', () => {
     responses.release(quota, reservedBytes)
   })

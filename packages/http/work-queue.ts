@@ -10,12 +10,12 @@ import { Counter, Gauge, type Metrics } from '@sluice/runtime/metrics'
  */
 export interface WorkQueue {
   /**
-   * The 503 for a request that has just arrived, if the oldest waiting request has waited too long: more requests
-   * arrive than the process can handle (docs/decisions/016-overload.md). Undefined at other times.
+   * For a request that has just arrived. Throws the 503 if the oldest waiting request has waited too long: more
+   * requests arrive than the process can handle (docs/decisions/016-overload.md).
    */
-  refuseArrival(): AppError | undefined
-  /** The 503 for a request that was read at `readAt` (`performance.now()`), when it is too late to begin with it. */
-  refuseLate(readAt: number): AppError | undefined
+  requireArrivalRoom(): void
+  /** For a request that was read at `readAt` (`performance.now()`). Throws the 503 if it is too late to begin with it. */
+  requireInTime(readAt: number): void
   /**
    * Waits until the handler of the request may begin; undefined when it may at once. Rejects with the 503 when the
    * request has waited for too long.
@@ -131,8 +131,12 @@ export function createWorkQueue(metrics: Metrics, times: WorkQueueTimes = defaul
   }
 
   return {
-    refuseArrival: () => (oldestWaitMs() > arrivalWaitMsMax ? refuse() : undefined),
-    refuseLate: (readAt) => (performance.now() - readAt > waitMsMax ? refuse() : undefined),
+    requireArrivalRoom: () => {
+      if (oldestWaitMs() > arrivalWaitMsMax) throw refuse()
+    },
+    requireInTime: (readAt) => {
+      if (performance.now() - readAt > waitMsMax) throw refuse()
+    },
     turn: (readAt) => {
       if (waiting.length === 0) {
         const now = performance.now()
