@@ -4,7 +4,7 @@ import { invalidFormat, notFound } from '@sluice/runtime/errors'
 import type { ClientReader } from './client-address.ts'
 import { type Dispatch, requestIdOf } from './dispatch.ts'
 import { type CorsRule, corsRuleOf, preflightHeaders } from './headers.ts'
-import { MethodNotAllowedError } from './method-not-allowed.ts'
+import { methodNotAllowed } from './http-error.ts'
 import type { Client, Route } from './route.ts'
 
 /** Something public that is not part of the JSON interface, e.g. the page at `/`. */
@@ -69,7 +69,7 @@ function createApp(
       return handle(request, response, clients.read(request))
     })
     app.all(path, (request, response) => {
-      dispatch.fail(new MethodNotAllowedError(['GET', 'HEAD']), undefined, request, response)
+      dispatch.fail(methodNotAllowed(['GET', 'HEAD']), undefined, request, response)
     })
   }
 
@@ -83,7 +83,7 @@ function createApp(
           response.writeHead(204, { ...preflight, 'X-Request-Id': requestIdOf(request) }).end()
           return
         }
-        dispatch.fail(new MethodNotAllowedError(allowedMethods(byMethod)), corsRule(path), request, response)
+        dispatch.fail(methodNotAllowed(allowedMethods(byMethod)), corsRule(path), request, response)
         return
       }
       return dispatch.route(route, request.params, request, response)

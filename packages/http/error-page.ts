@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { statusOf } from '@sluice/api/error-status'
-import { AppError } from '@sluice/runtime/errors'
+import { AppError, type ErrorCode } from '@sluice/runtime/errors'
 import type { Headers } from './headers.ts'
-import { MethodNotAllowedError } from './method-not-allowed.ts'
+import { HttpError } from './http-error.ts'
 import { prefersType } from './prefers-type.ts'
 import { noteStyle, sendHtml } from './send-html.ts'
 
@@ -16,10 +16,11 @@ export function wantsPage({ method, headers }: IncomingMessage): boolean {
  * response to the request has. Returns false, and sends nothing, for an error that has no such page.
  */
 export function sendErrorPage(response: ServerResponse, common: Headers, error: unknown): boolean {
-  const page = error instanceof AppError ? pageOf(error) : undefined
-  if (!page || !(error instanceof AppError)) return false
+  if (!(error instanceof AppError)) return false
+  const own: Headers = error instanceof HttpError ? error.headers : {}
+  const page = pageOf(error.code, own)
+  if (!page) return false
   const { title, advice } = page
-  const allow = error instanceof MethodNotAllowedError ? { Allow: error.allow } : {}
   const body = `<main>
 <h1>${title}</h1>
 <p>${advice}</p>
@@ -30,23 +31,23 @@ export function sendErrorPage(response: ServerResponse, common: Headers, error: 
     response,
     statusOf[error.code],
     { title: `${title} · Sluice`, style: noteStyle, body },
-    { 'Cache-Control': 'no-store', Vary: 'Accept', ...common, ...allow },
+    { 'Cache-Control': 'no-store', Vary: 'Accept', ...common, ...own },
   )
   return true
 }
 
-function pageOf(error: AppError): { title: string; advice: string } | undefined {
-  if (error instanceof MethodNotAllowedError)
+function pageOf(code: ErrorCode, { Allow: methods = '' }: Headers): { title: string; advice: string } | undefined {
+  if (code === 'method_not_allowed')
     return {
       title: 'This address is for programs',
-      advice: `It takes requests with the method ${error.allow}, and a browser that opens it sends GET. The reference says how to call it.`,
+      advice: `It takes requests with the method ${methods}, and a browser that opens it sends GET. The reference says how to call it.`,
     }
-  if (error.code === 'not_found')
+  if (code === 'not_found')
     return {
       title: 'There is nothing at this address',
       advice: 'Check it for a typing mistake, or go to the start page.',
     }
-  if (error.code === 'invalid_format')
+  if (code === 'invalid_format')
     return {
       title: 'This address can’t be read',
       advice: 'A percent sign in it is not followed by two hexadecimal digits. Check it for a typing mistake.',

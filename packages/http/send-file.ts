@@ -2,13 +2,13 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
 import { AppError } from '@sluice/runtime/errors'
 import type { Headers } from './headers.ts'
+import { rangeNotSatisfiable } from './http-error.ts'
 import { matchesEtag, passesIfMatch } from './preconditions.ts'
-import { RangeNotSatisfiableError } from './range-not-satisfiable.ts'
 import type { ByteRange, FileResult } from './route.ts'
 
 /**
  * Sends a file: 200, or 206 for one range of it; the response to HEAD has only the headers. Resolves when the file is
- * sent or the client has disconnected. Throws RangeNotSatisfiableError for a range beyond the end, the error of `open`,
+ * sent or the client has disconnected. Throws 416 for a range beyond the end, the error of `open`,
  * and an error of the stream, which may come after the headers were sent.
  *
  * For a file with an entity tag, `If-Match` and `If-None-Match` are evaluated first, in the order of RFC 9110 (13.2.2):
@@ -86,7 +86,7 @@ function partOf({ size, etag: name }: { size: number; etag: string }, request: I
   }
 }
 
-/** The one range to send; undefined for the whole file. Throws RangeNotSatisfiableError. */
+/** The one range to send; undefined for the whole file. Throws 416 for a range beyond the end. */
 function requestedRange({ headers }: IncomingMessage, size: number, etag: string): ByteRange | undefined {
   const { range } = headers
   const condition = headers['if-range']
@@ -98,7 +98,7 @@ function requestedRange({ headers }: IncomingMessage, size: number, etag: string
   if ((first === '' && last === '') || isBackward) return undefined
   const start = first === '' ? Math.max(0, size - Number(last)) : Number(first)
   const end = first === '' || last === '' ? size - 1 : Number(last)
-  if (start >= size) throw new RangeNotSatisfiableError(size)
+  if (start >= size) throw rangeNotSatisfiable(size)
   return { start, end: Math.min(end, size - 1) }
 }
 

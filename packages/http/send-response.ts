@@ -2,8 +2,7 @@ import type { ServerResponse } from 'node:http'
 import { statusOf } from '@sluice/api/error-status'
 import { AppError } from '@sluice/runtime/errors'
 import type { Headers } from './headers.ts'
-import { MethodNotAllowedError } from './method-not-allowed.ts'
-import { RangeNotSatisfiableError } from './range-not-satisfiable.ts'
+import { HttpError } from './http-error.ts'
 import { discard } from './read-body.ts'
 import type { HandlerResult } from './route.ts'
 
@@ -38,8 +37,7 @@ export function sendError(response: ServerResponse, common: Headers, error: unkn
     response.destroy()
     return
   }
-  const allow = known instanceof MethodNotAllowedError ? { Allow: known.allow } : {}
-  const range = known instanceof RangeNotSatisfiableError ? { 'Content-Range': known.contentRange } : {}
+  const own = known instanceof HttpError ? known.headers : {}
   const retryAfter = known.retryAfterSeconds === undefined ? {} : { 'Retry-After': String(known.retryAfterSeconds) }
   const text = JSON.stringify({
     success: false,
@@ -47,7 +45,7 @@ export function sendError(response: ServerResponse, common: Headers, error: unkn
     timestamp: now,
     data: known.data,
   })
-  send(response, status, { ...common, ...allow, ...range, ...retryAfter }, text)
+  send(response, status, { ...common, ...own, ...retryAfter }, text)
 }
 
 /** Whether the service is to blame for an error: its status is 5xx, or it is no AppError. */

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import { test } from '@jest/globals'
-import { MethodNotAllowedError } from '@sluice/http/method-not-allowed'
+import { methodNotAllowed } from '@sluice/http/http-error'
 import { isServerError, sendError } from '@sluice/http/send-response'
 import {
   AppError,
@@ -36,7 +36,7 @@ const errors: Readonly<Record<string, unknown>> = {
   'a passed limit': rateLimited(17),
   'an engine that is unavailable': unavailable('Postgres: refused', new Error('refused')),
   'an engine that is unavailable for longer': unavailable('Postgres: refused', undefined, 30),
-  'headers of its own': new MethodNotAllowedError(['GET']),
+  'headers of its own': methodNotAllowed(['GET']),
   'data of its own': new AppError('invalid_field', {
     message: 'Invalid field: events',
     data: { accepted: 0, rejected: 1 },
