@@ -70,7 +70,7 @@ export function FilterDialog({ condition, onApply, onRemove, onClose }: Props) {
           submit()
         }}
       >
-        {seen.error === undefined ? null : <ErrorPanel error={seen.error} onRetry={seen.retry} />}
+        <ErrorPanel error={seen.error} onRetry={seen.retry} />
         <Field label={messages.filters.property} error={isMissing ? messages.filters.missingProperty : undefined}>
           {(attributes) => (
             <Combobox

@@ -113,7 +113,7 @@ function SiteList({ siteId, onFollow }: { siteId: string; onFollow: () => void }
   return (
     <div class="site-list">
       {sites.isLoading ? <SkeletonRows rows={3} /> : null}
-      {sites.error === undefined ? null : <ErrorPanel error={sites.error} onRetry={sites.retry} />}
+      <ErrorPanel error={sites.error} onRetry={sites.retry} />
       <ul>
         {ids?.slice(0, switcherSites).map((id) => (
           <li key={id}>

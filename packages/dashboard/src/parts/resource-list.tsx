@@ -68,7 +68,7 @@ export function ResourceList<Id extends OperationId, Row extends object>({
           )
         }
       />
-      {answer.error === undefined ? null : <ErrorPanel error={answer.error} onRetry={answer.retry} />}
+      <ErrorPanel error={answer.error} onRetry={answer.retry} />
       {answer.isLoading ? <SkeletonRows rows={6} /> : null}
       {records === undefined ? null : (
         <>

@@ -71,7 +71,7 @@ export function FormDialog({
         }}
       >
         {children}
-        {error === undefined ? null : <ErrorPanel error={error} />}
+        <ErrorPanel error={error} />
       </form>
     </Dialog>
   )

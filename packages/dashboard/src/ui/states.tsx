@@ -31,7 +31,7 @@ export function EmptyState({
 const retryMs = 5_000
 
 interface ErrorPanelProps {
-  error: ApiError
+  error: ApiError | undefined
   onRetry?: () => void
   /** A change has failed: after a lost connection it may have been made, and must not be made twice. */
   isChange?: boolean
@@ -40,9 +40,13 @@ interface ErrorPanelProps {
 /**
  * A failure in the place of what failed: the interface's sentence, the request's id and Retry. It counts down to the
  * moment at which a query is asked again by itself. What else failed by 429, 503 or a lost connection is tried again
- * by the panel, with what the page holds then.
+ * by the panel, with what the page holds then. Nothing without an error.
  */
-export function ErrorPanel({ error, onRetry, isChange = false }: ErrorPanelProps) {
+export function ErrorPanel({ error, ...rest }: ErrorPanelProps) {
+  return error === undefined ? null : <Failure error={error} {...rest} />
+}
+
+function Failure({ error, onRetry, isChange = false }: ErrorPanelProps & { error: ApiError }) {
   const { retryAt } = error
   const isRetried =
     retryAt !== undefined || (onRetry !== undefined && isPassing(error) && !(isChange && error.status === 0))

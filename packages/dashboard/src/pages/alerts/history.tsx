@@ -71,7 +71,7 @@ export function History({ of }: { of: AlertResource }) {
           />
         )}
       </div>
-      {history.error === undefined ? null : <ErrorPanel error={history.error} onRetry={history.retry} />}
+      <ErrorPanel error={history.error} onRetry={history.retry} />
       {/* No higher than an empty history: a page that became shorter would move the form from under the pointer. */}
       {history.isLoading ? <Skeleton /> : null}
       {preview.data === undefined || bands.length === 0 ? null : (

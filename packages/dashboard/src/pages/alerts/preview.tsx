@@ -82,7 +82,7 @@ export function Preview({ draft, environment, onThreshold }: PreviewProps) {
         <h2 class="grow">{texts.preview}</h2>
         <MoreMenu source={source} />
       </div>
-      {preview.error === undefined ? null : <ErrorPanel error={preview.error} onRetry={preview.retry} />}
+      <ErrorPanel error={preview.error} onRetry={preview.retry} />
       {body === undefined ? <p class="muted">{texts.incomplete}</p> : null}
       {preview.isLoading ? <Skeleton height={260} /> : null}
       {data === undefined || body === undefined ? null : (

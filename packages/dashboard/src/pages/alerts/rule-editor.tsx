@@ -80,7 +80,7 @@ export function RuleEditor({ draft, environment, set, submit, onSubmit, isBusy, 
         <Condition {...parts} environment={environment} />
         <Behaviour {...parts} />
         <Notification {...parts} />
-        {errors.rest === undefined ? null : <ErrorPanel error={errors.rest} />}
+        <ErrorPanel error={errors.rest} />
         <div>
           <Button kind="primary" type="submit" isBusy={isBusy}>
             {submit}

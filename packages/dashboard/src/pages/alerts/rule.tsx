@@ -166,7 +166,7 @@ function Loaded({ of, onDone }: OnDone & { of: AlertResource }) {
           </>
         }
       />
-      {test.error === undefined ? null : <ErrorPanel error={test.error} />}
+      <ErrorPanel error={test.error} />
       {of.last_error === null ? null : (
         <p class="notice">
           {texts.lastError}: <bdi>{of.last_error}</bdi>

@@ -103,7 +103,7 @@ export function Detail({ cohort, onEdit, onClose }: DetailProps) {
           ) : null}
         </div>
         {mayWrite ? null : <p class="muted small">{texts.needsWrite}</p>}
-        {create.error === undefined ? null : <ErrorPanel error={create.error} isChange onRetry={exportUsers} />}
+        <ErrorPanel error={create.error} isChange onRetry={exportUsers} />
         {isExported ? (
           <p class="notice">
             <span>
@@ -111,7 +111,7 @@ export function Detail({ cohort, onEdit, onClose }: DetailProps) {
             </span>
           </p>
         ) : null}
-        {analysis.error === undefined ? null : <ErrorPanel error={analysis.error} onRetry={analysis.retry} />}
+        <ErrorPanel error={analysis.error} onRetry={analysis.retry} />
         {analysis.isLoading ? <SkeletonRows rows={10} /> : null}
         {data === undefined ? null : <Weeks cohort={cohort} analysis={data} menu={<MoreMenu source={source} />} />}
       </div>
@@ -244,7 +244,7 @@ function DeleteDialog({
     >
       <div class="stack">
         <p>{texts.removeWhy}</p>
-        {remove.error === undefined ? null : <ErrorPanel error={remove.error} isChange onRetry={run} />}
+        <ErrorPanel error={remove.error} isChange onRetry={run} />
       </div>
     </Dialog>
   )

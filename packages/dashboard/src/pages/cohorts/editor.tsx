@@ -139,7 +139,7 @@ export function Editor({ cohort: of, onClose }: EditorProps) {
           onInput={setDescription}
         />
       </div>
-      {seen.error === undefined ? null : <ErrorPanel error={seen.error} onRetry={seen.retry} />}
+      <ErrorPanel error={seen.error} onRetry={seen.retry} />
       <Builder
         criteria={criteria}
         onChange={(next) => {
@@ -177,7 +177,7 @@ export function Editor({ cohort: of, onClose }: EditorProps) {
           {texts.incompleteSave}
         </p>
       ) : null}
-      {change.error === undefined ? null : <ErrorPanel error={change.error} isChange onRetry={save} />}
+      <ErrorPanel error={change.error} isChange onRetry={save} />
     </form>
   )
 }

@@ -62,7 +62,7 @@ export default function Page() {
           <bdi>{texts.unknown(missing)}</bdi>
         </p>
       )}
-      {cohorts.error === undefined ? null : <ErrorPanel error={cohorts.error} onRetry={cohorts.retry} />}
+      <ErrorPanel error={cohorts.error} onRetry={cohorts.retry} />
       {opened === undefined ? null : (
         <Detail
           key={opened.cohort_id}

@@ -55,7 +55,7 @@ export function OpenedEvent({ eventKey, listed, onClose }: OpenedEventProps) {
         )
       }
     >
-      {asked.error === undefined ? null : <ErrorPanel error={asked.error} onRetry={asked.retry} />}
+      <ErrorPanel error={asked.error} onRetry={asked.retry} />
       {asked.isLoading ? <SkeletonRows rows={8} /> : null}
       {isMissing ? <EmptyState title={texts.missing} why={texts.missingWhy} /> : null}
       {event === undefined ? null : <EventFields event={event} zone={zone} />}

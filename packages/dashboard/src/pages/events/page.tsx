@@ -54,7 +54,7 @@ export default function Page() {
         }
       />
       <div class="stack events">
-        {create.error === undefined ? null : <ErrorPanel error={create.error} isChange onRetry={exportMatches} />}
+        <ErrorPanel error={create.error} isChange onRetry={exportMatches} />
         {isExported ? (
           <p class="notice">
             <span>

@@ -43,7 +43,7 @@ export function Properties() {
         <span class="muted small grow">{texts.propertiesWhy}</span>
         <MoreMenu source={source} />
       </header>
-      {seen.error === undefined ? null : <ErrorPanel error={seen.error} onRetry={seen.retry} />}
+      <ErrorPanel error={seen.error} onRetry={seen.retry} />
       {seen.isLoading ? (
         <div class="observed">
           <div class="observed-list">

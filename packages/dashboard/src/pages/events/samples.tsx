@@ -82,7 +82,7 @@ export function Samples() {
         </h2>
         <MoreMenu source={source} />
       </header>
-      {found.error === undefined ? null : <ErrorPanel error={found.error} onRetry={found.retry} />}
+      <ErrorPanel error={found.error} onRetry={found.retry} />
       {found.isLoading ? <SkeletonRows rows={10} /> : null}
       {data === undefined ? null : (
         <div class={found.isOld ? 'old refreshing' : undefined}>

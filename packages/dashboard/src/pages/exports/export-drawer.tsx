@@ -57,7 +57,7 @@ export function ExportDrawer({ id, onClose, onOpen }: ExportDrawerProps) {
         actions={data === undefined ? undefined : <Actions of={data} onDo={setDoing} onOpen={onOpen} />}
       >
         <div class="stack">
-          {record.error === undefined ? null : <ErrorPanel error={record.error} onRetry={record.retry} />}
+          <ErrorPanel error={record.error} onRetry={record.retry} />
           {record.isLoading ? <SkeletonRows rows={6} /> : null}
           {data === undefined ? null : <Record of={data} />}
         </div>
@@ -179,8 +179,8 @@ function Actions({ of, onDo, onOpen }: ActionsProps) {
   const hasFile = of.status === 'completed'
   return (
     <>
-      {again.error === undefined ? null : <ErrorPanel error={again.error} />}
-      {update.error === undefined ? null : <ErrorPanel error={update.error} />}
+      <ErrorPanel error={again.error} />
+      <ErrorPanel error={update.error} />
       <Button
         kind="quiet"
         icon="trash"

@@ -269,7 +269,7 @@ function CohortChoice({ draft, set, errorOf }: PartProps) {
         }}
         error={errorOf('cohort_id')}
       />
-      {cohorts.error === undefined ? null : <ErrorPanel error={cohorts.error} onRetry={cohorts.retry} />}
+      <ErrorPanel error={cohorts.error} onRetry={cohorts.retry} />
     </>
   )
 }

@@ -78,7 +78,7 @@ export function Runs({ of }: { of: ExportResource }) {
           />
         )}
       </div>
-      {runs.error === undefined ? null : <ErrorPanel error={runs.error} onRetry={runs.retry} />}
+      <ErrorPanel error={runs.error} onRetry={runs.retry} />
       {runs.isLoading ? <SkeletonRows rows={3} /> : null}
       {runs.data === undefined ? null : (
         <DataTable

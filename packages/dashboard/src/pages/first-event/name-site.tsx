@@ -57,7 +57,7 @@ export default function NameSite() {
           }}
           error={isWrong ? texts.wrongName : undefined}
         />
-        {make.error === undefined ? null : <ErrorPanel error={make.error} />}
+        <ErrorPanel error={make.error} />
         <div>
           <Button kind="primary" type="submit" isBusy={make.isBusy}>
             {texts.continue}

@@ -95,7 +95,7 @@ function MakeKey({ siteId, onMade }: { siteId: string; onMade: (key: string) => 
           {texts.makeKey}
         </Button>
       </div>
-      {make.error === undefined ? null : <ErrorPanel error={make.error} />}
+      <ErrorPanel error={make.error} />
     </div>
   )
 }
@@ -154,7 +154,7 @@ function Waiting({ siteId, origin, apiKey, onArrival, onPast }: WaitingProps) {
         <h2>{texts.waiting}</h2>
         <span class="muted">{texts.elapsed(seconds)}</span>
       </div>
-      {live.error === undefined ? null : <ErrorPanel error={live.error} onRetry={live.retry} />}
+      <ErrorPanel error={live.error} onRetry={live.retry} />
       {apiKey === undefined ? null : <SendHere siteId={siteId} origin={origin} apiKey={apiKey} />}
       {other === undefined ? null : (
         <p class="notice">

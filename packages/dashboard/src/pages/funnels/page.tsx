@@ -38,7 +38,7 @@ export default function Page() {
       <div class="stack funnels">
         <UnusedFilters why={texts.chips} />
         <AddressProblems problems={problems} />
-        {seen.error === undefined ? null : <ErrorPanel error={seen.error} onRetry={seen.retry} />}
+        <ErrorPanel error={seen.error} onRetry={seen.retry} />
         {steps.length > 0 ? (
           <>
             {isSuggested ? <p class="muted small">{texts.suggested}</p> : null}

@@ -48,7 +48,7 @@ export function ImportDrawer({ id, onClose }: { id: string; onClose: () => void 
         }
       >
         <div class="stack">
-          {record.error === undefined ? null : <ErrorPanel error={record.error} onRetry={record.retry} />}
+          <ErrorPanel error={record.error} onRetry={record.retry} />
           {record.isLoading ? <SkeletonRows rows={6} /> : null}
           {data === undefined ? null : (
             <>

@@ -81,14 +81,12 @@ export function ImportErrors({ id, count }: { id: string; count: number }) {
         />
       </div>
       <p class="muted small">{texts.correct}</p>
-      {error === undefined ? null : (
-        <ErrorPanel
-          error={error}
-          onRetry={() => {
-            setTries((before) => before + 1)
-          }}
-        />
-      )}
+      <ErrorPanel
+        error={error}
+        onRetry={() => {
+          setTries((before) => before + 1)
+        }}
+      />
       <VirtualRows
         label={texts.errors}
         headers={[

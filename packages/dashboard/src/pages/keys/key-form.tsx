@@ -290,7 +290,7 @@ function SiteChoice({ value, onChange, problem }: SiteChoiceProps) {
           ))}
         </div>
       )}
-      {sites.error === undefined ? null : <ErrorPanel error={sites.error} onRetry={sites.retry} />}
+      <ErrorPanel error={sites.error} onRetry={sites.retry} />
       <Problem text={problem} />
     </div>
   )

@@ -65,7 +65,7 @@ export default function Page() {
           </>
         }
       />
-      {keys.error === undefined ? null : <ErrorPanel error={keys.error} onRetry={keys.retry} />}
+      <ErrorPanel error={keys.error} onRetry={keys.retry} />
       {keys.isLoading ? <SkeletonRows rows={6} /> : null}
       {keys.data === undefined ? null : (
         <div class="stack">

@@ -71,7 +71,7 @@ export default function Page() {
     <>
       <PageTitle title={messages.nav.live} sentence={texts.sentence} />
       <div class={`stack live${live.isOld ? ' old' : ''}`}>
-        {error === undefined ? null : <ErrorPanel error={error} onRetry={live.retry} />}
+        <ErrorPanel error={error} onRetry={live.retry} />
         <div class="live-now">
           <Now data={data} isLoading={live.isLoading} sourceOf={sourceOf} />
           <Minutes

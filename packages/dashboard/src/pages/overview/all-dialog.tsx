@@ -102,7 +102,7 @@ export function AllDialog({ title, dimension, viewQueries, metric, onClose }: Al
           <TextField label={texts.search} type="search" value={text} onInput={setText} />
           <MoreMenu source={source} />
         </div>
-        {answer.error === undefined ? null : <ErrorPanel error={answer.error} onRetry={answer.retry} />}
+        <ErrorPanel error={answer.error} onRetry={answer.retry} />
         <BatchError batch={batch} />
         {result === undefined && answer.error === undefined ? <SkeletonRows rows={9} /> : null}
         {result === undefined ? null : (
@@ -228,7 +228,7 @@ function ExportAll({ title, statsQuery }: { title: string; statsQuery: StatsQuer
   const exported: CreateExportBody = { site_id, type: 'stats', format: 'csv', name: texts.exportName(title), ...asked }
   return (
     <>
-      {create.error === undefined ? null : <ErrorPanel error={create.error} />}
+      <ErrorPanel error={create.error} />
       <Button
         icon="file-down"
         isBusy={create.isBusy}

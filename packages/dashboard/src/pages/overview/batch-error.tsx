@@ -18,5 +18,5 @@ export function errorOf({ data, error }: Batch): ApiError | undefined {
 export function BatchError({ batch }: { batch: Batch }) {
   // Each answer is one error: a new object starts the countdown of ErrorPanel anew.
   const error = useMemo(() => errorOf(batch), [batch.data, batch.answeredAt, batch.error])
-  return error === undefined ? null : <ErrorPanel error={error} onRetry={batch.retry} />
+  return <ErrorPanel error={error} onRetry={batch.retry} />
 }

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import type { Dimension, StatsResult } from '@sluice/contracts/stats'
-import { type ApiState, useApi, useFromAnswer } from '../../api/hooks.ts'
+import { useApi, useFromAnswer } from '../../api/hooks.ts'
 import type { StatsQuery } from '../../api/wire.ts'
 import { isNarrow } from '../../app/narrow.ts'
 import { valueLabel } from '../../format/sentences.ts'
@@ -112,13 +112,17 @@ export function Panel(props: PanelProps) {
         <MoreMenu source={shown?.source} />
       </header>
       {shown === undefined ? (
-        <Pending answer={answer} />
+        answer.error === undefined ? (
+          <SkeletonRows rows={panelRows} />
+        ) : (
+          <ErrorPanel error={answer.error} onRetry={answer.retry} />
+        )
       ) : shown.rows.length === 0 ? (
         <p class="muted panel-empty">{texts.nothing}</p>
       ) : (
         (draw?.(shown.rows, chosen) ?? <Rows dimension={dimension} rows={shown.rows} />)
       )}
-      <Failure answer={rareAnswer} />
+      <ErrorPanel error={rareAnswer.error} onRetry={rareAnswer.retry} />
       {shown?.hasMore === true ? (
         <Button
           kind="quiet"
@@ -143,17 +147,6 @@ export function Panel(props: PanelProps) {
       ) : null}
     </section>
   )
-}
-
-/** In place of the rows until they are there. */
-function Pending({ answer }: { answer: ApiState<StatsResult> }) {
-  if (answer.error !== undefined) return <Failure answer={answer} />
-  return <SkeletonRows rows={panelRows} />
-}
-
-/** Nothing unless the query failed. */
-function Failure({ answer }: { answer: ApiState<StatsResult> }) {
-  return answer.error === undefined ? null : <ErrorPanel error={answer.error} onRetry={answer.retry} />
 }
 
 /** A row with a bar as long as its share of the first; it is a button that filters. */

@@ -142,7 +142,7 @@ function GuestDialog({ onClose }: { onClose: () => void }) {
             />
           )}
         </Field>
-        {make.error === undefined ? null : <ErrorPanel error={make.error} />}
+        <ErrorPanel error={make.error} />
       </div>
     </Dialog>
   )

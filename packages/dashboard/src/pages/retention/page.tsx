@@ -60,7 +60,7 @@ export default function Page() {
         <UnusedFilters why={texts.chips} />
         <AddressProblems problems={settings.problems} />
         <Settings settings={settings} />
-        {retention.error === undefined ? null : <ErrorPanel error={retention.error} onRetry={retention.retry} />}
+        <ErrorPanel error={retention.error} onRetry={retention.retry} />
         {retention.isLoading ? <SkeletonRows rows={weeks + 6} /> : null}
         {data === undefined || (retention.error !== undefined && retention.isOld) ? null : (
           <div class={retention.isOld ? 'old refreshing' : undefined}>

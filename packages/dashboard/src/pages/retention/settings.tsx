@@ -144,8 +144,8 @@ export function Settings({ settings }: { settings: RetentionSettings }) {
           )}
         </Field>
       </div>
-      {cohorts.error === undefined ? null : <ErrorPanel error={cohorts.error} onRetry={cohorts.retry} />}
-      {seen.error === undefined ? null : <ErrorPanel error={seen.error} onRetry={seen.retry} />}
+      <ErrorPanel error={cohorts.error} onRetry={cohorts.retry} />
+      <ErrorPanel error={seen.error} onRetry={seen.retry} />
     </>
   )
 }

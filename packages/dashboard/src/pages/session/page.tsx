@@ -40,7 +40,7 @@ export default function Page() {
         }
       />
       <div class="stack session">
-        {signOut.error === undefined ? null : <ErrorPanel error={signOut.error} />}
+        <ErrorPanel error={signOut.error} />
         <Details
           items={[
             [texts.who, <bdi>{session.name}</bdi>],

@@ -136,7 +136,7 @@ function ErasureList({ ids }: { ids: readonly string[] }) {
         <h3 class="grow">{texts.erasures}</h3>
         <MoreMenu source={source} />
       </div>
-      {list.error === undefined ? null : <ErrorPanel error={list.error} onRetry={list.retry} />}
+      <ErrorPanel error={list.error} onRetry={list.retry} />
       {list.isLoading ? <SkeletonRows rows={ids.length} /> : null}
       {list.data === undefined ? null : (
         <DataTable

@@ -145,7 +145,7 @@ export function SiteForm() {
         autocomplete="off"
         error={problemOf('retention_days')}
       />
-      {errors.rest === undefined || isSure ? null : <ErrorPanel error={errors.rest} />}
+      {isSure ? null : <ErrorPanel error={errors.rest} />}
       <div class="row">
         <Button kind="primary" type="submit" isBusy={update.isBusy} disabled={!isChanged}>
           {texts.save}

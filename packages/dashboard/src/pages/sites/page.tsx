@@ -90,7 +90,7 @@ export default function Page() {
           </>
         }
       />
-      {sites.error === undefined ? null : <ErrorPanel error={sites.error} onRetry={sites.retry} />}
+      <ErrorPanel error={sites.error} onRetry={sites.retry} />
       {sites.isLoading ? <SkeletonRows rows={8} /> : null}
       {groups.map((ids, at) => (
         <GroupVisitors
@@ -183,7 +183,7 @@ function GroupVisitors({ ids, isSeen, isRanked, onAnswer }: GroupProps) {
   useEffect(() => {
     if (group.data !== undefined) onAnswer(group.data)
   }, [group.data])
-  return group.error === undefined ? null : <ErrorPanel error={group.error} onRetry={group.retry} />
+  return <ErrorPanel error={group.error} onRetry={group.retry} />
 }
 
 /** A cell that tells once that it is on the screen. */

@@ -57,7 +57,7 @@ export function Deliveries({ id, siteId, onOpen }: DeliveriesProps) {
         <MoreMenu source={source} />
       </div>
       {status === 'any' && offset === 0 && records.length > 0 ? <Strip deliveries={records} /> : null}
-      {deliveries.error === undefined ? null : <ErrorPanel error={deliveries.error} onRetry={deliveries.retry} />}
+      <ErrorPanel error={deliveries.error} onRetry={deliveries.retry} />
       {deliveries.isLoading ? <SkeletonRows rows={4} /> : null}
       {deliveries.data === undefined ? null : (
         <div class={deliveries.isOld ? 'old' : undefined}>

@@ -32,7 +32,7 @@ export function Delivery({ webhookId, deliveryId, onBack }: DeliveryProps) {
           {texts.back}
         </Button>
       </div>
-      {record.error === undefined ? null : <ErrorPanel error={record.error} onRetry={record.retry} />}
+      <ErrorPanel error={record.error} onRetry={record.retry} />
       {record.isLoading ? <SkeletonRows rows={6} /> : null}
       {data === undefined ? null : (
         <>
@@ -59,7 +59,7 @@ export function Delivery({ webhookId, deliveryId, onBack }: DeliveryProps) {
               })}
             />
           </div>
-          {replay.error === undefined ? null : <ErrorPanel error={replay.error} />}
+          <ErrorPanel error={replay.error} />
           <p class="muted small">
             <code>{data.delivery_id}</code> · <At ms={data.created_at} />
           </p>

@@ -133,8 +133,8 @@ function Tasks({ of, onTask }: { of: WebhookResource; onTask: (task: Task) => vo
           {texts.remove}
         </Button>
       </div>
-      {test.error === undefined ? null : <ErrorPanel error={test.error} />}
-      {update.error === undefined ? null : <ErrorPanel error={update.error} />}
+      <ErrorPanel error={test.error} />
+      <ErrorPanel error={update.error} />
     </div>
   )
 }
