@@ -16,8 +16,7 @@ import { useView, useViewQueries } from '../state/hooks.ts'
 import { Button } from '../ui/button.tsx'
 import { Combobox } from '../ui/combobox.tsx'
 import { Dialog } from '../ui/dialog.tsx'
-import { Field } from '../ui/field.tsx'
-import { Select } from '../ui/select.tsx'
+import { Field, SelectField } from '../ui/field.tsx'
 import { ErrorPanel } from '../ui/states.tsx'
 
 interface Props {
@@ -91,16 +90,12 @@ export function FilterDialog({ condition, onApply, onRemove, onClose }: Props) {
             />
           )}
         </Field>
-        <Field label={messages.filters.operator}>
-          {(attributes) => (
-            <Select
-              {...attributes}
-              value={operator}
-              options={operatorsOf(property).map((each) => ({ value: each, label: messages.filters.operators[each] }))}
-              onChange={chooseOperator}
-            />
-          )}
-        </Field>
+        <SelectField
+          label={messages.filters.operator}
+          value={operator}
+          options={operatorsOf(property).map((each) => ({ value: each, label: messages.filters.operators[each] }))}
+          onChange={chooseOperator}
+        />
         {isBare ? null : (
           <Field label={isList ? messages.filters.values : messages.filters.value} error={error}>
             {(attributes) =>

@@ -1,5 +1,4 @@
-import { Field } from '../ui/field.tsx'
-import { Select } from '../ui/select.tsx'
+import { SelectField } from '../ui/field.tsx'
 
 interface OverlapFieldProps<Overlap extends string> {
   label: string
@@ -12,15 +11,11 @@ interface OverlapFieldProps<Overlap extends string> {
 /** A choice of how long the old key or secret stays valid beside the new one. */
 export function OverlapField<Overlap extends string>({ label, overlaps, value, onChange }: OverlapFieldProps<Overlap>) {
   return (
-    <Field label={label}>
-      {(attributes) => (
-        <Select
-          {...attributes}
-          value={value}
-          options={(Object.keys(overlaps) as Overlap[]).map((each) => ({ value: each, label: overlaps[each] ?? each }))}
-          onChange={onChange}
-        />
-      )}
-    </Field>
+    <SelectField
+      label={label}
+      value={value}
+      options={(Object.keys(overlaps) as Overlap[]).map((each) => ({ value: each, label: overlaps[each] ?? each }))}
+      onChange={onChange}
+    />
   )
 }

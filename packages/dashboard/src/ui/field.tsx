@@ -1,6 +1,7 @@
 import type { ComponentChildren, InputHTMLAttributes } from 'preact'
 import { useId } from 'preact/hooks'
 import { messages } from '../messages/en.ts'
+import { Select, type SelectProps } from './select.tsx'
 
 /** Attributes that connect a control with its label, hint and error. */
 export interface ControlAttributes {
@@ -39,14 +40,18 @@ export function Field({ label, hint, error, isOptional = false, children }: Fiel
           {hint}
         </p>
       )}
-      {error === undefined ? null : (
-        <p class="field-error" id={`${id}-error`} role="alert">
-          {error}
-        </p>
-      )}
+      <Problem id={`${id}-error`} text={error} />
     </div>
   )
 }
+
+/** A sentence that says what is wrong in a form; nothing without one. */
+export const Problem = ({ text, id }: { text: string | undefined; id?: string }) =>
+  text === undefined ? null : (
+    <p class="field-error" id={id} role="alert">
+      {text}
+    </p>
+  )
 
 export interface TextFieldProps
   extends
@@ -113,3 +118,12 @@ export function TextField({
     </Field>
   )
 }
+
+type SelectFieldProps<T extends string> = Pick<FieldProps, 'label' | 'hint' | 'error'> & Omit<SelectProps<T>, 'name'>
+
+/** A field for one of few choices. */
+export const SelectField = <T extends string>({ label, hint, error, ...select }: SelectFieldProps<T>) => (
+  <Field label={label} hint={hint} error={error}>
+    {(attributes) => <Select {...select} {...attributes} />}
+  </Field>
+)

@@ -13,9 +13,8 @@ import { useSite } from '../../state/session.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Checkbox, RadioGroup } from '../../ui/choice.tsx'
 import { Combobox } from '../../ui/combobox.tsx'
-import { Field, TextField } from '../../ui/field.tsx'
+import { Field, SelectField, TextField } from '../../ui/field.tsx'
 import { focusFirstProblem } from '../../ui/form-dialog.tsx'
-import { Select } from '../../ui/select.tsx'
 import { ErrorPanel } from '../../ui/states.tsx'
 import { bodyOf, type Draft, problemsOf } from './draft.ts'
 import { DurationField } from './duration-field.tsx'
@@ -107,18 +106,15 @@ function Condition({ draft, set, errorOf, environment }: PartProps & { environme
   return (
     <>
       <div class="field-columns">
-        <Field label={texts.metric} error={errorOf('condition.metric')}>
-          {(attributes) => (
-            <Select
-              {...attributes}
-              value={draft.metric}
-              options={metrics.map((value) => ({ value, label: messages.metrics[value] }))}
-              onChange={(metric) => {
-                set({ metric })
-              }}
-            />
-          )}
-        </Field>
+        <SelectField
+          label={texts.metric}
+          error={errorOf('condition.metric')}
+          value={draft.metric}
+          options={metrics.map((value) => ({ value, label: messages.metrics[value] }))}
+          onChange={(metric) => {
+            set({ metric })
+          }}
+        />
         <Field
           label={texts.eventType}
           isOptional={draft.metric !== 'event_count_by_type'}
@@ -138,18 +134,15 @@ function Condition({ draft, set, errorOf, environment }: PartProps & { environme
         </Field>
       </div>
       <div class="field-columns">
-        <Field label={texts.operator} error={errorOf('condition.operator')}>
-          {(attributes) => (
-            <Select
-              {...attributes}
-              value={draft.operator}
-              options={alertOperators.map((value) => ({ value, label: texts.operators[value] }))}
-              onChange={(operator) => {
-                set({ operator })
-              }}
-            />
-          )}
-        </Field>
+        <SelectField
+          label={texts.operator}
+          error={errorOf('condition.operator')}
+          value={draft.operator}
+          options={alertOperators.map((value) => ({ value, label: texts.operators[value] }))}
+          onChange={(operator) => {
+            set({ operator })
+          }}
+        />
         <TextField
           label={unit === '' ? texts.threshold : `${texts.threshold} (${unit})`}
           type="number"
@@ -214,18 +207,14 @@ function Behaviour({ draft, set, errorOf }: PartProps) {
           error={errorOf('cooldown')}
         />
       </div>
-      <Field label={texts.noData}>
-        {(attributes) => (
-          <Select
-            {...attributes}
-            value={draft.noData}
-            options={noDataRules.map((value) => ({ value, label: texts.noDataRules[value] }))}
-            onChange={(noData) => {
-              set({ noData })
-            }}
-          />
-        )}
-      </Field>
+      <SelectField
+        label={texts.noData}
+        value={draft.noData}
+        options={noDataRules.map((value) => ({ value, label: texts.noDataRules[value] }))}
+        onChange={(noData) => {
+          set({ noData })
+        }}
+      />
     </>
   )
 }

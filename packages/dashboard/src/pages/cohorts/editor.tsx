@@ -7,7 +7,7 @@ import { useApi, useChange } from '../../api/hooks.ts'
 import { usePageParameter, useView, useViewQueries } from '../../state/hooks.ts'
 import { toast } from '../../ui/announce.tsx'
 import { Button } from '../../ui/button.tsx'
-import { TextField } from '../../ui/field.tsx'
+import { Problem, TextField } from '../../ui/field.tsx'
 import { ErrorPanel, PageTitle } from '../../ui/states.tsx'
 import { Builder } from './builder.tsx'
 import { emptyCriteria, parseDraft, sentCriteria } from './criteria.ts'
@@ -172,11 +172,7 @@ export function Editor({ cohort: of, onClose }: EditorProps) {
           </Button>
         </div>
       </div>
-      {problem === 'criteria' ? (
-        <p class="field-error" role="alert">
-          {texts.incompleteSave}
-        </p>
-      ) : null}
+      <Problem text={problem === 'criteria' ? texts.incompleteSave : undefined} />
       <ErrorPanel error={change.error} isChange onRetry={save} />
     </form>
   )

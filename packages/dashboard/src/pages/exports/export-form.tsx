@@ -18,9 +18,8 @@ import { useView } from '../../state/hooks.ts'
 import { type Bounds, boundsOf, isValidCustom } from '../../state/range.ts'
 import { useMay, useSession, useSite, useSiteZone } from '../../state/session.tsx'
 import { Checkbox } from '../../ui/choice.tsx'
-import { Field, TextField } from '../../ui/field.tsx'
+import { SelectField, TextField } from '../../ui/field.tsx'
 import { FormDialog } from '../../ui/form-dialog.tsx'
-import { Select } from '../../ui/select.tsx'
 import { ErrorPanel } from '../../ui/states.tsx'
 import { texts } from './messages.ts'
 
@@ -110,7 +109,7 @@ export function ExportForm({ onClose, onCreated }: { onClose: () => void; onCrea
         autocomplete="off"
         error={errors.of('name')}
       />
-      <Choice
+      <SelectField
         label={texts.type}
         value={type}
         options={exportTypes.map((value) => ({ value, label: texts.types[value], disabled: !mayExport(value) }))}
@@ -128,7 +127,7 @@ export function ExportForm({ onClose, onCreated }: { onClose: () => void; onCrea
         />
       ) : null}
       <div class="field-columns">
-        <Choice
+        <SelectField
           label={texts.format}
           value={format}
           options={exportFormats.map((value) => ({ value, label: texts.formats[value] }))}
@@ -138,7 +137,7 @@ export function ExportForm({ onClose, onCreated }: { onClose: () => void; onCrea
           error={errors.of('format')}
         />
         {format === 'parquet' ? null : (
-          <Choice
+          <SelectField
             label={texts.compression}
             value={draft.compression}
             options={(['none', ...compressions] as const).map((value) => ({
@@ -153,7 +152,7 @@ export function ExportForm({ onClose, onCreated }: { onClose: () => void; onCrea
         )}
       </div>
       <div class="field-columns">
-        <Choice
+        <SelectField
           label={texts.environment}
           value={draft.environment}
           options={(['prod', 'dev', 'all'] as const).map((value) => ({ value, label: texts.environments[value] }))}
@@ -161,7 +160,7 @@ export function ExportForm({ onClose, onCreated }: { onClose: () => void; onCrea
             set({ environment })
           }}
         />
-        <Choice
+        <SelectField
           label={texts.repeat}
           value={draft.frequency}
           options={(['once', ...frequencies] as const).map((value) => ({ value, label: texts.frequencies[value] }))}
@@ -228,7 +227,7 @@ interface PartProps {
 
 const StatsChoice = ({ draft, set, errorOf }: PartProps) => (
   <div class="field-columns">
-    <Choice
+    <SelectField
       label={texts.metric}
       value={draft.metric}
       options={metrics.map((value) => ({ value, label: messages.metrics[value] }))}
@@ -237,7 +236,7 @@ const StatsChoice = ({ draft, set, errorOf }: PartProps) => (
       }}
       error={errorOf('metric')}
     />
-    <Choice
+    <SelectField
       label={texts.groupBy}
       value={draft.groupBy}
       options={[
@@ -257,7 +256,7 @@ function CohortChoice({ draft, set, errorOf }: PartProps) {
   const cohorts = useApi('listCohorts', { query: { site_id: siteId, limit: 1000 } })
   return (
     <>
-      <Choice
+      <SelectField
         label={texts.cohort}
         value={draft.cohortId}
         options={[
@@ -292,17 +291,3 @@ function bodyOf(draft: Draft, siteId: string, bounds: Bounds | undefined): Creat
     ...(draft.format === 'csv' && draft.isRaw ? { csv_safe: false } : {}),
   }
 }
-
-interface ChoiceProps<T extends string> {
-  label: string
-  value: T
-  options: readonly { value: T; label: string; disabled?: boolean }[]
-  onChange: (value: T) => void
-  error?: string | undefined
-}
-
-const Choice = <T extends string>({ label, error, ...select }: ChoiceProps<T>) => (
-  <Field label={label} error={error}>
-    {(attributes) => <Select {...attributes} {...select} />}
-  </Field>
-)

@@ -4,9 +4,8 @@ import { changedFields, changedMembers } from '../../api/changed-fields.ts'
 import { fieldErrors } from '../../api/field-errors.ts'
 import { useChange } from '../../api/hooks.ts'
 import { localTime, parseLocalTime } from '../../format/dates.ts'
-import { Field, TextField } from '../../ui/field.tsx'
+import { SelectField, TextField } from '../../ui/field.tsx'
 import { FormDialog } from '../../ui/form-dialog.tsx'
-import { Select } from '../../ui/select.tsx'
 import { texts } from './messages.ts'
 
 /** Changes a schedule's name, frequency and next run, which is a time of the site's zone, as in the list. */
@@ -44,16 +43,13 @@ export function ScheduleForm({ of, zone, onClose }: { of: ExportResource; zone: 
       }}
     >
       <TextField label={texts.name} value={name} onInput={setName} autocomplete="off" error={errors.of('name')} />
-      <Field label={texts.repeat} error={errors.of('scheduled.frequency')}>
-        {(attributes) => (
-          <Select
-            {...attributes}
-            value={frequency}
-            options={frequencies.map((value) => ({ value, label: texts.frequencies[value] }))}
-            onChange={setFrequency}
-          />
-        )}
-      </Field>
+      <SelectField
+        label={texts.repeat}
+        error={errors.of('scheduled.frequency')}
+        value={frequency}
+        options={frequencies.map((value) => ({ value, label: texts.frequencies[value] }))}
+        onChange={setFrequency}
+      />
       <TextField
         label={texts.nextRunIn(zone)}
         type="datetime-local"

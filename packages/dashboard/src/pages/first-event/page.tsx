@@ -11,6 +11,7 @@ import { useMay, useSession, useSite } from '../../state/session.tsx'
 import { announce } from '../../ui/announce.tsx'
 import { Button } from '../../ui/button.tsx'
 import { CodeBlock } from '../../ui/copy.tsx'
+import { Problem } from '../../ui/field.tsx'
 import { EmptyState, ErrorPanel, PageTitle } from '../../ui/states.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
 import { EventCard } from './event-card.tsx'
@@ -200,11 +201,7 @@ function SendHere({ siteId, origin, apiKey }: Pick<WaitingProps, 'siteId' | 'ori
           {texts.sendHere}
         </Button>
       </div>
-      {error === undefined ? null : (
-        <p class="field-error" role="alert">
-          {error}
-        </p>
-      )}
+      <Problem text={error} />
     </div>
   )
 }

@@ -13,10 +13,9 @@ import { WiderView } from '../../parts/wider-view.tsx'
 import { useView, useViewQueries } from '../../state/hooks.ts'
 import { datesOf } from '../../state/range.ts'
 import { Button } from '../../ui/button.tsx'
-import { Field } from '../../ui/field.tsx'
+import { SelectField } from '../../ui/field.tsx'
 import { Icon } from '../../ui/icon.tsx'
 import { Change, MoreMenu, Num } from '../../ui/numbers.tsx'
-import { Select } from '../../ui/select.tsx'
 import { EmptyState, ErrorPanel, PageTitle, Skeleton, SkeletonRows } from '../../ui/states.tsx'
 import { texts } from './messages.ts'
 import { StepEditor } from './step-editor.tsx'
@@ -95,26 +94,18 @@ function Settings({ funnel }: { funnel: Funnel }) {
   const { window, setWindow, of, setOf } = funnel
   return (
     <div class="funnel-settings">
-      <Field label={texts.counted}>
-        {(attributes) => (
-          <Select
-            {...attributes}
-            value={of}
-            options={(['visitor', 'user'] as const).map((value) => ({ value, label: texts.of[value] }))}
-            onChange={setOf}
-          />
-        )}
-      </Field>
-      <Field label={texts.window}>
-        {(attributes) => (
-          <Select
-            {...attributes}
-            value={window}
-            options={[...new Set([...offeredWindows, window])].map((value) => ({ value, label: texts.within(value) }))}
-            onChange={setWindow}
-          />
-        )}
-      </Field>
+      <SelectField
+        label={texts.counted}
+        value={of}
+        options={(['visitor', 'user'] as const).map((value) => ({ value, label: texts.of[value] }))}
+        onChange={setOf}
+      />
+      <SelectField
+        label={texts.window}
+        value={window}
+        options={[...new Set([...offeredWindows, window])].map((value) => ({ value, label: texts.within(value) }))}
+        onChange={setWindow}
+      />
     </div>
   )
 }

@@ -8,7 +8,7 @@ import { useApi } from '../../api/hooks.ts'
 import { formatDate, ownZone } from '../../format/dates.ts'
 import { useSession } from '../../state/session.tsx'
 import { Checkbox, RadioGroup } from '../../ui/choice.tsx'
-import { Field, TextField } from '../../ui/field.tsx'
+import { Field, Problem, TextField } from '../../ui/field.tsx'
 import { FormDialog } from '../../ui/form-dialog.tsx'
 import { Select } from '../../ui/select.tsx'
 import { ErrorPanel } from '../../ui/states.tsx'
@@ -242,13 +242,6 @@ function Limits({ draft, set, errorOf, isOpen }: PartProps & { isOpen: boolean }
     </details>
   )
 }
-
-const Problem = ({ text }: { text: string | undefined }) =>
-  text === undefined ? null : (
-    <p class="field-error" role="alert">
-      {text}
-    </p>
-  )
 
 interface SiteChoiceProps {
   value: readonly string[] | null

@@ -9,10 +9,9 @@ import type { ViewChanges } from '../../state/view.ts'
 import { Button } from '../../ui/button.tsx'
 import { copyText } from '../../ui/copy.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
-import { Field } from '../../ui/field.tsx'
+import { SelectField } from '../../ui/field.tsx'
 import { SecretDialog } from '../../ui/form-dialog.tsx'
 import { Action, Popover } from '../../ui/popover.tsx'
-import { Select } from '../../ui/select.tsx'
 import { ErrorPanel } from '../../ui/states.tsx'
 import { texts } from './messages.ts'
 
@@ -132,16 +131,12 @@ function GuestDialog({ onClose }: { onClose: () => void }) {
         <p>
           <bdi>{texts.guestWhy(siteId)}</bdi>
         </p>
-        <Field label={texts.guestDays}>
-          {(attributes) => (
-            <Select
-              {...attributes}
-              value={days}
-              options={choices.map((value) => ({ value, label: texts.days(Number(value)) }))}
-              onChange={setDays}
-            />
-          )}
-        </Field>
+        <SelectField
+          label={texts.guestDays}
+          value={days}
+          options={choices.map((value) => ({ value, label: texts.days(Number(value)) }))}
+          onChange={setDays}
+        />
         <ErrorPanel error={make.error} />
       </div>
     </Dialog>

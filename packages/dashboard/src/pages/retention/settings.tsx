@@ -6,8 +6,7 @@ import { formatCompact } from '../../format/numbers.ts'
 import { usePageParameter, useView, useViewQueries } from '../../state/hooks.ts'
 import { useMay } from '../../state/session.tsx'
 import { Combobox } from '../../ui/combobox.tsx'
-import { Field } from '../../ui/field.tsx'
-import { Select } from '../../ui/select.tsx'
+import { Field, SelectField } from '../../ui/field.tsx'
 import { ErrorPanel } from '../../ui/states.tsx'
 import { texts } from './messages.ts'
 
@@ -71,30 +70,22 @@ export function Settings({ settings }: { settings: RetentionSettings }) {
   return (
     <>
       <div class="retention-settings">
-        <Field label={texts.weeks}>
-          {(attributes) => (
-            <Select
-              {...attributes}
-              value={String(weeks)}
-              options={choices.map((each) => ({ value: String(each), label: texts.lastWeeks(each) }))}
-              onChange={(value) => {
-                set('weeks', value === String(retentionLimits.weeksDefault) ? undefined : value)
-              }}
-            />
-          )}
-        </Field>
-        <Field label={texts.countOf}>
-          {(attributes) => (
-            <Select
-              {...attributes}
-              value={of}
-              options={actors.map((value) => ({ value, label: texts.actors[value] }))}
-              onChange={(value) => {
-                set('of', value === 'user' ? undefined : value)
-              }}
-            />
-          )}
-        </Field>
+        <SelectField
+          label={texts.weeks}
+          value={String(weeks)}
+          options={choices.map((each) => ({ value: String(each), label: texts.lastWeeks(each) }))}
+          onChange={(value) => {
+            set('weeks', value === String(retentionLimits.weeksDefault) ? undefined : value)
+          }}
+        />
+        <SelectField
+          label={texts.countOf}
+          value={of}
+          options={actors.map((value) => ({ value, label: texts.actors[value] }))}
+          onChange={(value) => {
+            set('of', value === 'user' ? undefined : value)
+          }}
+        />
         <Field label={texts.returnEvent}>
           {(attributes) => (
             <Combobox
@@ -114,35 +105,28 @@ export function Settings({ settings }: { settings: RetentionSettings }) {
             />
           )}
         </Field>
-        <Field label={texts.mode}>
-          {(attributes) => (
-            <Select
-              {...attributes}
-              value={mode}
-              options={retentionModes.map((value) => ({ value, label: texts.modes[value] }))}
-              onChange={(value) => {
-                set('mode', value === 'on' ? undefined : value)
-              }}
-            />
-          )}
-        </Field>
-        <Field label={texts.cohort} {...(mayCohorts ? {} : { hint: texts.cohortScope })}>
-          {(attributes) => (
-            <Select
-              {...attributes}
-              disabled={!mayCohorts}
-              value={cohortId ?? ''}
-              options={[
-                { value: '', label: texts.everyone[of] },
-                ...(isKnown ? [] : [{ value: cohortId, label: cohortId }]),
-                ...known.map(({ cohort_id, name }) => ({ value: cohort_id, label: name })),
-              ]}
-              onChange={(value) => {
-                set('cohort', value === '' ? undefined : value)
-              }}
-            />
-          )}
-        </Field>
+        <SelectField
+          label={texts.mode}
+          value={mode}
+          options={retentionModes.map((value) => ({ value, label: texts.modes[value] }))}
+          onChange={(value) => {
+            set('mode', value === 'on' ? undefined : value)
+          }}
+        />
+        <SelectField
+          label={texts.cohort}
+          hint={mayCohorts ? undefined : texts.cohortScope}
+          disabled={!mayCohorts}
+          value={cohortId ?? ''}
+          options={[
+            { value: '', label: texts.everyone[of] },
+            ...(isKnown ? [] : [{ value: cohortId, label: cohortId }]),
+            ...known.map(({ cohort_id, name }) => ({ value: cohort_id, label: name })),
+          ]}
+          onChange={(value) => {
+            set('cohort', value === '' ? undefined : value)
+          }}
+        />
       </div>
       <ErrorPanel error={cohorts.error} onRetry={cohorts.retry} />
       <ErrorPanel error={seen.error} onRetry={seen.retry} />

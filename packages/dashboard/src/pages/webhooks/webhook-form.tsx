@@ -13,7 +13,7 @@ import { fieldErrors } from '../../api/field-errors.ts'
 import { useChange, useRefresh } from '../../api/hooks.ts'
 import { useSite } from '../../state/session.tsx'
 import { Checkbox, RadioGroup } from '../../ui/choice.tsx'
-import { TextField } from '../../ui/field.tsx'
+import { Problem, TextField } from '../../ui/field.tsx'
 import { FormDialog } from '../../ui/form-dialog.tsx'
 import { texts } from './messages.ts'
 
@@ -88,11 +88,7 @@ function WebhookForm({ of, onSubmit, onClose, isBusy, error }: FormProps) {
             }}
           />
         ))}
-        {noEvents === undefined ? null : (
-          <p class="field-error" role="alert">
-            {noEvents}
-          </p>
-        )}
+        <Problem text={noEvents} />
       </fieldset>
       {events.includes('event_summary') ? (
         <RadioGroup
