@@ -29,9 +29,9 @@ export const queryClient = new QueryClient({
   },
 })
 
-export interface ApiOptions<Id extends OperationId> {
+export interface AnswerOptions<T> {
   /** Asks again after this many ms while the page is visible; a function decides by the last answer. `false`: never. */
-  refetchMs?: number | false | ((data: Data<Id> | undefined) => number | false)
+  refetchMs?: number | false | ((data: T | undefined) => number | false)
   /** Asks again while the page is hidden, too, and at once when it is shown again. */
   isHiddenToo?: boolean
   /** Age in ms up to which an answer is taken from the cache; default: 30,000. */
@@ -81,25 +81,18 @@ function useAnswerState<T>(result: UseQueryResult<T>, key: QueryKey, isAsked: bo
   }
 }
 
-/**
- * Asks an operation and keeps its answer. The query is part of the cache's key: another input is another query,
- * and what nobody waits for is aborted. `null` as input asks nothing, and has no answer.
- */
-export function useApi<Id extends OperationId>(
-  id: Id,
-  input: Input<Id> | null,
-  { refetchMs = false, isHiddenToo = false, staleMs, keep = true }: ApiOptions<Id> = {},
-): ApiState<Data<Id>> {
-  const queryKey = [id, input]
+/** Asks something and keeps its answer; `key` names the query. `null` as key asks nothing, and has no answer. */
+export function useAnswer<T>(
+  key: readonly unknown[] | null,
+  ask: (signal: AbortSignal) => Promise<T>,
+  { refetchMs = false, isHiddenToo = false, staleMs, keep = true }: AnswerOptions<T> = {},
+): ApiState<T> {
+  const queryKey = key ?? ['nothing']
   const normalMs = typeof refetchMs === 'function' ? refetchMs : () => refetchMs
-  const result = useQuery<Data<Id>>({
+  const result = useQuery<T>({
     queryKey,
-    // TanStack keeps no undefined, which operations without data return.
-    queryFn: asking(
-      async (signal) => (input === null ? null : ((await call(id, input, signal)) ?? null)) as Data<Id>,
-      normalMs,
-    ),
-    enabled: input !== null,
+    queryFn: asking(ask, normalMs),
+    enabled: key !== null,
     refetchInterval: (query) => intervalOf(query, normalMs(query.state.data)),
     refetchIntervalInBackground: isHiddenToo,
     ...(isHiddenToo
@@ -107,9 +100,26 @@ export function useApi<Id extends OperationId>(
       : {}),
     ...(staleMs === undefined ? {} : { staleTime: staleMs }),
     // To no query there is no answer, not even an older one.
-    ...(keep && input !== null ? { placeholderData: keepPreviousData } : {}),
+    ...(keep && key !== null ? { placeholderData: keepPreviousData } : {}),
   })
-  return useAnswerState(result, queryKey, input !== null)
+  return useAnswerState(result, queryKey, key !== null)
+}
+
+/**
+ * Asks an operation and keeps its answer. The input is part of the cache's key: another input is another query,
+ * and what nobody waits for is aborted. `null` as input asks nothing, and has no answer.
+ */
+export function useApi<Id extends OperationId>(
+  id: Id,
+  input: Input<Id> | null,
+  options?: AnswerOptions<Data<Id>>,
+): ApiState<Data<Id>> {
+  return useAnswer(
+    input === null ? null : [id, input],
+    // TanStack keeps no undefined, which operations without data return.
+    async (signal) => (input === null ? null : ((await call(id, input, signal)) ?? null)) as Data<Id>,
+    options,
+  )
 }
 
 /**
@@ -126,24 +136,6 @@ export async function prefetch<Id extends OperationId>(id: Id, input: Input<Id>)
       ),
     })
     .catch(() => undefined)
-}
-
-/** Asks something that is made of several calls; `key` names the query. `null` as key asks nothing yet. */
-export function useAnswer<T>(
-  key: readonly unknown[] | null,
-  ask: (signal: AbortSignal) => Promise<T>,
-  { refetchMs = false, staleMs, keep = true }: { refetchMs?: number | false; staleMs?: number; keep?: boolean } = {},
-): ApiState<T> {
-  const queryKey = key ?? ['nothing']
-  const result = useQuery<T>({
-    queryKey,
-    queryFn: asking(ask, () => refetchMs),
-    enabled: key !== null,
-    refetchInterval: (query) => intervalOf(query, refetchMs),
-    ...(staleMs === undefined ? {} : { staleTime: staleMs }),
-    ...(keep && key !== null ? { placeholderData: keepPreviousData } : {}),
-  })
-  return useAnswerState(result, queryKey, key !== null)
 }
 
 /**

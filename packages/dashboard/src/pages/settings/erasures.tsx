@@ -110,17 +110,14 @@ const pollMs = 2_000
 
 function ErasureList({ ids }: { ids: readonly string[] }) {
   const { site_id: siteId } = useSite()
-  const [isDone, setDone] = useState(false)
   const list = useAnswer(
     ['erasures', siteId, ids],
-    async (signal) => {
-      const records = await Promise.all(
-        ids.map((id) => call('getErasure', { params: { site_id: siteId, erasure_id: id } }, signal)),
-      )
-      setDone(records.every((each) => each.status === 'completed'))
-      return records
+    (signal) =>
+      Promise.all(ids.map((id) => call('getErasure', { params: { site_id: siteId, erasure_id: id } }, signal))),
+    {
+      refetchMs: (records) => (records?.every(({ status }) => status === 'completed') === true ? false : pollMs),
+      staleMs: 0,
     },
-    { refetchMs: isDone ? false : pollMs, staleMs: 0 },
   )
   const [latest] = ids
   const source = useFromAnswer(list, (records) =>
