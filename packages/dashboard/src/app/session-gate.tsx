@@ -19,89 +19,85 @@ import { type Secret, signIn } from './sign-in-secret.ts'
 const sessionCheckMs = 2_500
 
 /** Signs in, and renders the frame once it is known who is signed in. */
-export function SessionGate({ secret }: { secret: Secret | undefined }) {
-  const [state, setState] = useState<'checking' | 'asking' | 'done'>(secret === undefined ? 'done' : 'checking')
-  const [current, setCurrent] = useState<SessionResource>()
-  const [isSwitching, setSwitching] = useState(false)
-  const [unknown, setUnknown] = useState<ApiError>()
-  const [error, setError] = useState<ApiError>()
-  const open = async (using: Secret) => {
-    setSwitching(true)
+export const SessionGate = ({ secret }: { secret: Secret | undefined }) =>
+  secret === undefined ? <SignedIn /> : <SignInBySecret secret={secret} />
+
+type Step =
+  | { kind: 'checking' }
+  /** Whether there is a session could not be asked. */
+  | { kind: 'unknown'; error: ApiError }
+  /** There is a session: it stays, or the secret opens another. */
+  | { kind: 'asking'; session: SessionResource; isSwitching: boolean }
+  | { kind: 'failed'; error: ApiError }
+  | { kind: 'done' }
+
+/** Opens a session by the secret of a link; asks before it replaces one. */
+function SignInBySecret({ secret }: { secret: Secret }) {
+  const [step, setStep] = useState<Step>({ kind: 'checking' })
+  const setDone = () => {
+    setStep({ kind: 'done' })
+  }
+  const open = () =>
+    signIn(secret).then(setDone, (failure: unknown) => {
+      setStep({ kind: 'failed', error: asApiError(failure) })
+    })
+  const check = async () => {
+    setStep({ kind: 'checking' })
     try {
-      await signIn(using)
+      setStep({ kind: 'asking', session: await call('getSession', {}), isSwitching: false })
     } catch (failure) {
-      setError(asApiError(failure))
+      const error = asApiError(failure)
+      // There may be a session all the same, which the link of somebody else must not replace unasked.
+      if (error.status !== 401) {
+        setStep({ kind: 'unknown', error })
+        return
+      }
+      isSignedOut.value = false
+      await open()
     }
-    setState('done')
   }
-  const check = () => {
-    if (secret === undefined) return
-    setUnknown(undefined)
-    call('getSession', {}).then(
-      (session) => {
-        setCurrent(session)
-        setState('asking')
-      },
-      (failure: unknown) => {
-        const reason = asApiError(failure)
-        // There may be a session all the same, which the link of somebody else must not replace unasked.
-        if (reason.status !== 401) {
-          setUnknown(reason)
-          return
-        }
-        isSignedOut.value = false
-        void open(secret)
-      },
-    )
+  useEffect(() => void check(), [])
+  switch (step.kind) {
+    case 'checking':
+      return <p class="signing-in muted">{messages.signIn.signingIn}</p>
+    case 'unknown':
+      return <LoneError error={step.error} onRetry={() => void check()} />
+    case 'asking':
+      return (
+        <Dialog
+          title={messages.signIn.stayTitle}
+          isDismissible={false}
+          onClose={() => undefined}
+          actions={
+            <>
+              <Button kind="primary" disabled={step.isSwitching} onClick={setDone}>
+                {messages.signIn.stayButton}
+              </Button>
+              <Button
+                isBusy={step.isSwitching}
+                onClick={() => {
+                  setStep({ ...step, isSwitching: true })
+                  void open()
+                }}
+              >
+                {messages.signIn.switchButton}
+              </Button>
+            </>
+          }
+        >
+          <p>{messages.signIn.stay(step.session.name)}</p>
+        </Dialog>
+      )
+    case 'failed':
+      return (
+        <SignIn
+          problem={step.error.status === 401 && 'code' in secret ? messages.signIn.wrongCode : step.error.message}
+          onSignedIn={setDone}
+        />
+      )
+    case 'done':
+      return <SignedIn />
   }
-  useEffect(check, [])
-  if (state === 'checking' && unknown !== undefined) return <LoneError error={unknown} onRetry={check} />
-  if (state === 'checking') return <p class="signing-in muted">{messages.signIn.signingIn}</p>
-  if (state === 'asking' && secret !== undefined) {
-    return (
-      <Dialog
-        title={messages.signIn.stayTitle}
-        isDismissible={false}
-        onClose={() => undefined}
-        actions={
-          <>
-            <Button
-              kind="primary"
-              disabled={isSwitching}
-              onClick={() => {
-                setState('done')
-              }}
-            >
-              {messages.signIn.stayButton}
-            </Button>
-            <Button
-              isBusy={isSwitching}
-              onClick={() => {
-                void open(secret)
-              }}
-            >
-              {messages.signIn.switchButton}
-            </Button>
-          </>
-        }
-      >
-        <p>{messages.signIn.stay(current?.name ?? '')}</p>
-      </Dialog>
-    )
-  }
-  if (error !== undefined) {
-    const text =
-      error.status === 401 && secret !== undefined && 'code' in secret ? messages.signIn.wrongCode : undefined
-    return (
-      <SignIn
-        problem={text ?? error.message}
-        onSignedIn={() => {
-          setError(undefined)
-        }}
-      />
-    )
-  }
-  return <SignedIn />
 }
 
 /** A failure in place of the whole dashboard: it is not known who is signed in. */
