@@ -1,4 +1,5 @@
 import type { TimeUnit } from '@sluice/contracts/stats'
+import { dayMs, hourMs, minuteMs, secondMs } from '@sluice/contracts/time-units'
 import type { Bounds, CustomRange } from '../state/range.ts'
 import { temporal } from '../state/temporal.ts'
 import { texts } from './messages.ts'
@@ -102,16 +103,16 @@ const relative = new Intl.RelativeTimeFormat(locale, { numeric: 'auto' })
 /** For days, because "yesterday" is a day of the calendar, and what is measured are 24 hours. */
 const relativeDays = new Intl.RelativeTimeFormat(locale)
 const units: [Intl.RelativeTimeFormatUnit, number][] = [
-  ['day', 86_400_000],
-  ['hour', 3_600_000],
-  ['minute', 60_000],
-  ['second', 1_000],
+  ['day', dayMs],
+  ['hour', hourMs],
+  ['minute', minuteMs],
+  ['second', secondMs],
 ]
 
 /** `3 minutes ago`, `1 day ago`, `in 2 days`. */
 export function formatRelative(ms: number, now: number): string {
   const distance = ms - now
-  const [unit, length] = units.find(([, each]) => Math.abs(distance) >= each) ?? ['second', 1_000]
+  const [unit, length] = units.find(([, each]) => Math.abs(distance) >= each) ?? ['second', secondMs]
   return (unit === 'day' ? relativeDays : relative).format(Math.trunc(distance / length), unit)
 }
 

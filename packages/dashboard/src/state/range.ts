@@ -1,6 +1,6 @@
 import { eventLimits } from '@sluice/contracts/event-limits'
 import { statsLimits, type TimeUnit } from '@sluice/contracts/stats'
-import { hourMs } from '@sluice/contracts/time-units'
+import { dayMs, hourMs, minuteMs } from '@sluice/contracts/time-units'
 import { temporal } from './temporal.ts'
 
 /** Ranges with a name, in the order of the menu. */
@@ -224,11 +224,11 @@ export function datesOf({ startMs, endMs }: Bounds, zone: string): CustomRange {
 }
 
 const unitMs: Record<TimeUnit, number> = {
-  minute: 60_000,
+  minute: minuteMs,
   hour: hourMs,
-  day: 24 * hourMs,
-  week: 7 * 24 * hourMs,
-  month: 30 * 24 * hourMs,
+  day: dayMs,
+  week: 7 * dayMs,
+  month: 30 * dayMs,
 }
 const minutesMaxMs = statsLimits.minutesHoursMax * hourMs
 
@@ -250,9 +250,9 @@ export function unitsFor(bounds: Bounds): TimeUnit[] {
 export function unitFor(range: Bounds): TimeUnit {
   const lengthMs = range.endMs - range.startMs
   if (lengthMs <= 2 * hourMs) return 'minute'
-  if (lengthMs <= 3 * 24 * hourMs) return 'hour'
-  if (lengthMs <= 120 * 24 * hourMs) return 'day'
-  return lengthMs <= 300 * 24 * hourMs ? 'week' : 'month'
+  if (lengthMs <= 3 * dayMs) return 'hour'
+  if (lengthMs <= 120 * dayMs) return 'day'
+  return lengthMs <= 300 * dayMs ? 'week' : 'month'
 }
 
 /** The end of the bucket that starts at `ms`, Unix ms. */

@@ -1,6 +1,6 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { LiveQuery, LiveResult } from '@sluice/contracts/live'
-import { minuteMs } from '@sluice/contracts/time-units'
+import { dayMs, minuteMs } from '@sluice/contracts/time-units'
 import { serverNow } from '../../api/client.ts'
 import { useApi, useFromAnswer } from '../../api/hooks.ts'
 import { requestOf } from '../../api/request.ts'
@@ -25,7 +25,7 @@ const visibleMs = 2_000
 const hiddenMs = 15_000
 const spokenMs = 30_000
 /** The latest events are of the last 24 hours. */
-const feedMs = 86_400_000
+const feedMs = dayMs
 
 /** Asks each 2 seconds, each 15 while the page is hidden, and at once when it is shown again. */
 const useLive = (query: LiveQuery) =>
