@@ -1,15 +1,19 @@
 import type { ComponentChildren } from 'preact'
 
-/** The details of a record: names and values. */
-export function Details({ items }: { items: readonly (readonly [name: string, value: ComponentChildren])[] }) {
+type Item = readonly [name: string, value: ComponentChildren]
+
+/** The details of a record: names and values. `false` stands for what the record does not have. */
+export function Details({ items }: { items: readonly (Item | false)[] }) {
   return (
     <dl class="details">
-      {items.map(([name, value]) => (
-        <div key={name}>
-          <dt>{name}</dt>
-          <dd>{value}</dd>
-        </div>
-      ))}
+      {items
+        .filter((item) => item !== false)
+        .map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
     </dl>
   )
 }

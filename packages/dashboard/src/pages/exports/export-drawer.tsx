@@ -110,31 +110,28 @@ function Record({ of }: { of: ExportResource }) {
       <Details
         items={[
           [texts.columns.type, texts.types[of.type]],
-          ...(metric === null ? [] : [[texts.metric, messages.metrics[metric]] as const]),
-          ...(groupBy === null ? [] : [[texts.groupBy, <bdi>{texts.units[groupBy] ?? groupBy}</bdi>] as const]),
-          ...(cohort === null ? [] : [[texts.cohort, <code>{cohort}</code>] as const]),
+          metric !== null && [texts.metric, messages.metrics[metric]],
+          groupBy !== null && [texts.groupBy, <bdi>{texts.units[groupBy] ?? groupBy}</bdi>],
+          cohort !== null && [texts.cohort, <code>{cohort}</code>],
           [texts.format, of.compression === null ? of.format : `${of.format}, ${of.compression}`],
           [texts.environment, texts.environments[of.environment]],
-          ...(scheduled === null
-            ? [[texts.range, rangeOf(of, site.timezone)] as const]
-            : [
-                [texts.frequency, texts.frequencies[scheduled.frequency]] as const,
-                [texts.nextRun, scheduled.paused ? '–' : <At ms={scheduled.next_run} zone={site.timezone} />] as const,
-              ]),
-          ...(filter === null || filter.length === 0
-            ? []
-            : [
-                [
-                  texts.filterLabel,
-                  <bdi>{andList(filter.flatMap((each) => ('conditions' in each ? [] : [conditionLabel(each)])))}</bdi>,
-                ] as const,
-              ]),
+          scheduled === null && [texts.range, rangeOf(of, site.timezone)],
+          scheduled !== null && [texts.frequency, texts.frequencies[scheduled.frequency]],
+          scheduled !== null && [
+            texts.nextRun,
+            scheduled.paused ? '–' : <At ms={scheduled.next_run} zone={site.timezone} />,
+          ],
+          filter !== null &&
+            filter.length > 0 && [
+              texts.filterLabel,
+              <bdi>{andList(filter.flatMap((each) => ('conditions' in each ? [] : [conditionLabel(each)])))}</bdi>,
+            ],
           [texts.columns.rows, <Num kind="exact" value={of.rows} name="rows" />],
           [texts.columns.bytes, formatBytes(of.bytes)],
           [texts.columns.created, <At ms={of.created_at} />],
-          ...(of.finished_at === null ? [] : [[texts.finished, <At ms={of.finished_at} />] as const]),
-          ...(of.expires_at === null ? [] : [[texts.expires, <At ms={of.expires_at} />] as const]),
-          ...(of.error === null ? [] : [[texts.reason, <bdi>{of.error}</bdi>] as const]),
+          of.finished_at !== null && [texts.finished, <At ms={of.finished_at} />],
+          of.expires_at !== null && [texts.expires, <At ms={of.expires_at} />],
+          of.error !== null && [texts.reason, <bdi>{of.error}</bdi>],
           [texts.id, <code>{of.export_id}</code>],
         ]}
       />

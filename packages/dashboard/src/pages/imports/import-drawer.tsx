@@ -85,8 +85,8 @@ export function ImportDrawer({ id, onClose }: { id: string; onClose: () => void 
                   ],
                   [texts.columnsOfList.failed, <Num kind="exact" value={data.failed_records} name="failed_records" />],
                   [texts.columnsOfList.created, <At ms={data.created_at} />],
-                  ...(data.finished_at === null ? [] : [[texts.finished, <At ms={data.finished_at} />] as const]),
-                  ...(data.error === null ? [] : [[texts.reason, <bdi>{data.error}</bdi>] as const]),
+                  data.finished_at !== null && [texts.finished, <At ms={data.finished_at} />],
+                  data.error !== null && [texts.reason, <bdi>{data.error}</bdi>],
                   [texts.id, <code>{data.job_id}</code>],
                 ]}
               />

@@ -48,16 +48,12 @@ export default function Page() {
             [texts.scopes, <code>{session.scopes.join(', ')}</code>],
             [texts.environment, texts.environments[session.environment]],
             [texts.sites, session.site_ids === null ? texts.allSites : <bdi>{session.site_ids.join(', ')}</bdi>],
-            ...(session.expires_at === null
-              ? []
-              : [
-                  [
-                    texts.until,
-                    <>
-                      <At ms={session.expires_at} /> <span class="muted">{texts.untilHint}</span>
-                    </>,
-                  ] as const,
-                ]),
+            session.expires_at !== null && [
+              texts.until,
+              <>
+                <At ms={session.expires_at} /> <span class="muted">{texts.untilHint}</span>
+              </>,
+            ],
             [texts.collect, <code>{session.collect_url}</code>],
           ]}
         />

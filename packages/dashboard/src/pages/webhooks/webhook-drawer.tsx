@@ -144,16 +144,12 @@ function Facts({ of }: { of: WebhookResource }) {
     <Details
       items={[
         [texts.columns.state, <WebhookState of={of} />],
-        ...(of.disabled_at === null ? [] : [[texts.disabledAt, <At ms={of.disabled_at} />] as const]),
-        ...(of.disabled_reason === null ? [] : [[texts.reason, <bdi>{of.disabled_reason}</bdi>] as const]),
-        ...(of.failing_since === null ? [] : [[texts.failingSince, <Ago ms={of.failing_since} />] as const]),
+        of.disabled_at !== null && [texts.disabledAt, <At ms={of.disabled_at} />],
+        of.disabled_reason !== null && [texts.reason, <bdi>{of.disabled_reason}</bdi>],
+        of.failing_since !== null && [texts.failingSince, <Ago ms={of.failing_since} />],
         [texts.events, of.events.map((kind) => texts.kinds[kind]).join(', ')],
-        ...(of.events.includes('event_summary')
-          ? [[texts.interval, texts.intervals[of.summary_interval]] as const]
-          : []),
-        ...(of.previous_secret_expires_at === null
-          ? []
-          : [[texts.secondSecret, <At ms={of.previous_secret_expires_at} />] as const]),
+        of.events.includes('event_summary') && [texts.interval, texts.intervals[of.summary_interval]],
+        of.previous_secret_expires_at !== null && [texts.secondSecret, <At ms={of.previous_secret_expires_at} />],
         [texts.created, <At ms={of.created_at} />],
         [texts.id, <code>{of.webhook_id}</code>],
       ]}
