@@ -6,6 +6,7 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
   symlinkSync,
   utimesSync,
   writeFileSync,
@@ -17,7 +18,7 @@ import { waitUntil } from '@sluice/runtime/wait-until'
 import { useSdk } from '../../tests/sdk-node/use-sdk.ts'
 import { mountTmpfs, testWithTmpfs, unmount } from '../../tests/support/tmpfs.ts'
 import { openSluice } from './open-sluice.ts'
-import { openSpool } from './spool.ts'
+import { openSpool, type Spool } from './spool.ts'
 import { encodeLine } from './spool-lines.ts'
 import type { Receipt, SluiceError } from './types.ts'
 
@@ -264,13 +265,69 @@ test('an event that got another time is sent with it after a restart, too', () =
   })
 })
 
+describe('a file that another container with the same host name and process id takes over', () => {
+  const parts = { scope: '0123456789ab', bytesMax: 1e6, report: () => undefined, onTaken: () => undefined }
+  const event = (id: string) => {
+    const json = JSON.stringify({ event_id: id, timestamp: 5 })
+    return { event_id: id, timestamp: 5, json, bytes: json.length, isTimeFinal: true }
+  }
+  const openHere = () => openSpool({ ...parts, folder })
+  /** The other process does not know which files this one writes to. */
+  const takeOver = async (spool: Spool) => {
+    ;(Reflect.get(globalThis, Symbol.for('@sluice/node spool files')) as Set<unknown>).clear()
+    const orphan = await spool.takeOrphan()
+    if (!orphan) throw new Error('the file was not taken over')
+    return orphan.file
+  }
+  let owner: Spool
+  let other: Spool
+
+  beforeEach(() => {
+    owner = openHere()
+    other = openHere()
+  })
+
+  afterEach(() => {
+    owner.close()
+    other.close()
+  })
+
+  test('is not deleted with events that its owner writes after an answer', async () => {
+    const file = owner.append(event('before'))
+    const taken = await takeOver(other)
+    if (file) owner.done(file)
+    owner.append(event('after'))
+    other.done(taken)
+    expect(content()).toContain('"after"')
+  })
+
+  test('is no longer written to once the other has deleted it', async () => {
+    owner.append(event('before'))
+    other.done(await takeOver(other))
+    owner.append(event('after'))
+    expect(content()).toContain('"after"')
+  })
+})
+
+test('a file with bytes that are no UTF-8 is deleted once its events are answered', async () => {
+  const parts = { folder, scope: '0123456789ab', bytesMax: 1e6, report: () => undefined, onTaken: () => undefined }
+  const spool = openSpool(parts)
+  spool.append({ event_id: 'e1', timestamp: 5, json: '{"event_id":"e1","timestamp":5}', bytes: 31, isTimeFinal: false })
+  spool.close()
+  appendFileSync(files()[0] ?? '', Buffer.from([0xff, 0xff]))
+  const next = openSpool(parts)
+  const orphan = await next.takeOrphan()
+  if (orphan) next.done(orphan.file)
+  expect(files()).toEqual([])
+  next.close()
+})
+
 test('a file that can’t be removed is reported, and ends nothing', async () => {
   const reports: string[] = []
   const report = (code: string) => reports.push(code)
   const parts = { folder, scope: '0123456789ab', bytesMax: 1e6, report, onTaken: () => undefined }
-  const json = JSON.stringify({ event_id: 'e1', timestamp: 5, properties: { text: 'x'.repeat(10_000) } })
   const spool = openSpool(parts)
-  spool.append({ event_id: 'e1', timestamp: 5, json, bytes: json.length, isTimeFinal: false })
+  spool.append({ event_id: 'e1', timestamp: 5, json: '{"event_id":"e1","timestamp":5}', bytes: 31, isTimeFinal: false })
   spool.close()
   const next = openSpool(parts)
   const orphan = await next.takeOrphan()
@@ -278,6 +335,7 @@ test('a file that can’t be removed is reported, and ends nothing', async () =>
   // Nobody can remove a folder as a file.
   rmSync(orphan.file.path)
   mkdirSync(orphan.file.path)
+  orphan.file.bytes = statSync(orphan.file.path).size
   next.done(orphan.file)
   expect(reports).toEqual(['spool_failed'])
   next.close()

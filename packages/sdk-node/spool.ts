@@ -84,7 +84,6 @@ export function openSpool({ folder, scope, bytesMax, report, onTaken }: SpoolPar
   let isTorn = false
   let failedAt = -Infinity
   let hasFailed = false
-  let touchedAt = Date.now()
   /** Size of the files of other processes at the last look into the folder. */
   let otherBytes = 0
   let syncing: NodeJS.Timeout | undefined
@@ -111,8 +110,8 @@ export function openSpool({ folder, scope, bytesMax, report, onTaken }: SpoolPar
     files.delete(file)
     forgetFileName(basename(file.path))
     const size = statSync(file.path, { throwIfNoEntry: false })?.size ?? 0
-    // The file has grown: the process that owned it was only suspended, and has written more events.
-    if (size > file.bytes) release(file)
+    // The process that owned the file has not ended, and has written more events.
+    if (size > 0 && size !== file.bytes) release(file)
     else rmSync(file.path, { force: true })
   }
 
@@ -136,8 +135,8 @@ export function openSpool({ folder, scope, bytesMax, report, onTaken }: SpoolPar
   }
 
   function write(line: string): SpoolFile {
-    // After a long suspension, another process may have taken over the file.
-    if (Math.abs(Date.now() - touchedAt) > deadAfterMs / 2) touch()
+    // After a suspension, or in a container whose host name another one has, a process may find its file taken over.
+    if (active && !exists(active.file)) touch()
     if (active && active.file.bytes >= fileBytesMax) endActive(syncAndClose)
     // After a failed write the file may end with a partial line: begin on a new line.
     const bytes = Buffer.from(isTorn ? `\n${line}` : line)
@@ -173,13 +172,12 @@ export function openSpool({ folder, scope, bytesMax, report, onTaken }: SpoolPar
   }
 
   function touch(): void {
-    touchedAt = Date.now()
     for (const file of files) {
       try {
         const now = new Date()
         utimesSync(file.path, now, now)
       } catch {
-        if (statSync(file.path, { throwIfNoEntry: false })) continue
+        if (exists(file)) continue
         files.delete(file)
         forgetFileName(basename(file.path))
         if (active?.file === file) endActive(closeSync)
@@ -253,7 +251,8 @@ export function openSpool({ folder, scope, bytesMax, report, onTaken }: SpoolPar
       if (file.pending > 0 || !files.has(file)) return
       tidy(() => {
         if (active?.file !== file) remove(file)
-        else {
+        // The file of this descriptor may belong to another process, which would not see that it has been written to.
+        else if (exists(file)) {
           ftruncateSync(active.fd, 0)
           file.bytes = 0
         }
@@ -264,9 +263,9 @@ export function openSpool({ folder, scope, bytesMax, report, onTaken }: SpoolPar
       for (const name of await leftBehind()) {
         const file = await takeOver(name)
         if (!file) continue
-        let text
+        let content
         try {
-          text = await readFile(file.path, 'utf8')
+          content = await readFile(file.path)
         } catch (error) {
           report('spool_failed', String(error))
           // Another process, or this one, takes it later.
@@ -274,10 +273,10 @@ export function openSpool({ folder, scope, bytesMax, report, onTaken }: SpoolPar
           release(file)
           continue
         }
-        const { events, damaged } = decodeLines(text)
+        const { events, damaged } = decodeLines(content.toString())
         if (damaged > 0)
           report('spool_corrupt', `${damaged} lines of a spool file could not be read`, { count: damaged })
-        Object.assign(file, { pending: events.length, bytes: Buffer.byteLength(text) })
+        Object.assign(file, { pending: events.length, bytes: content.length })
         if (events.length > 0) return { file, events }
         remove(file)
       }
@@ -296,6 +295,10 @@ export function openSpool({ folder, scope, bytesMax, report, onTaken }: SpoolPar
       files.clear()
     },
   }
+}
+
+function exists({ path }: SpoolFile): boolean {
+  return statSync(path, { throwIfNoEntry: false }) !== undefined
 }
 
 /** Asynchronous, so that the call of `track` that has filled the file does not wait. */
