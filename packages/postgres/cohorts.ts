@@ -80,11 +80,12 @@ export function cohortStore(postgres: Postgres): CohortStore {
         const { rows, total } = await selectPage(newestFirst, page)
         return { cohorts: rows.map(toRecord), total }
       }),
-    update: (cohortId, siteIds, { criteria, ...settings }) =>
+    update: (cohortId, siteIds, { name, description, criteria }) =>
       postgres.run(async (db) => {
         const row = await db
           .updateTable('cohorts')
-          .set({ ...settings, criteria: criteria && JSON.stringify(criteria), updated_at: sql`now()` })
+          // Kysely leaves out what is undefined.
+          .set({ name, description, criteria: criteria && JSON.stringify(criteria), updated_at: sql`now()` })
           .where('cohort_id', '=', cohortId)
           .where(siteCondition(siteIds))
           .returningAll()

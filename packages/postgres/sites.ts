@@ -32,11 +32,20 @@ export function siteStore(postgres: Postgres): SiteStore {
         const { rows, total } = await selectPage(byId, page)
         return { sites: rows.map(toRecord), total }
       }),
-    create: (siteId, settings, keyId) =>
+    create: (siteId, { name, timezone, conversion_event, retention_days }, keyId) =>
       postgres.run(async (db) => {
         const row = await db
           .insertInto('sites')
-          .values({ site_id: siteId, ...settings, registered_by: keyId, changed_at: sql`now()` })
+          // Kysely leaves out what is undefined.
+          .values({
+            site_id: siteId,
+            name,
+            timezone,
+            conversion_event,
+            retention_days,
+            registered_by: keyId,
+            changed_at: sql`now()`,
+          })
           .onConflict((conflict) => conflict.doNothing())
           .returningAll()
           .executeTakeFirst()
@@ -60,11 +69,11 @@ export function siteStore(postgres: Postgres): SiteStore {
           .executeTakeFirst()
         return row && toRecord(row)
       }),
-    update: (siteId, settings) =>
+    update: (siteId, { name, timezone, conversion_event, retention_days }) =>
       postgres.run(async (db) => {
         const row = await db
           .updateTable('sites')
-          .set({ ...settings, changed_at: sql`now()` })
+          .set({ name, timezone, conversion_event, retention_days, changed_at: sql`now()` })
           .where('site_id', '=', siteId)
           .returningAll()
           .executeTakeFirst()
