@@ -1,4 +1,4 @@
-import { sleep } from '@sluice/runtime/supervisor'
+import { sleep } from '@sluice/runtime/sleep'
 import type { ClickHouse } from './client.ts'
 
 const pollMs = 100
@@ -20,12 +20,12 @@ interface Awaited {
 export async function waitForStatements(
   clickHouse: Pick<ClickHouse, 'query'>,
   database: string,
-  { kinds, signal = new AbortController().signal }: Awaited,
+  { kinds, signal }: Awaited,
 ): Promise<void> {
   let earlier = await runningStatements(clickHouse, database, kinds)
   while (earlier.size > 0) {
     await sleep(pollMs, signal)
-    signal.throwIfAborted()
+    signal?.throwIfAborted()
     const running = await runningStatements(clickHouse, database, kinds)
     earlier = new Map([...running].filter(([id, age]) => age >= (earlier.get(id) ?? Infinity)))
   }

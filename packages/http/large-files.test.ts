@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { type IncomingMessage, request as httpRequest } from 'node:http'
 import { fileURLToPath } from 'node:url'
 import { afterEach, expect, test } from '@jest/globals'
-import { sleep } from '@sluice/runtime/supervisor'
+import { sleep } from '@sluice/runtime/sleep'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { byteAt, type FileService, startFileService } from '../../tests/support/file-service.ts'
 import { connectRaw } from '../../tests/support/test-service.ts'
@@ -102,7 +102,7 @@ test('an upload that makes progress may take longer than the request timeout', a
   connection.send(head)
   for (const byte of content) {
     connection.send(byte)
-    await sleep(100, new AbortController().signal)
+    await sleep(100)
   }
   connection.send(tail)
   expect(await connection.closed).toMatch(/^HTTP\/1\.1 201 Created/)

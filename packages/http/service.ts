@@ -3,7 +3,8 @@ import type { Access } from '@sluice/access/access'
 import { type Readiness, readiness, type ReadyCheck } from '@sluice/runtime/health'
 import type { Logger } from '@sluice/runtime/logger'
 import type { Metrics } from '@sluice/runtime/metrics'
-import { type Component, sleep } from '@sluice/runtime/supervisor'
+import { sleep } from '@sluice/runtime/sleep'
+import type { Component } from '@sluice/runtime/supervisor'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { createAdmission } from './admission.ts'
 import { createListener, type StaticPage } from './app.ts'
@@ -133,7 +134,7 @@ export function serve(
       isStopping = true
       service.onStopping?.()
       server.drain()
-      await sleep(drainMs, new AbortController().signal)
+      await sleep(drainMs)
     },
   }
   const certificateWatch = certificate?.watch((pair) => {

@@ -1,5 +1,5 @@
 import { unavailable } from './errors.ts'
-import { sleep } from './supervisor.ts'
+import { sleep } from './sleep.ts'
 import type { SynchronizedClock } from './synchronized-clock.ts'
 
 /** Time as background work sees it, so that tests decide when it passes. Hot paths read `Date.now()` instead. */
@@ -14,8 +14,6 @@ export interface Clock {
    */
   isCompared?(): boolean
 }
-
-const neverAborted = new AbortController().signal
 
 /**
  * The clock of production: the machine's steady time, corrected by the clock of Postgres, and the machine's timers.
@@ -33,7 +31,7 @@ const neverAborted = new AbortController().signal
 export function correctedClock(synchronized: Pick<SynchronizedClock, 'steady' | 'earliest'>): Clock {
   return {
     now: () => synchronized.steady(),
-    sleep: (ms, signal = neverAborted) => sleep(ms, signal),
+    sleep,
     isCompared: () => synchronized.earliest() > -Infinity,
   }
 }

@@ -1,6 +1,7 @@
 import { type AppError, isRetryable } from './errors.ts'
 import { settledOrStopped } from './settled-or-aborted.ts'
-import { type Component, sleep } from './supervisor.ts'
+import { sleep } from './sleep.ts'
+import type { Component } from './supervisor.ts'
 
 export interface PollerOptions {
   name: string

@@ -1,7 +1,8 @@
 import { withDeadline } from './deadline.ts'
 import { isRetryable, unavailable } from './errors.ts'
 import { settledOrStopped } from './settled-or-aborted.ts'
-import { type Component, sleep } from './supervisor.ts'
+import { sleep } from './sleep.ts'
+import type { Component } from './supervisor.ts'
 
 export interface StartupTaskOptions {
   name: string

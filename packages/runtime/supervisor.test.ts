@@ -1,7 +1,7 @@
-import { getEventListeners } from 'node:events'
 import { describe, expect, test } from '@jest/globals'
 import { capturedLogger } from '../../tests/support/captured-logger.ts'
-import { type Component, FatalError, sleep, supervise } from './supervisor.ts'
+import { sleep } from './sleep.ts'
+import { type Component, FatalError, supervise } from './supervisor.ts'
 
 const pauses = { firstMs: 5, longestMs: 20 }
 
@@ -256,7 +256,7 @@ test('a run that resolves is not repeated', async () => {
   }
   const supervisor = supervise([done], capturedLogger().logger, pauses)
   await supervisor.start()
-  await sleep(20, new AbortController().signal)
+  await sleep(20)
   expect(runs).toBe(1)
   await supervisor.stop()
 })
@@ -281,7 +281,7 @@ test('a FatalError is reported once and its component is not run again', async (
   await supervisor.start()
   expect(await supervisor.fatal).toMatchObject({ name: 'FatalError', message: 'older schema' })
   expect(supervisor.failures()).toStrictEqual([])
-  await sleep(pauses.firstMs * 2, new AbortController().signal)
+  await sleep(pauses.firstMs * 2)
   expect(runs).toBe(1)
   await supervisor.stop()
   expect(events).toContain('stop sibling')
@@ -298,20 +298,4 @@ test('the failure of a stop is logged and the other components are stopped', asy
   await supervisor.stop()
   expect(events).toContain('stop a')
   expect(lines()).toStrictEqual([expect.objectContaining({ component: 'b', msg: 'component failed to stop' })])
-})
-
-describe('sleep', () => {
-  test('resolves at once when its signal aborts or has aborted', async () => {
-    const abort = new AbortController()
-    const paused = sleep(60_000, abort.signal)
-    abort.abort()
-    await paused
-    await sleep(60_000, abort.signal)
-  })
-
-  test('leaves no listener on its signal', async () => {
-    const { signal } = new AbortController()
-    await sleep(1, signal)
-    expect(getEventListeners(signal, 'abort')).toHaveLength(0)
-  })
 })

@@ -1,6 +1,7 @@
 import { withDeadline } from './deadline.ts'
 import { isAborted } from './is-aborted.ts'
 import type { Logger } from './logger.ts'
+import { sleep } from './sleep.ts'
 
 /** A long-lived part of a service, with at least one of the three functions. */
 export interface Component {
@@ -156,18 +157,4 @@ export function closeOnStop(name: string, client: { close: () => Promise<void> }
     name,
     stop: () => withDeadline(client.close(), closeTimeoutMs, () => new Error(`not closed within ${closeTimeoutMs} ms`)),
   }
-}
-
-/** Resolves after `ms`, or at once when `signal` aborts. */
-export async function sleep(ms: number, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return
-  await new Promise<void>((resolve) => {
-    const end = (): void => {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', end)
-      resolve()
-    }
-    const timer = setTimeout(end, ms)
-    signal.addEventListener('abort', end)
-  })
 }

@@ -1,6 +1,6 @@
 import { type BlockAtOffset, blockOfLines, splitLines } from '@sluice/event-log/block-lines'
 import { tablePartitionOf } from '@sluice/event-store/insert/table-partition'
-import { sleep } from '@sluice/runtime/supervisor'
+import { sleep } from '@sluice/runtime/sleep'
 
 /** Partitions of the table in one statement while live rows arrive. Each partition adds 20 to 50 ms to an insert. */
 const tablePartitionsMax = 8

@@ -1,7 +1,7 @@
 import { Agent, type ClientRequestArgs, request } from 'node:http'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
-import { sleep } from '@sluice/runtime/supervisor'
+import { sleep } from '@sluice/runtime/sleep'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { type Cluster, createCluster } from '../support/cluster.ts'
 import { describeWithServices } from '../support/engines/test-engines.ts'
@@ -75,7 +75,7 @@ describeWithServices('a process that is stopped', () => {
         await useKey(service, cluster.key)
         postgres.freeze()
         // By now every poll of Postgres hangs.
-        await sleep(1_500, new AbortController().signal)
+        await sleep(1_500)
         const elapsedMs = startStopwatch()
         // A process that takes longer by its own clock ends with 1.
         expect(await service.stop()).toBe(0)
@@ -104,7 +104,7 @@ describeWithServices('a process that is stopped', () => {
       const answer = fetch(`${query.url}/api/v1/stats?site_id=stop&metric=event_count`, { headers })
       await waitUntil(async () => (await runningQuestions(metricsUrl)) === 1, 'the question runs')
       const stopped = query.stop()
-      await sleep(stopMsMax, new AbortController().signal)
+      await sleep(stopMsMax)
       await clickHouse.mend()
       expect((await answer).status).toBe(200)
       expect(await stopped).toBe(0)

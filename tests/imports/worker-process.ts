@@ -12,7 +12,8 @@ import type { Clock } from '@sluice/runtime/clock'
 import { createLogger } from '@sluice/runtime/logger'
 import { createMetrics } from '@sluice/runtime/metrics'
 import { createSecretCipher } from '@sluice/runtime/secret-cipher'
-import { sleep, supervise } from '@sluice/runtime/supervisor'
+import { sleep } from '@sluice/runtime/sleep'
+import { supervise } from '@sluice/runtime/supervisor'
 import { jobKinds } from '@sluice/worker/job-kinds'
 import { buildWriter } from '@sluice/writer/build'
 import { exactClock } from '../support/clock.ts'
@@ -33,7 +34,7 @@ const speed = 15
 const startedAt = Number(STARTED_AT)
 const clock: Clock = {
   now: () => startedAt + (Date.now() - startedAt) * speed,
-  sleep: (ms, signal = new AbortController().signal) => sleep(ms / speed, signal),
+  sleep: (ms, signal) => sleep(ms / speed, signal),
 }
 const logger = createLogger({ service: 'worker', level: 'error' })
 const log = await openEventLog(LOG_URL, { logger })

@@ -6,14 +6,14 @@ import { openPostgres } from '@sluice/postgres/open'
 import type { Clock } from '@sluice/runtime/clock'
 import { createLogger } from '@sluice/runtime/logger'
 import { createMetrics } from '@sluice/runtime/metrics'
-import { sleep } from '@sluice/runtime/supervisor'
+import { sleep } from '@sluice/runtime/sleep'
 import { nextSegment, segmentDone } from '../support/import-jobs.ts'
 
 /** Time passes ten times as fast, so that a lease lasts for three seconds. */
 const speed = 10
 const clock: Clock = {
   now: () => Date.now() * speed,
-  sleep: (ms, signal = new AbortController().signal) => sleep(ms / speed, signal),
+  sleep: (ms, signal) => sleep(ms / speed, signal),
 }
 const postgres = openPostgres(process.env.POSTGRES_URL ?? '')
 const store = importStore(postgres)

@@ -1,6 +1,6 @@
 import type { Consumer } from 'kafkajs'
 import type { Logger } from '@sluice/runtime/logger'
-import { sleep } from '@sluice/runtime/supervisor'
+import { sleep } from '@sluice/runtime/sleep'
 import { describeKafkaError, kafkaErrorType } from './client.ts'
 import type { SessionExpiry } from './session-expiry.ts'
 

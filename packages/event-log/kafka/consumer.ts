@@ -1,5 +1,5 @@
 import type { Logger } from '@sluice/runtime/logger'
-import { sleep } from '@sluice/runtime/supervisor'
+import { sleep } from '@sluice/runtime/sleep'
 import { createClaimSet } from '../consumer/claim-set.ts'
 import type { ConsumerOptions, LogConsumer } from '../log.ts'
 import { describeKafkaError, type KafkaAdmin, type KafkaClient, kafkaErrorType } from './client.ts'
