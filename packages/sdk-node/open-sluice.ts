@@ -170,34 +170,32 @@ export function openSluice<Events extends EventMap<Events>>(
     }
   }
 
-  function trackOrDrop(type: string, properties?: Properties, fields?: EventFields): Receipt {
-    const event = make(type, properties, fields)
-    const receipt = { event_id: event.event_id, timestamp: event.timestamp }
-    if (!('json' in event)) return receipt
+  /** Queues an event, or drops it when the client is closed or, for the reason `whyFull`, the queue is full. */
+  function enqueue(event: QueuedEvent, whyFull: string): void {
     if (isClosed) report('closed', 'An event was tracked after close()', { event })
     else if (queue.hasRoom(event.bytes)) put(event)
     else {
       drop(event)
-      report('queue_full', `The queue is full (${queue.size()} events): an event was dropped`, { event })
+      report('queue_full', `The queue is full ${whyFull}: an event was dropped`, { event })
     }
-    return receipt
+  }
+
+  function trackOrDrop(type: string, properties?: Properties, fields?: EventFields): Receipt {
+    const event = make(type, properties, fields)
+    if ('json' in event) enqueue(event, `(${queue.size()} events)`)
+    return { event_id: event.event_id, timestamp: event.timestamp }
   }
 
   async function trackOrWait(type: string, properties?: Properties, fields?: EventFields): Promise<Receipt> {
     const event = make(type, properties, fields)
-    const receipt = { event_id: event.event_id, timestamp: event.timestamp }
-    if (!('json' in event)) return receipt
-    // Callers that do not await the promise are limited, too.
-    while (!isClosed && !queue.hasRoom(event.bytes) && waiters.length < queueEventsMax) {
-      await new Promise<void>((resolve) => waiters.push(resolve))
+    if ('json' in event) {
+      // Callers that do not await the promise are limited, too.
+      while (!isClosed && !queue.hasRoom(event.bytes) && waiters.length < queueEventsMax) {
+        await new Promise<void>((resolve) => waiters.push(resolve))
+      }
+      enqueue(event, `and ${waiters.length} calls wait`)
     }
-    if (isClosed) report('closed', 'An event was tracked after close()', { event })
-    else if (queue.hasRoom(event.bytes)) put(event)
-    else {
-      drop(event)
-      report('queue_full', `The queue is full and ${waiters.length} calls wait: an event was dropped`, { event })
-    }
-    return receipt
+    return { event_id: event.event_id, timestamp: event.timestamp }
   }
 
   async function flush({ timeoutMs: wanted = flushMs }: FlushOptions = {}): Promise<FlushResult> {
