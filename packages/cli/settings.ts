@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander'
+import { environments } from '@sluice/contracts/scopes'
 import { configFile, readSavedSettings, type SavedSettings } from './config-file.ts'
 import type { Context } from './context.ts'
 import { exitCodes, Failure, usageFailure } from './failure.ts'
@@ -42,6 +43,12 @@ export function addConnectionOptions(command: Command): Command {
 /** Adds the option that names the site of a command. */
 export function addSiteOption(command: Command): Command {
   return command.addOption(new Option('-s, --site <site>', 'the site (SLUICE_SITE)'))
+}
+
+/** The option that says which environment's events a command reads. */
+export function environmentOption(): Option {
+  const description = 'the environment of the events (default: that of the key)'
+  return new Option('--environment <name>', description).choices([...environments, 'all'])
 }
 
 /**

@@ -1,5 +1,5 @@
 import { createWriteStream } from 'node:fs'
-import { mkdtemp, open, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
@@ -18,7 +18,7 @@ import { type Client, Refusal } from '../client.ts'
 import { ConnectionFailure } from '../connection-failure.ts'
 import type { Context } from '../context.ts'
 import { examples } from '../examples.ts'
-import { exitCodes, Failure, messageOf, usageFailure } from '../failure.ts'
+import { exitCodes, Failure, usageFailure } from '../failure.ts'
 import {
   converters,
   convertFile,
@@ -37,6 +37,7 @@ import { safeJson, safeText } from '../output/safe-text.ts'
 import type { Terminal } from '../output/terminal.ts'
 import { parseTime } from '../parse-options.ts'
 import { addConnectionOptions, addSiteOption, refuseKeyOnInput, requireSite, type SiteOptions } from '../settings.ts'
+import { writeOutput } from '../write-output.ts'
 
 interface ImportOptions extends SiteOptions {
   type: ImportType
@@ -329,11 +330,7 @@ async function requireWritable(errorsFile: string, input: string | undefined): P
   if (input !== undefined && (await isSameFile(errorsFile, input))) {
     throw usageFailure('--errors-file names the file to import, which it would overwrite: name another one.')
   }
-  try {
-    await (await open(errorsFile, 'a')).close()
-  } catch (error) {
-    throw new Failure(`${errorsFile} can't be written: ${messageOf(error)}`)
-  }
+  await writeOutput(errorsFile, '', 'a')
 }
 
 /** Whether two paths lead to one file, also by links. */
@@ -347,9 +344,5 @@ async function writeErrors(file: string, errors: readonly ImportError[]): Promis
     csvLine(['line', 'field', 'message', 'record']),
     ...errors.map(({ line, field = '', message, record = '' }) => csvLine([line, field, message, record])),
   ]
-  try {
-    await writeFile(file, `${lines.join('\n')}\n`)
-  } catch (error) {
-    throw new Failure(`${file} can't be written: ${messageOf(error)}`)
-  }
+  await writeOutput(file, `${lines.join('\n')}\n`)
 }

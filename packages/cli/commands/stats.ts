@@ -21,7 +21,7 @@ import { formatTime } from '../output/format.ts'
 import { safeJson, safeText } from '../output/safe-text.ts'
 import { type TableColumn, tableLines } from '../output/table.ts'
 import { parseCount, parseFilter, parseRangeTime, type RangeTime, toUnixMs } from '../parse-options.ts'
-import { addConnectionOptions, addSiteOption, requireSite, type SiteOptions } from '../settings.ts'
+import { addConnectionOptions, addSiteOption, environmentOption, requireSite, type SiteOptions } from '../settings.ts'
 
 interface StatsOptions extends SiteOptions {
   period?: string
@@ -69,13 +69,7 @@ export function addStats(program: Command, context: Context): void {
     .option('--target <type>', 'the event type that conversion_rate counts (default: that of the site, or purchase)')
     .option('--timezone <name>', 'time zone, e.g. Europe/Berlin (default: that of the site)')
     .addOption(new Option('--compare <range>', 'compare with another range').choices(comparisons))
-    .addOption(
-      new Option('--environment <name>', 'the environment of the events (default: that of the key)').choices([
-        'prod',
-        'dev',
-        'all',
-      ]),
-    )
+    .addOption(environmentOption())
     .option('--limit <n>', 'how many groups are listed (default: 100)', parseCount(1, statsLimits.groupsMax))
     .option('--exact', 'exact numbers, never estimates')
     .addOption(new Option('--json', 'print the answer as JSON').conflicts('csv'))

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { type Command, Option } from 'commander'
+import type { Command } from 'commander'
 import { liveLimits, type LiveResult } from '@sluice/contracts/live'
 import type { StatsResult } from '@sluice/contracts/stats'
 import type { StoredEvent } from '@sluice/contracts/stored-event'
@@ -13,7 +13,7 @@ import { safeJson, safeText } from '../output/safe-text.ts'
 import { cut } from '../output/table.ts'
 import type { Terminal } from '../output/terminal.ts'
 import { parseCount, parseFilter } from '../parse-options.ts'
-import { addConnectionOptions, addSiteOption, requireSite, type SiteOptions } from '../settings.ts'
+import { addConnectionOptions, addSiteOption, environmentOption, requireSite, type SiteOptions } from '../settings.ts'
 
 interface TailOptions extends SiteOptions {
   lines: number
@@ -54,13 +54,7 @@ export function addTail(program: Command, context: Context): void {
     )
     .option('--event-type <type>', 'only events of this type')
     .option('--filter <conditions>', 'only events that meet a JSON list of conditions', parseFilter)
-    .addOption(
-      new Option('--environment <name>', 'the environment of the events (default: that of the key)').choices([
-        'prod',
-        'dev',
-        'all',
-      ]),
-    )
+    .addOption(environmentOption())
     .option('--no-follow', 'print the latest events and end')
     .option('--json', 'print each event as a line of JSON')
   addConnectionOptions(command)

@@ -1,4 +1,3 @@
-import { writeFile } from 'node:fs/promises'
 import { type Command, Option } from 'commander'
 import { eventsLimits, type EventsResult } from '@sluice/contracts/events'
 import { periods, statsLimits, type StatsResult } from '@sluice/contracts/stats'
@@ -7,11 +6,12 @@ import type { Context } from '../context.ts'
 import { canaryType } from '../doctor/check-canary.ts'
 import { describeTypes, writeEventTypes } from '../event-types.ts'
 import { examples } from '../examples.ts'
-import { Failure, messageOf } from '../failure.ts'
+import { Failure } from '../failure.ts'
 import { openConnection } from '../open-connection.ts'
 import { countOf } from '../output/format.ts'
 import { openProgress } from '../output/progress.ts'
-import { addConnectionOptions, addSiteOption, requireSite, type SiteOptions } from '../settings.ts'
+import { addConnectionOptions, addSiteOption, environmentOption, requireSite, type SiteOptions } from '../settings.ts'
+import { writeOutput } from '../write-output.ts'
 
 interface TypesOptions extends SiteOptions {
   period: string
@@ -32,13 +32,7 @@ export function addTypes(program: Command, context: Context): void {
     .addOption(
       new Option('--period <period>', 'how far back events are read').choices(Object.keys(periods)).default('30d'),
     )
-    .addOption(
-      new Option('--environment <name>', 'the environment of the events (default: that of the key)').choices([
-        'prod',
-        'dev',
-        'all',
-      ]),
-    )
+    .addOption(environmentOption())
     .option('-o, --out <file>', 'write to a file instead of standard output')
   addConnectionOptions(command)
     .addHelpText('after', examples([['sluice types --site shop --out src/events.ts', 'types for an application']]))
@@ -78,10 +72,6 @@ async function types(context: Context, options: TypesOptions): Promise<void> {
     terminal.print(source.trimEnd())
     return
   }
-  try {
-    await writeFile(options.out, source)
-  } catch (error) {
-    throw new Failure(`${options.out} can't be written: ${messageOf(error)}`)
-  }
+  await writeOutput(options.out, source)
   terminal.note(`Wrote ${countOf(names.length, 'event type')} to ${options.out}.`)
 }
