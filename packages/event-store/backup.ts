@@ -3,7 +3,7 @@ import { isRetryable } from '@sluice/runtime/errors'
 import { retry } from '@sluice/runtime/retry'
 import type { AppliedMigrations } from '@sluice/runtime/schema-versions'
 import { type ClickHouseAddress, openClickHouseAt, parseClickHouseUrl } from './client.ts'
-import { onEach, storeServers, untilSuccessful } from './cluster.ts'
+import { lazyServers, storeServers, untilSuccessful } from './cluster.ts'
 import type { ErasedRows } from './erased-rows.ts'
 import { openEventEraserAt } from './event-eraser.ts'
 import { appliedClickHouseMigrations } from './migrate.ts'
@@ -76,19 +76,15 @@ const noTimeLimit = 24 * 3_600_000
 export function openStoreBackup(url: string, credentials?: BackupCredentials): StoreBackup {
   const address = parseClickHouseUrl(url)
   const { database, cluster } = address
-  let opened: ServerBackup[] = []
   const addresses = untilSuccessful(() => storeServers(address))
-  const servers = untilSuccessful(async () => {
-    opened = (await addresses()).map((server) => openServerBackup(server, credentials))
-    return opened
-  })
+  const servers = lazyServers(async () => (await addresses()).map((server) => openServerBackup(server, credentials)))
   const allDo = async (work: (server: ServerBackup, shard: number) => Promise<void>): Promise<void> => {
-    await onEach(await servers(), work)
+    await servers.onEach(work)
   }
   const dropStaged = (): Promise<void> => allDo((server) => server.dropStaged())
 
   async function isEmpty(): Promise<boolean> {
-    return (await onEach(await servers(), (server) => server.isEmpty())).every(Boolean)
+    return (await servers.onEach((server) => server.isEmpty())).every(Boolean)
   }
 
   async function requireShardCount(backedUp: number): Promise<void> {
@@ -104,7 +100,7 @@ export function openStoreBackup(url: string, credentials?: BackupCredentials): S
   return {
     database,
     storeId: async () => {
-      const [first] = await servers()
+      const [first] = await servers.all()
       if (cluster === undefined && first !== undefined) return first.storeId()
       const [firstShard, ...others] = await checkRecordedShards(await addresses())
       if (firstShard === undefined || others.includes(undefined)) {
@@ -113,7 +109,7 @@ export function openStoreBackup(url: string, credentials?: BackupCredentials): S
       return firstShard.id
     },
     appliedMigrations: async () => {
-      const [first = [], ...others] = await onEach(await servers(), (server) => server.appliedMigrations())
+      const [first = [], ...others] = await servers.onEach((server) => server.appliedMigrations())
       if (others.some((other) => JSON.stringify(other) !== JSON.stringify(first))) {
         throw new Error('The ClickHouse servers of the cluster have different migrations. Run "npm run migrate".')
       }
@@ -121,10 +117,10 @@ export function openStoreBackup(url: string, credentials?: BackupCredentials): S
     },
     requireShardCount,
     backUp: async (location, base) => {
-      const all = await servers()
+      const { length: shards } = await addresses()
       if (base !== undefined) await requireShardCount(base.length)
-      return onEach(all, async (server, shard) => {
-        const own = all.length === 1 ? location : locationOfShard(location, shard)
+      return servers.onEach(async (server, shard) => {
+        const own = shards === 1 ? location : locationOfShard(location, shard)
         return { place: own, ...(await server.backUp(own, base?.[shard])) }
       })
     },
@@ -154,9 +150,7 @@ export function openStoreBackup(url: string, credentials?: BackupCredentials): S
       await allDo((server) => server.publishStaged())
     },
     dropStaged,
-    close: async () => {
-      for (const server of opened.splice(0)) await server.close()
-    },
+    close: servers.close,
   }
 }
 

@@ -142,3 +142,18 @@ export function untilSuccessful<T>(work: () => Promise<T>): () => Promise<T> {
       throw error
     }))
 }
+
+/** Servers of a store that are opened at the first use, once for all callers; after a failure, at the next use. */
+export function lazyServers<Server extends { close(): Promise<void> }>(open: () => Promise<Server[]>) {
+  let opened: Server[] = []
+  const all = untilSuccessful(async (): Promise<readonly Server[]> => (opened = await open()))
+  return {
+    /** The servers in the order of their shards. */
+    all,
+    onEach: async <T>(work: (server: Server, shard: number) => Promise<T>): Promise<T[]> => onEach(await all(), work),
+    /** Closes the servers that were opened. A second call has no effect. */
+    close: async (): Promise<void> => {
+      for (const server of opened.splice(0)) await server.close()
+    },
+  }
+}

@@ -7,7 +7,7 @@ import {
   parseClickHouseUrl,
   type QueryParams,
 } from './client.ts'
-import { onEach, storeServers, untilSuccessful } from './cluster.ts'
+import { lazyServers, storeServers } from './cluster.ts'
 import { erasedEvents, type ErasedRows, erasedUsers, type RowCondition, tombstoneSql } from './erased-rows.ts'
 import { waitForStatements } from './running-statements.ts'
 import { checkRecordedShards } from './store-identity.ts'
@@ -80,31 +80,28 @@ export function openEventEraserAt(address: ClickHouseAddress): EventEraser {
 }
 
 function openClusterEraser(address: ClickHouseAddress): EventEraser {
-  let opened: EventEraser[] = []
-  const servers = untilSuccessful(async () => {
+  const servers = lazyServers(async () => {
     const addresses = await storeServers(address)
     // On the servers of another store, an erasure would succeed without having erased anything.
     await checkRecordedShards(addresses)
-    opened = addresses.map(openServerEraser)
-    return opened
+    return addresses.map(openServerEraser)
   })
-  const onAll = async <T>(work: (server: EventEraser) => Promise<T>): Promise<T[]> => onEach(await servers(), work)
   const allDo = async (work: (server: EventEraser) => Promise<void>): Promise<void> => {
-    await onAll(work)
+    await servers.onEach(work)
   }
   return {
     storeTombstone: (erased) => allDo((server) => server.storeTombstone(erased)),
     waitForInserts: (signal) => allDo((server) => server.waitForInserts(signal)),
     count: async (erased) => {
-      const counts = await onAll((server) => server.count(erased))
+      const counts = await servers.onEach((server) => server.count(erased))
       // Each shard has a copy of every user.
       return { events: sum(counts.map(({ events }) => events)), users: Math.max(...counts.map(({ users }) => users)) }
     },
     startDelete: (erased) => allDo((server) => server.startDelete(erased)),
-    isDeleting: async () => (await onAll((server) => server.isDeleting())).includes(true),
+    isDeleting: async () => (await servers.onEach((server) => server.isDeleting())).includes(true),
     retireTombstone: (erased) => allDo((server) => server.retireTombstone(erased)),
     startExpiry: async (sites) => {
-      const started = await onAll((server) => server.startExpiry(sites))
+      const started = await servers.onEach((server) => server.startExpiry(sites))
       return {
         partitions: sum(started.map(({ partitions }) => partitions)),
         events: sum(started.map(({ events }) => events)),
@@ -112,9 +109,7 @@ function openClusterEraser(address: ClickHouseAddress): EventEraser {
     },
     startCleanup: () => allDo((server) => server.startCleanup()),
     check: () => allDo((server) => server.check()),
-    close: async () => {
-      for (const server of opened.splice(0)) await server.close()
-    },
+    close: servers.close,
   }
 }
 

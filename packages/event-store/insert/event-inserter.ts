@@ -1,5 +1,5 @@
 import { type ClickHouseAddress, openClickHouseAt, parseClickHouseUrl } from '../client.ts'
-import { onEach, storeServers, untilSuccessful } from '../cluster.ts'
+import { lazyServers, storeServers, untilSuccessful } from '../cluster.ts'
 import { clickHouseCode, ClickHouseError } from '../errors.ts'
 import { externalTableClient, type ExternalTableQuery, type ExternalTableResult } from '../external-table.ts'
 import { checkClickHouseSchema } from '../migrate.ts'
@@ -96,53 +96,47 @@ export function openEventInserter(url: string): EventInserter {
 
 /** Opens an inserter for an address whose URL was already split. */
 export function openEventInserterAt(address: ClickHouseAddress): EventInserter {
-  let opened: ServerInserter[] = []
   /** Read once, because a later answer could name other servers. */
-  const servers = untilSuccessful(async () => {
+  const servers = lazyServers(async () => {
     const addresses = await storeServers(address)
-    opened = addresses.map((server, shard) =>
+    return addresses.map((server, shard) =>
       openServerInserter(server, address.cluster === undefined ? undefined : { shard, shards: addresses.length }),
     )
-    return opened
   })
 
   const storeId = untilSuccessful(async () => {
-    const ids = (await servers()).map((server) => server.storeId())
+    const ids = (await servers.all()).map((server) => server.storeId())
     return Promise.any(ids).catch(() => Promise.race(ids))
   })
 
   async function serverOf(partition: number | undefined): Promise<ServerInserter> {
-    const all = await servers()
+    const all = await servers.all()
     if (partition === undefined && all.length > 1) throw new TypeError('with several shards, rows need a partition')
     const server = all[(partition ?? 0) % all.length]
     if (server === undefined) throw new TypeError(`there is no partition ${partition}`)
     return server
   }
 
-  const onAll = async <T>(work: (server: ServerInserter) => Promise<T>): Promise<T[]> => onEach(await servers(), work)
-
   return {
     insert: async (batch, { partition, ...options }) =>
       (await serverOf(partition)).insert(batch, { ...options, store: await storeId() }),
     insertUsers: async (payloads, { timeoutMs }) => {
       const store = await storeId()
-      await onAll((server) => server.insertUsers(payloads, { store, timeoutMs }))
+      await servers.onEach((server) => server.insertUsers(payloads, { store, timeoutMs }))
     },
     storeId,
-    shards: async () => (await servers()).length,
+    shards: async () => (await servers.all()).length,
     findBadRows: async (rows, { partition, timeoutMs }) => (await serverOf(partition)).findBadRows(rows, timeoutMs),
-    freeBytes: async () => Math.min(...(await onAll((server) => server.freeBytes()))),
+    freeBytes: async () => Math.min(...(await servers.onEach((server) => server.freeBytes()))),
     check: async () => {
-      await onAll((server) => server.check())
+      await servers.onEach((server) => server.check())
     },
     checkSchema: async () => {
-      await onAll((server) => server.checkSchema())
+      await servers.onEach((server) => server.checkSchema())
       const store = await storeId()
-      await onAll((server) => server.requireStore(store))
+      await servers.onEach((server) => server.requireStore(store))
     },
-    close: async () => {
-      for (const server of opened.splice(0)) await server.close()
-    },
+    close: servers.close,
   }
 }
 
