@@ -7,7 +7,7 @@ import { planStats } from '@sluice/event-store/stats/spec'
 import { validate } from '@sluice/runtime/validate'
 import { apiRequest } from '../../../tests/support/api-request.ts'
 import { allSitesKnown, noon, openStatsDatabase, type StatsDatabase } from '../../../tests/support/stats-database.ts'
-import { readStatsRequest } from './read-stats-request.ts'
+import { statsSpecOf } from './read-stats-request.ts'
 import { statsBatchRoute } from './stats-batch.ts'
 
 /** Estimates are allowed from a million sessions on; session n begins n × 70 ms after noon. */
@@ -63,16 +63,9 @@ async function sampled(
   parameters: object = {},
   limits = sampling,
 ): Promise<{ value: number; isEstimated: boolean }> {
-  const spec = readStatsRequest(
-    validate(statsQuery, {
-      site_id: 'large',
-      metric,
-      start_date: String(noon),
-      end_date: String(noon + 2 * 86_400_000),
-      ...parameters,
-    }),
-    { now: noon, environment: 'prod' },
-  ).toSpec({ timezone: 'UTC', conversion_event: null })
+  const range = { start: noon, end: noon + 2 * 86_400_000 }
+  const query = validate(statsQuery, { site_id: 'large', metric, ...parameters })
+  const spec = statsSpecOf(query, range, { timezone: 'UTC', conversion_event: null }, 'prod')
   return measureSessions(planStats(spec), queryReader(database.reader).as(caller), limits)
 }
 

@@ -1,13 +1,13 @@
 import { describe, expect, test } from '@jest/globals'
+import type { SiteDefaults } from '@sluice/access/sites'
 import { statusOf } from '@sluice/api/error-status'
 import { statsQuery } from '@sluice/api/stats'
 import type { Environment } from '@sluice/contracts/scopes'
-import type { Period } from '@sluice/contracts/stats'
 import { planStats, type StatsPlan } from '@sluice/event-store/stats/spec'
 import { AppError } from '@sluice/runtime/errors'
 import { validate } from '@sluice/runtime/validate'
 import { toFieldError } from '../run-analysis.ts'
-import { readStatsRequest, type StatsRequest } from './read-stats-request.ts'
+import { rangeOf, type RequestedStats, statsSpecOf } from './read-stats-request.ts'
 import { statsTooLarge } from './stats.ts'
 
 const hour = 3_600_000
@@ -18,19 +18,19 @@ const site = { timezone: 'UTC', conversion_event: null }
 
 type Query = Record<string, unknown>
 
-/** The request of a raw query, as the operation validates and reads it. */
-function requestOf(query: Query, environment: Environment = 'prod'): StatsRequest {
-  return readStatsRequest(validate(statsQuery, query), { now, environment })
+/** The spec of a raw query, as the operation validates and reads it. */
+function specOf(query: Query, settings: SiteDefaults = site, environment: Environment = 'prod'): RequestedStats {
+  const parameters = validate(statsQuery, query)
+  return statsSpecOf(parameters, rangeOf(parameters, now), settings, environment)
 }
 
-function read(query: Query): StatsPlan & { period?: Period } {
-  const { period, toSpec } = requestOf({ ...least, ...query })
-  return { ...planStats(toSpec(site)), ...(period === undefined ? {} : { period }) }
+function read(query: Query): StatsPlan {
+  return planStats(specOf({ ...least, ...query }))
 }
 
 function problem(query: Query): string {
   try {
-    planStats(requestOf(query).toSpec(site))
+    planStats(specOf(query))
   } catch (thrown) {
     const error = toFieldError(thrown, { tooLarge: statsTooLarge })
     if (!(error instanceof AppError)) throw error
@@ -43,7 +43,6 @@ function problem(query: Query): string {
 describe('range', () => {
   test('is the last 24 hours by default', () => {
     expect(read({})).toMatchObject({ start: now - 24 * hour, end: now })
-    expect(read({})).not.toHaveProperty('period')
   })
 
   test.each([
@@ -52,11 +51,11 @@ describe('range', () => {
     ['7d', 7 * 24 * hour],
     ['30d', 30 * 24 * hour],
   ])('period=%s is exactly that many hours until now', (period, length) => {
-    expect(read({ period })).toMatchObject({ start: now - length, end: now, period })
+    expect(read({ period })).toMatchObject({ start: now - length, end: now })
   })
 
-  test('uses explicit dates instead of a period, which is still returned', () => {
-    expect(read({ period: '7d', start_date: '5', end_date: '9' })).toMatchObject({ start: 5, end: 9, period: '7d' })
+  test('uses explicit dates instead of a period', () => {
+    expect(read({ period: '7d', start_date: '5', end_date: '9' })).toMatchObject({ start: 5, end: 9 })
   })
 
   test('ends now with start_date alone', () => {
@@ -82,7 +81,7 @@ test('empty parameters are absent', () => {
 })
 
 test('the environment is that of the credential unless the request names one', () => {
-  const ofDev = (query: Query) => requestOf({ ...least, ...query }, 'dev').toSpec(site)
+  const ofDev = (query: Query) => specOf({ ...least, ...query }, site, 'dev')
   expect(ofDev({}).environment).toBe('dev')
   for (const environment of ['prod', 'dev', 'all']) expect(ofDev({ environment }).environment).toBe(environment)
 })
@@ -94,9 +93,9 @@ test('the target of conversion_rate is purchase unless the request names one', (
 
 test('the site’s settings are the defaults of a request', () => {
   const settings = { timezone: 'Asia/Kathmandu', conversion_event: 'signup' }
-  const { timeZone, targetEvent } = requestOf(least).toSpec(settings)
+  const { timeZone, targetEvent } = specOf(least, settings)
   expect({ timeZone, targetEvent }).toStrictEqual({ timeZone: 'Asia/Kathmandu', targetEvent: 'signup' })
-  expect(requestOf({ ...least, timezone: 'utc', target_event: 'x' }).toSpec(settings)).toMatchObject({
+  expect(specOf({ ...least, timezone: 'utc', target_event: 'x' }, settings)).toMatchObject({
     timeZone: 'UTC',
     targetEvent: 'x',
   })

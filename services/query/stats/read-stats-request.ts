@@ -1,6 +1,6 @@
 import type { SiteDefaults } from '@sluice/access/sites'
 import type { Environment } from '@sluice/contracts/scopes'
-import { filterFields, type Metric, type Period, periods, type StatsParameters } from '@sluice/contracts/stats'
+import { filterFields, periods, type StatsParameters } from '@sluice/contracts/stats'
 import { type Range, timeZoneId } from '@sluice/event-store/calendar'
 import type { StatsSpec } from '@sluice/event-store/stats/spec'
 import { invalidField } from '@sluice/runtime/errors'
@@ -8,49 +8,34 @@ import { invalidField } from '@sluice/runtime/errors'
 /** A spec with every field that the response repeats. */
 export type RequestedStats = StatsSpec & Required<Pick<StatsSpec, 'timeZone' | 'conditions'>>
 
-/** A stats request with valid parameters. */
-export interface StatsRequest {
-  siteId: string
-  metric: Metric
-  period: Period | undefined
-  /** Completes the request with the defaults of its site. */
-  toSpec: (site: SiteDefaults) => RequestedStats
-}
-
 /**
- * Reads the validated parameters of a stats request. `now` (Unix ms) is the end of an open range; `environment` is that
- * of the credential, which the request may replace. Throws 400 for a range that is empty.
+ * The spec of validated parameters, with the defaults of their site. `environment` is that of the credential, which the
+ * parameters may replace.
  */
-export function readStatsRequest(
+export function statsSpecOf(
   parameters: StatsParameters,
-  { now, environment }: { now: number; environment: Environment },
-): StatsRequest {
-  const range = rangeOf(parameters, now)
-  const { site_id: siteId, metric, period, group_by: groupBy, compare } = parameters
+  range: Range,
+  site: SiteDefaults,
+  environment: Environment,
+): RequestedStats {
+  const { group_by: groupBy, compare } = parameters
+  const targetEvent = parameters.target_event ?? site.conversion_event ?? undefined
   return {
-    siteId,
-    metric,
-    period,
-    toSpec: (site) => {
-      const targetEvent = parameters.target_event ?? site.conversion_event ?? undefined
-      return {
-        siteId,
-        metric,
-        ...range,
-        ...(groupBy === undefined ? {} : { groupBy }),
-        timeZone: timeZoneId(parameters.timezone ?? site.timezone),
-        filters: Object.fromEntries(
-          filterFields.flatMap((field) => (parameters[field] === undefined ? [] : [[field, parameters[field]]])),
-        ),
-        conditions: parameters.filter ?? [],
-        ...(targetEvent === undefined ? {} : { targetEvent }),
-        ...(compare === undefined ? {} : { compare }),
-        environment: parameters.environment ?? environment,
-        limit: parameters.limit,
-        offset: parameters.offset,
-        exact: parameters.exact ?? false,
-      }
-    },
+    siteId: parameters.site_id,
+    metric: parameters.metric,
+    ...range,
+    ...(groupBy === undefined ? {} : { groupBy }),
+    timeZone: timeZoneId(parameters.timezone ?? site.timezone),
+    filters: Object.fromEntries(
+      filterFields.flatMap((field) => (parameters[field] === undefined ? [] : [[field, parameters[field]]])),
+    ),
+    conditions: parameters.filter ?? [],
+    ...(targetEvent === undefined ? {} : { targetEvent }),
+    ...(compare === undefined ? {} : { compare }),
+    environment: parameters.environment ?? environment,
+    limit: parameters.limit,
+    offset: parameters.offset,
+    exact: parameters.exact ?? false,
   }
 }
 

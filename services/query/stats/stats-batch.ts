@@ -1,7 +1,8 @@
+import { requireReadableSite } from '@sluice/access/require-readable-site'
 import { statusOf } from '@sluice/api/error-status'
 import { operations } from '@sluice/api/operations'
 import { batchQuery } from '@sluice/api/stats-batch'
-import { type BreakdownEntry, statsLimits, type StatsResult } from '@sluice/contracts/stats'
+import { type BreakdownEntry, type Period, statsLimits, type StatsResult } from '@sluice/contracts/stats'
 import type { BatchEntry } from '@sluice/contracts/stats-batch'
 import type { QueryResult } from '@sluice/event-store/client'
 import type { QueryRunner } from '@sluice/event-store/query-runner'
@@ -13,8 +14,8 @@ import { AppError, internalMessage, invalidField } from '@sluice/runtime/errors'
 import { validate } from '@sluice/runtime/validate'
 import { type AnalysisReader, handleAnalysis } from '../run-analysis.ts'
 import { parametersOf } from './json-parameters.ts'
-import { readStatsRequest, type RequestedStats, type StatsRequest } from './read-stats-request.ts'
-import { type StatsDeps, statsResult, statsSpec } from './stats.ts'
+import { rangeOf, type RequestedStats, statsSpecOf } from './read-stats-request.ts'
+import { type StatsDeps, statsResult } from './stats.ts'
 
 type BatchRequest = Pick<ApiRequest, 'receivedAt' | 'credential' | 'signal' | 'log'>
 
@@ -22,7 +23,7 @@ type BatchRequest = Pick<ApiRequest, 'receivedAt' | 'credential' | 'signal' | 'l
 type CountResult = (result: QueryResult<object>) => void
 
 /** A query that may be evaluated, or the entry of one that may not. */
-type ReadQuery = { statsRequest: StatsRequest; spec: RequestedStats } | { entry: BatchEntry }
+type ReadQuery = { spec: RequestedStats; period: Period | undefined } | { entry: BatchEntry }
 
 /** Queries of one batch that run at a time. */
 const concurrencyMax = 4
@@ -37,8 +38,10 @@ export function statsBatchRoute(deps: StatsDeps): Route {
     try {
       const { receivedAt, credential } = request
       const parameters = validate(batchQuery, parametersOf(query))
-      const statsRequest = readStatsRequest(parameters, { now: receivedAt, environment: credential.environment })
-      return { statsRequest, spec: await statsSpec(statsRequest, { credential, signal }, deps) }
+      const range = rangeOf(parameters, receivedAt)
+      const site = await requireReadableSite(deps.sites, { credential, signal }, parameters.site_id)
+      const spec = statsSpecOf(parameters, range, site.settings, credential.environment)
+      return { spec, period: parameters.period }
     } catch (error) {
       return { entry: failedEntry(error, request) }
     }
@@ -76,13 +79,13 @@ export function statsBatchRoute(deps: StatsDeps): Route {
     const results = await Promise.all(
       planned.map(async (query) => {
         if ('entry' in query) return query.entry
-        const { statsRequest, completeUntilMs } = query
+        const { period, completeUntilMs } = query
         const spec = withSharedStatement(query.spec)
         const queryDeps = { ...sharingDeps, completeUntil: () => completeUntilMs }
         return limit(async (): Promise<BatchEntry> => {
           try {
             requireRoom()
-            const data = await statsResult(spec, statsRequest, { credential, receivedAt, signal }, queryDeps)
+            const data = await statsResult(spec, period, { credential, receivedAt, signal }, queryDeps)
             const listed = entriesOf(data)
             entries += listed.length
             // Counted separately from the results, because queries that share a result repeat its texts.

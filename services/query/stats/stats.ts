@@ -4,6 +4,7 @@ import {
   type BreakdownEntry,
   type Grouping,
   type MeasuredRange,
+  type Period,
   statsLimits,
   type StatsResult,
 } from '@sluice/contracts/stats'
@@ -14,7 +15,7 @@ import type { StatsGroup } from '@sluice/event-store/stats/groups'
 import type { ApiRequest, Route } from '@sluice/http/route'
 import type { ReadCompleteUntil } from '../complete-until.ts'
 import { type AnalysisReader, type FieldTexts, handleAnalysis, runAnalysis } from '../run-analysis.ts'
-import { readStatsRequest, type RequestedStats, type StatsRequest } from './read-stats-request.ts'
+import { rangeOf, type RequestedStats, statsSpecOf } from './read-stats-request.ts'
 
 export interface StatsDeps {
   eventReader: AnalysisReader
@@ -41,38 +42,32 @@ export const statsTooLarge: NonNullable<FieldTexts['tooLarge']> = {
 export function statsRoute(deps: StatsDeps): Route {
   return handleAnalysis(operations.stats, deps.eventReader, async ({ query, credential, receivedAt, log }, signal) => {
     const request = { credential, receivedAt, signal }
-    const statsRequest = readStatsRequest(query, { now: receivedAt, environment: credential.environment })
-    log({ site_id: statsRequest.siteId, metric: statsRequest.metric })
-    const spec = await statsSpec(statsRequest, request, deps)
-    return statsResult(spec, statsRequest, request, deps)
+    const range = rangeOf(query, receivedAt)
+    log({ site_id: query.site_id, metric: query.metric })
+    const site = await requireReadableSite(deps.sites, request, query.site_id)
+    const spec = statsSpecOf(query, range, site.settings, credential.environment)
+    return statsResult(spec, query.period, request, deps)
   })
 }
 
-/** Completes a request with the settings of its site. Throws 404 `Site not found`. */
-export async function statsSpec(
-  { siteId, toSpec }: StatsRequest,
-  request: Pick<ApiRequest, 'credential' | 'signal'>,
-  { sites }: StatsDeps,
-): Promise<RequestedStats> {
-  const site = await requireReadableSite(sites, request, siteId)
-  return toSpec(site.settings)
-}
-
-/** Evaluates a request by its spec. Throws 400 for a request that is too large, ClickHouseError. */
+/**
+ * Evaluates a spec; the result repeats the `period` of its request. Throws 400 for a request that is too large,
+ * ClickHouseError.
+ */
 export async function statsResult(
   spec: RequestedStats,
-  { siteId, metric, period }: StatsRequest,
+  period: Period | undefined,
   request: Pick<ApiRequest, 'receivedAt' | 'credential' | 'signal'>,
   { eventReader, completeUntil }: StatsDeps,
 ): Promise<StatsResult> {
   // Taken before the events are read: events that arrive in between may be counted as well.
   const completeUntilMs = completeUntil(earliestRead(spec))
   const numbers = await runAnalysis(eventReader, request, (runner) => evaluateStats(spec, runner), {
-    kind: metric,
+    kind: spec.metric,
     tooLarge: statsTooLarge,
     conditions: { filter: spec.conditions },
   })
-  const { groupBy } = spec
+  const { siteId, metric, groupBy } = spec
   const { breakdown, ...measured } = toMeasuredRange(numbers, groupBy)
   return {
     metric,
