@@ -2,7 +2,7 @@ import {
   type AlertTrigger,
   defaultGapMsMax,
   isConditionTrue,
-  type Measured,
+  type MeasuredWindow,
   newAlertState,
   nextAlertState,
 } from './alert-state.ts'
@@ -11,7 +11,7 @@ import { alertLimits, type AlertPreview } from './alerts.ts'
 /** The values that a rule would have measured, at evenly spaced times. */
 export interface PreviewedSeries {
   stepMs: number
-  points: readonly { timestamp: number; measured: Exclude<Measured, { outcome: 'failed' }> }[]
+  points: readonly { timestamp: number; measured: MeasuredWindow }[]
 }
 
 /** Simulates a rule over a series, from the state of a new rule. */

@@ -53,6 +53,22 @@ export type Measured =
   /** The metric could not be measured. */
   | { outcome: 'failed' }
 
+/** What a measurement that did not fail returns. */
+export type MeasuredWindow = Exclude<Measured, { outcome: 'failed' }>
+
+/** `hasEvents` is whether the window has any; a value other than 0 shows that by itself. */
+export function measuredWindow({
+  value,
+  previous,
+  hasEvents,
+}: {
+  value: number
+  previous: number
+  hasEvents: boolean
+}): MeasuredWindow {
+  return value === 0 && !hasEvents ? { outcome: 'no_data', previous } : { outcome: 'value', value, previous }
+}
+
 /** A change that users are told about. */
 export interface AlertTransition {
   to: 'firing' | 'resolved'
@@ -119,7 +135,7 @@ function isCoolingDown({ cooldownMs }: AlertTrigger, { lastFiredAt }: AlertState
 /** Whether the condition of a rule is true for a window. A window without events never makes it true under `keep`. */
 export function isConditionTrue(
   trigger: Pick<AlertTrigger, 'operator' | 'threshold' | 'noData'>,
-  measured: Exclude<Measured, { outcome: 'failed' }>,
+  measured: MeasuredWindow,
 ): boolean {
   if (measured.outcome === 'value') return isMet(trigger, measured.value, measured.previous)
   if (trigger.noData === 'zero') return isMet(trigger, 0, measured.previous)

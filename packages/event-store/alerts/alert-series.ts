@@ -1,4 +1,4 @@
-import type { Measured } from '@sluice/contracts/alert-state'
+import { type MeasuredWindow, measuredWindow } from '@sluice/contracts/alert-state'
 import { minuteMs } from '@sluice/contracts/time-units'
 import type { QueryRunner } from '../query-runner.ts'
 import { type AlertSpec, countsEvents } from './alert-spec.ts'
@@ -16,7 +16,7 @@ export interface AlertSeries {
   /** Time between two points, in ms: a minute for numbers of events, else a twelfth of the window. */
   stepMs: number
   /** In ascending order. `timestamp` is the end of the window, in Unix ms. */
-  points: { timestamp: number; measured: Exclude<Measured, { outcome: 'failed' }> }[]
+  points: { timestamp: number; measured: MeasuredWindow }[]
 }
 
 const pointsPerWindow = 12
@@ -53,11 +53,7 @@ async function countSeries(
   const times = timesOf({ start, end, stepMs: minuteMs })
   const points = times.map((timestamp) => {
     const [value, previous] = [count(timestamp), comparesPrevious ? count(timestamp - windowMs) : 0]
-    return {
-      timestamp,
-      measured:
-        value === 0 ? ({ outcome: 'no_data', previous } as const) : { outcome: 'value' as const, value, previous },
-    }
+    return { timestamp, measured: measuredWindow({ value, previous, hasEvents: false }) }
   })
   return { stepMs: minuteMs, points }
 }
@@ -81,13 +77,8 @@ async function metricSeries(
   const count = distinguishesNoData ? await countInWindows(spec, { start, end }, runner) : undefined
   const points = times.map((timestamp, index) => {
     const [value, before] = [values.get(index) ?? 0, previous?.get(index) ?? 0]
-    const isEmpty = value === 0 && (count === undefined || count(timestamp) === 0)
-    return {
-      timestamp,
-      measured: isEmpty
-        ? ({ outcome: 'no_data', previous: before } as const)
-        : { outcome: 'value' as const, value, previous: before },
-    }
+    const hasEvents = count !== undefined && count(timestamp) > 0
+    return { timestamp, measured: measuredWindow({ value, previous: before, hasEvents }) }
   })
   return { stepMs, points }
 }

@@ -1,4 +1,4 @@
-import { type AlertTrigger, comparesWindows, type Measured } from '@sluice/contracts/alert-state'
+import { type AlertTrigger, comparesWindows, type MeasuredWindow, measuredWindow } from '@sluice/contracts/alert-state'
 import type { Metric } from '@sluice/contracts/stats'
 import type { QueryRunner } from '../query-runner.ts'
 import { isSessionMetric } from '../session-metrics.ts'
@@ -26,13 +26,13 @@ export async function measureAlert(
   end: number,
   { comparesPrevious, distinguishesNoData }: MeasureOptions,
   runner: QueryRunner,
-): Promise<Exclude<Measured, { outcome: 'failed' }>> {
+): Promise<MeasuredWindow> {
   const { windowMs } = spec
   const value = await valueOf(spec, spec.metric, end, runner)
   const previous = comparesPrevious ? await valueOf(spec, spec.metric, end - windowMs, runner) : 0
-  if (value !== 0) return { outcome: 'value', value, previous }
-  const isEmpty = countsEvents(spec) || !distinguishesNoData || (await valueOf(spec, 'event_count', end, runner)) === 0
-  return isEmpty ? { outcome: 'no_data', previous } : { outcome: 'value', value, previous }
+  const isCountNeeded = value === 0 && distinguishesNoData && !countsEvents(spec)
+  const hasEvents = isCountNeeded && (await valueOf(spec, 'event_count', end, runner)) > 0
+  return measuredWindow({ value, previous, hasEvents })
 }
 
 async function valueOf(spec: AlertSpec, metric: Metric, end: number, runner: QueryRunner): Promise<number> {

@@ -1,4 +1,4 @@
-import type { Measured } from '@sluice/contracts/alert-state'
+import { type MeasuredWindow, measuredWindow } from '@sluice/contracts/alert-state'
 import { patternsOf, type UserField } from '@sluice/contracts/conditions'
 import { conditionSql } from '../conditions.ts'
 import { joinUsers, scopeCondition, scopeParams } from '../event-scope.ts'
@@ -36,15 +36,13 @@ export async function measureBatch(
   specs: readonly BatchedSpec[],
   end: number,
   runner: QueryRunner,
-): Promise<Exclude<Measured, { outcome: 'failed' }>[]> {
+): Promise<MeasuredWindow[]> {
   const { rows } = await runner.query<Record<string, number>>(combinedStatement(specs, end))
   const row = rows[0] ?? {}
   return specs.map(({ spec, options: { distinguishesNoData } }, index) => {
-    const [value, previous, events] = ['value', 'previous', 'events'].map((name) => row[`${name}_${index}`] ?? 0)
-    const isEmpty = value === 0 && (countsEvents(spec) || !distinguishesNoData || events === 0)
-    return isEmpty
-      ? { outcome: 'no_data', previous: previous ?? 0 }
-      : { outcome: 'value', value: value ?? 0, previous: previous ?? 0 }
+    const numberOf = (name: string): number => row[`${name}_${index}`] ?? 0
+    const hasEvents = distinguishesNoData && !countsEvents(spec) && numberOf('events') > 0
+    return measuredWindow({ value: numberOf('value'), previous: numberOf('previous'), hasEvents })
   })
 }
 
