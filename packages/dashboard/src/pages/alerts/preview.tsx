@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect } from 'preact/hooks'
 import type { PreviewAlertBody } from '@sluice/contracts/alerts'
 import type { Environment } from '@sluice/contracts/scopes'
 import { useApi, useFromAnswer } from '../../api/hooks.ts'
@@ -11,26 +11,11 @@ import { useSite } from '../../state/session.tsx'
 import { announce } from '../../ui/announce.tsx'
 import { MoreMenu } from '../../ui/numbers.tsx'
 import { ErrorPanel, Skeleton } from '../../ui/states.tsx'
+import { useSettled } from '../../ui/use-settled.ts'
 import { AlertChart } from './alert-chart.tsx'
 import { conditionOf, type Draft, lineOf } from './draft.ts'
 import { durationOf } from './duration-field.tsx'
 import { texts } from './messages.ts'
-
-const waitMs = 400
-
-/** A value once it has not changed for a while. */
-function useSettled<T>(value: T, key: string): T {
-  const [settled, setSettled] = useState(value)
-  useEffect(() => {
-    const timer = setTimeout(() => {
-      setSettled(value)
-    }, waitMs)
-    return () => {
-      clearTimeout(timer)
-    }
-  }, [key])
-  return settled
-}
 
 function bodyOf(draft: Draft, siteId: string, environment: Environment): PreviewAlertBody | undefined {
   const condition = conditionOf(draft)

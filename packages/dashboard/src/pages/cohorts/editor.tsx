@@ -9,27 +9,11 @@ import { toast } from '../../ui/announce.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Problem, TextField } from '../../ui/field.tsx'
 import { ErrorPanel, PageTitle } from '../../ui/states.tsx'
+import { useSettled } from '../../ui/use-settled.ts'
 import { Builder } from './builder.tsx'
 import { emptyCriteria, parseDraft, sentCriteria } from './criteria.ts'
 import { texts } from './messages.ts'
 import { CohortSize } from './size.tsx'
-
-/** How long typing rests before the size is asked for. */
-const settleMs = 400
-
-/** A value once it has not changed for a while. */
-function useSettled(text: string): string {
-  const [settled, setSettled] = useState(text)
-  useEffect(() => {
-    const timer = setTimeout(() => {
-      setSettled(text)
-    }, settleMs)
-    return () => {
-      clearTimeout(timer)
-    }
-  }, [text])
-  return settled
-}
 
 /** A text field whose value is in the address, and survives a reload, while it differs from the saved one. */
 function useDraftText(parameter: string, saved: string): [string, (text: string) => void] {

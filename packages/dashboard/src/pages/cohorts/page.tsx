@@ -1,4 +1,3 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
 import type { CohortResource } from '@sluice/contracts/cohorts'
 import { useApi } from '../../api/hooks.ts'
 import { formatDate } from '../../format/dates.ts'
@@ -7,6 +6,7 @@ import { useMenuKey } from '../../parts/use-menu-key.ts'
 import { usePageParameter, useView, useViewQueries } from '../../state/hooks.ts'
 import { useMay } from '../../state/session.tsx'
 import { Button } from '../../ui/button.tsx'
+import { InView } from '../../ui/in-view.tsx'
 import { EmptyState, ErrorPanel, PageTitle, SkeletonRows } from '../../ui/states.tsx'
 import { DataTable } from '../../ui/table.tsx'
 import { criteriaSentence } from './criteria.ts'
@@ -115,7 +115,13 @@ function List({
               header: texts.definition,
               cell: (row) => <bdi class="muted">{criteriaSentence(row.criteria)}</bdi>,
             },
-            { id: 'size', header: texts.size, cell: (row) => <SizeInView cohort={row} /> },
+            {
+              id: 'size',
+              header: texts.size,
+              cell: (row) => (
+                <InView class="size-in-view">{() => <CohortSize criteria={row.criteria} name={row.name} />}</InView>
+              ),
+            },
             {
               id: 'changed',
               header: texts.changed,
@@ -135,25 +141,5 @@ function List({
         />
       )}
     </>
-  )
-}
-
-/** The size of a cohort, asked for once its row has been seen: a list may be long. */
-function SizeInView({ cohort }: { cohort: CohortResource }) {
-  const element = useRef<HTMLSpanElement>(null)
-  const [isSeen, setSeen] = useState(false)
-  useEffect(() => {
-    const observer = new IntersectionObserver((entries) => {
-      if (entries.some(({ isIntersecting }) => isIntersecting)) setSeen(true)
-    })
-    if (element.current !== null) observer.observe(element.current)
-    return () => {
-      observer.disconnect()
-    }
-  }, [])
-  return (
-    <span ref={element} class="size-in-view">
-      <CohortSize criteria={isSeen ? cohort.criteria : undefined} name={cohort.name} />
-    </span>
   )
 }

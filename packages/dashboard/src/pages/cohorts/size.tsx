@@ -11,8 +11,7 @@ import { ErrorPanel, Skeleton } from '../../ui/states.tsx'
 import { texts } from './messages.ts'
 
 export interface CohortSizeProps {
-  /** Nothing is asked while undefined. */
-  criteria: Criteria | undefined
+  criteria: Criteria
   name: string
   /** Has screen readers say each new size. */
   isSpoken?: boolean
@@ -22,25 +21,20 @@ export interface CohortSizeProps {
 export function CohortSize({ criteria, name, isSpoken = false }: CohortSizeProps) {
   const { siteId } = useView()
   const { environment, zone } = useViewQueries()
-  const input = criteria === undefined ? null : { body: { site_id: siteId, criteria, environment } }
+  const input = { body: { site_id: siteId, criteria, environment } }
   const preview = useApi('previewCohort', input)
   const { data, error } = preview
-  const source = useFromAnswer(preview, ({ size, share, complete_until }) =>
-    input === null
-      ? undefined
-      : {
-          label: texts.sizeCaption(name),
-          request: requestOf('previewCohort', input),
-          rows: () => [{ size, share, complete_until: formatIso(complete_until, zone) }],
-          fileName: fileNameOf([siteId, 'cohort', name], 'csv'),
-          value: size,
-        },
-  )
+  const source = useFromAnswer(preview, ({ size, share, complete_until }) => ({
+    label: texts.sizeCaption(name),
+    request: requestOf('previewCohort', input),
+    rows: () => [{ size, share, complete_until: formatIso(complete_until, zone) }],
+    fileName: fileNameOf([siteId, 'cohort', name], 'csv'),
+    value: size,
+  }))
   const spoken = data === undefined || preview.isOld ? undefined : texts.spokenSize(data.size, data.share)
   useEffect(() => {
     if (isSpoken && spoken !== undefined) announce(spoken)
   }, [isSpoken, spoken])
-  if (input === null) return null
   if (error !== undefined) return <ErrorPanel error={error} onRetry={preview.retry} />
   if (data === undefined) return <Skeleton width={120} />
   const { size, share } = data

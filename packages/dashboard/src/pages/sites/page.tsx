@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useState } from 'preact/hooks'
 import type { Environment } from '@sluice/contracts/scopes'
 import type { SiteResource } from '@sluice/contracts/sites'
 import type { StatsResult } from '@sluice/contracts/stats'
@@ -13,6 +13,7 @@ import { ListEnd } from '../../parts/list-end.tsx'
 import { sitePath } from '../../state/route.ts'
 import { useMay, useSession } from '../../state/session.tsx'
 import { Button } from '../../ui/button.tsx'
+import { useOnScreen } from '../../ui/in-view.tsx'
 import { listSource } from '../../ui/list-source.ts'
 import { MoreMenu, Num, Unknown } from '../../ui/numbers.tsx'
 import { EmptyState, ErrorPanel, PageTitle, Skeleton, SkeletonRows } from '../../ui/states.tsx'
@@ -189,16 +190,9 @@ function GroupVisitors({ ids, isSeen, isRanked, onAnswer }: GroupProps) {
 /** A cell that tells once that it is on the screen. */
 function Seen({ id, onSeen, of }: { id: string; onSeen: (id: string) => void; of: Answer | undefined }) {
   const { environment } = useSession()
-  const element = useRef<HTMLSpanElement>(null)
-  useEffect(() => {
-    const observer = new IntersectionObserver(([entry]) => {
-      if (entry?.isIntersecting === true) onSeen(id)
-    })
-    if (element.current !== null) observer.observe(element.current)
-    return () => {
-      observer.disconnect()
-    }
-  }, [id])
+  const element = useOnScreen(() => {
+    onSeen(id)
+  })
   return (
     <span ref={element} class="site-number">
       {of === undefined ? (
