@@ -156,6 +156,8 @@ export function useFromAnswer<T, Derived>(
 export interface Change<Id extends OperationId> {
   /** Sends the change; resolves with its `data`, throws an `ApiError`, which `error` holds too. */
   run: (input: Input<Id>) => Promise<Data<Id>>
+  /** Sends the change and passes its `data` on; a failure is left to `error`. */
+  start: (input: Input<Id>, onDone?: (data: Data<Id>) => void) => void
   isBusy: boolean
   error: ApiError | undefined
   /** Forgets the error. */
@@ -174,6 +176,9 @@ export function useChange<Id extends OperationId>(id: Id, refreshes: readonly Op
   })
   return {
     run: mutateAsync,
+    start: (input, onDone) => {
+      mutateAsync(input).then(onDone, () => undefined)
+    },
     isBusy: isPending,
     error: error === null ? undefined : asApiError(error),
     reset,

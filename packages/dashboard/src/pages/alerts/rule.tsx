@@ -145,12 +145,9 @@ function Loaded({ of, onDone }: OnDone & { of: AlertResource }) {
               icon="send"
               isBusy={test.isBusy}
               onClick={() => {
-                test.run({ params }).then(
-                  () => {
-                    toast(texts.tested)
-                  },
-                  () => undefined,
-                )
+                test.start({ params }, () => {
+                  toast(texts.tested)
+                })
               }}
             >
               {texts.test}

@@ -62,14 +62,10 @@ export function Detail({ cohort, onEdit, onClose }: DetailProps) {
       name: cohort.name,
       environment,
     }
-    create.run({ body }).then(
-      () => {
-        setExported(true)
-        announce(texts.exported)
-      },
-      // `create.error` shows it.
-      () => undefined,
-    )
+    create.start({ body }, () => {
+      setExported(true)
+      announce(texts.exported)
+    })
   }
   return (
     <Drawer title={cohort.name} onClose={onClose}>
@@ -220,14 +216,10 @@ function DeleteDialog({
 }) {
   const remove = useChange('deleteCohort', ['listCohorts'])
   const run = () => {
-    remove.run({ params: { cohort_id: cohort.cohort_id } }).then(
-      () => {
-        toast(texts.removed(cohort.name))
-        onDeleted()
-      },
-      // `remove.error` shows it.
-      () => undefined,
-    )
+    remove.start({ params: { cohort_id: cohort.cohort_id } }, () => {
+      toast(texts.removed(cohort.name))
+      onDeleted()
+    })
   }
   return (
     <Dialog

@@ -74,26 +74,20 @@ export function Editor({ cohort: of, onClose }: EditorProps) {
     else {
       setProblem(undefined)
       const body = { name, description, criteria: sent }
-      const saving =
-        cohort === undefined
-          ? create.run({ body: { ...body, site_id: siteId } })
-          : update.run({
-              params: { cohort_id: cohort.cohort_id },
-              body: changedFields(body, {
-                name: cohort.name,
-                description: cohort.description ?? '',
-                criteria: sentCriteria(cohort.criteria),
-              }),
-            })
-      saving.then(
-        (saved) => {
-          toast(texts.saved(saved.name))
-          // A reader who has gone back to the list stays there.
-          if (form.current !== null) onClose(saved.cohort_id)
-        },
-        // `change.error` shows it.
-        () => undefined,
-      )
+      const onSaved = (saved: CohortResource) => {
+        toast(texts.saved(saved.name))
+        // A reader who has gone back to the list stays there.
+        if (form.current !== null) onClose(saved.cohort_id)
+      }
+      if (cohort === undefined) create.start({ body: { ...body, site_id: siteId } }, onSaved)
+      else {
+        const before = {
+          name: cohort.name,
+          description: cohort.description ?? '',
+          criteria: sentCriteria(cohort.criteria),
+        }
+        update.start({ params: { cohort_id: cohort.cohort_id }, body: changedFields(body, before) }, onSaved)
+      }
     }
   }
   return (

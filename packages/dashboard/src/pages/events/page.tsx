@@ -33,14 +33,10 @@ export default function Page() {
       environment,
       ...(filters.length === 0 ? {} : { filter: filters }),
     }
-    create.run({ body }).then(
-      () => {
-        setExported(true)
-        announce(texts.exported)
-      },
-      // `create.error` shows it.
-      () => undefined,
-    )
+    create.start({ body }, () => {
+      setExported(true)
+      announce(texts.exported)
+    })
   }
   return (
     <>

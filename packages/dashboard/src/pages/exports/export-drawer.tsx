@@ -193,7 +193,7 @@ function Actions({ of, onDo, onOpen }: ActionsProps) {
             icon={scheduled.paused ? 'play' : 'pause'}
             isBusy={update.isBusy}
             onClick={() => {
-              update.run({ params, body: { scheduled: { paused: !scheduled.paused } } }).catch(() => undefined)
+              update.start({ params, body: { scheduled: { paused: !scheduled.paused } } })
             }}
           >
             {scheduled.paused ? texts.resume : texts.pause}
@@ -212,12 +212,9 @@ function Actions({ of, onDo, onOpen }: ActionsProps) {
           icon="refresh-cw"
           isBusy={again.isBusy}
           onClick={() => {
-            again.run({ body: againOf(of) }).then(
-              ({ export_id: id }) => {
-                onOpen(id)
-              },
-              () => undefined,
-            )
+            again.start({ body: againOf(of) }, ({ export_id: id }) => {
+              onOpen(id)
+            })
           }}
         >
           {texts.runAgain}

@@ -83,14 +83,10 @@ function MakeKey({ siteId, onMade }: { siteId: string; onMade: (key: string) => 
           icon="key-round"
           isBusy={make.isBusy}
           onClick={() => {
-            make
-              .run({ body: { name: texts.keyName(siteId), scopes: ['events:write'], environment, site_ids: [siteId] } })
-              .then(
-                ({ key }) => {
-                  onMade(key)
-                },
-                () => undefined,
-              )
+            const name = texts.keyName(siteId)
+            make.start({ body: { name, scopes: ['events:write'], environment, site_ids: [siteId] } }, ({ key }) => {
+              onMade(key)
+            })
           }}
         >
           {texts.makeKey}

@@ -233,12 +233,9 @@ function ExportAll({ title, statsQuery }: { title: string; statsQuery: StatsQuer
         icon="file-down"
         isBusy={create.isBusy}
         onClick={() => {
-          create.run({ body: exported }).then(
-            () => {
-              toast(texts.exportStarted)
-            },
-            () => undefined,
-          )
+          create.start({ body: exported }, () => {
+            toast(texts.exportStarted)
+          })
         }}
       >
         {texts.exportAll}

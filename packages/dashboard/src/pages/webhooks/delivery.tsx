@@ -43,12 +43,9 @@ export function Delivery({ webhookId, deliveryId, onBack }: DeliveryProps) {
               icon="refresh-cw"
               isBusy={replay.isBusy}
               onClick={() => {
-                replay.run({ params }).then(
-                  () => {
-                    toast(texts.replayed)
-                  },
-                  () => undefined,
-                )
+                replay.start({ params }, () => {
+                  toast(texts.replayed)
+                })
               }}
             >
               {texts.replay}

@@ -97,12 +97,9 @@ function Tasks({ of, onTask }: { of: WebhookResource; onTask: (task: Task) => vo
           icon="send"
           isBusy={test.isBusy}
           onClick={() => {
-            test.run({ params }).then(
-              () => {
-                toast(texts.tested)
-              },
-              () => undefined,
-            )
+            test.start({ params }, () => {
+              toast(texts.tested)
+            })
           }}
         >
           {texts.test}
@@ -112,7 +109,7 @@ function Tasks({ of, onTask }: { of: WebhookResource; onTask: (task: Task) => vo
             icon="play"
             isBusy={update.isBusy}
             onClick={() => {
-              update.run({ params, body: { active: true } }).catch(() => undefined)
+              update.start({ params, body: { active: true } })
             }}
           >
             {texts.enable}
