@@ -388,6 +388,38 @@ afterAll(() => {
   rmSync(disk, { recursive: true })
 })
 
+testWithTmpfs('a correction of a time that the full disk cuts off damages no later event', async () => {
+  mountTmpfs(disk, 'size=64k')
+  try {
+    const parts = {
+      folder: disk,
+      scope: '0123456789ab',
+      bytesMax: 1e6,
+      report: () => undefined,
+      onTaken: () => undefined,
+    }
+    const event = (id: string, text = '') => {
+      const json = JSON.stringify({ event_id: id, timestamp: 5, properties: { text } })
+      return { event_id: id, timestamp: 5, json, bytes: json.length, isTimeFinal: true }
+    }
+    const spool = openSpool(parts)
+    const file = spool.append(event('first'))
+    const rest = join(disk, 'rest')
+    expect(() => {
+      for (;;) appendFileSync(rest, 'x'.repeat(1_024))
+    }).toThrow('ENOSPC')
+    expect(file && spool.replace(file, event('first', 'x'.repeat(10_000)), 5)).toBe(false)
+    rmSync(rest)
+    spool.append(event('second'))
+    spool.close()
+    const next = openSpool(parts)
+    expect((await next.takeOrphan())?.events.map(({ event_id }) => event_id)).toEqual(['first', 'second'])
+    next.close()
+  } finally {
+    unmount(disk)
+  }
+})
+
 testWithTmpfs('a full disk costs no event', async () => {
   mountTmpfs(disk, 'size=64k')
   try {

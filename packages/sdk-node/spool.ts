@@ -238,6 +238,7 @@ export function openSpool({ folder, scope, bytesMax, report, onTaken }: SpoolPar
           const bytes = Buffer.from(`\n${encodeLine(event, replaces)}`)
           const written = writeSync(fd, bytes)
           file.bytes += written
+          if (written < bytes.length && active?.file === file) isTorn = true
           return written === bytes.length
         } finally {
           closeSync(fd)
