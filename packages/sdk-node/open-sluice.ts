@@ -26,8 +26,8 @@ import type {
 
 const flushMs = 10_000
 const closeMs = 5_000
-/** How often the spool is searched for files of processes that have ended, in ms. */
-const orphansEveryMs = 30_000
+/** How often events in memory are written and files of processes that have ended are searched for, in ms. */
+const spoolEveryMs = 30_000
 
 /** Events that were dropped since the last `sluice_dropped`; times in Unix ms. */
 interface Dropped {
@@ -68,9 +68,10 @@ export function openSluice<Events extends EventMap<Events>>(
   let isClosed = false
 
   let orphans = takeOrphans()
-  const orphanTimer = setInterval(() => {
+  const spoolTimer = setInterval(() => {
+    if (spool?.canRetry()) spoolRest()
     orphans = takeOrphans()
-  }, orphansEveryMs).unref()
+  }, spoolEveryMs).unref()
 
   function open(): Spool | undefined {
     const { spool: folder, spoolBytesMax: bytesMax } = settings
@@ -209,7 +210,7 @@ export function openSluice<Events extends EventMap<Events>>(
   async function close({ timeoutMs = closeMs }: FlushOptions = {}): Promise<FlushResult> {
     const result = await flush({ timeoutMs })
     isClosed = true
-    clearInterval(orphanTimer)
+    clearInterval(spoolTimer)
     sender.close()
     for (const resolve of waiters.splice(0)) resolve()
     spoolRest()

@@ -265,6 +265,22 @@ test('an event that got another time is sent with it after a restart, too', () =
   })
 })
 
+test('an event in memory is written when the folder works again, also when nothing more is tracked', () => {
+  jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask'] })
+  try {
+    away()
+    const sluice = open()
+    rmSync(folder, { recursive: true })
+    const { event_id } = sluice.track('view')
+    expect(codes()).toEqual(['spool_failed'])
+    mkdirSync(folder)
+    jest.advanceTimersByTime(30_000)
+    expect(content()).toContain(event_id)
+  } finally {
+    jest.useRealTimers()
+  }
+})
+
 describe('a file that another container with the same host name and process id takes over', () => {
   const parts = { scope: '0123456789ab', bytesMax: 1e6, report: () => undefined, onTaken: () => undefined }
   const event = (id: string) => {
