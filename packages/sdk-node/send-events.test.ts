@@ -218,6 +218,16 @@ describe('flush', () => {
     expect(idsOf('flush').flat()).toHaveLength(3)
   })
 
+  test('and close try again soon after a failure, also when many requests have failed before', async () => {
+    sdk.proxy.treat = () => ({ kind: 'cut-before' })
+    const sluice = open('outage')
+    sluice.track('view')
+    while (requestsOf('outage').length < 10) await sluice.flush({ timeoutMs: 10 })
+    let left = 1
+    sdk.proxy.treat = () => (left-- > 0 ? { kind: 'cut-before' } : { kind: 'forward' })
+    expect(await sluice.close({ timeoutMs: 5_000 })).toEqual({ sent: 1, pending: 0, rejected: 0 })
+  })
+
   test('ends after its time with what is pending', async () => {
     sdk.proxy.treat = () => ({ kind: 'cut-before' })
     const sluice = open('patience')

@@ -33,7 +33,10 @@ export interface SenderParts {
 export interface Sender {
   /** Call it when an event was added to the queue. */
   wake(): void
-  /** Sends without waiting for more events or for the end of a backoff, until the returned function is called. */
+  /**
+   * Until the returned function is called, sends without waiting for more events, and waits for a second at most after
+   * each failure.
+   */
   skipDelays(): () => void
   /** Whether Sluice has refused the key. */
   isStopped(): boolean
@@ -180,8 +183,9 @@ export function eventSender(parts: SenderParts): Sender {
       }
     }
     ask(afterMs)
-    // After a Retry-After, a random time of up to a second keeps clients from sending at the same moment.
-    until.backoff = performance.now() + Math.min(afterMs, pauseMsMax) + backoffMs(afterMs > 0 ? 0 : failures - 1)
+    // A random time of up to a second keeps clients from sending at the same moment, also after a Retry-After.
+    until.backoff =
+      performance.now() + Math.min(afterMs, pauseMsMax) + backoffMs(afterMs > 0 || delaySkips > 0 ? 0 : failures - 1)
   }
 
   function stop(error: string): void {
