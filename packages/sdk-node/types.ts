@@ -94,7 +94,10 @@ export interface Options {
    * A folder on a local disk where events are kept until Sluice has stored them. Without it, they are in memory only.
    */
   spool?: string | undefined
-  /** Maximum size of all files in `spool`, in bytes. Further events are in memory only. 256 MiB by default. */
+  /**
+   * Maximum size of this site's files in `spool`, in bytes; processes that write at the same time may exceed it together.
+   * Further events are in memory only. 256 MiB by default.
+   */
   spoolBytesMax?: number | undefined
   /**
    * The behaviour of `track` while the queue is full: `reject` drops the event and counts it, `wait` waits for room.
