@@ -35,7 +35,6 @@ const ownNames = [
   'report',
   'save',
   'sender',
-  'skew',
   'stop',
   'swap',
   'text',
@@ -43,8 +42,11 @@ const ownNames = [
   'wipe',
 ]
 
-/** Names that are stored in browsers, where scripts of other releases read them: they are the same in every build. */
-const storedNames = { began: 'b', skew: 'k' }
+/**
+ * Names that are stored in browsers, where scripts of other releases read them: they are the same in every build.
+ * Earlier ones stored `k`, which therefore means nothing else.
+ */
+const storedNames = { began: 'b' }
 
 /**
  * The SDK as one minified script: `snippet` for a script element, `index` as a module of npm. swc makes it smaller by a

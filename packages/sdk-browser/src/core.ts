@@ -66,6 +66,8 @@ export function createCore(options: Options): Sluice {
   let delivery: Delivery | undefined
   const held: Draft[] = []
   let dropped: Drops | undefined
+  /** Ms that Sluice's clock is ahead of the device's. Not stored: the clock may be set until the next page. */
+  let skew = 0
   const end = new AbortController()
   const { signal } = end
 
@@ -99,9 +101,9 @@ export function createCore(options: Options): Sluice {
         report(message, entry && (JSON.parse(entry.text) as SluiceEvent))
       },
       onTime: (serverNow, tookMs) => {
-        const skew = serverNow - Date.now()
+        const ahead = serverNow - Date.now()
         // A difference that the duration of the request may explain is no error of the clock.
-        visitor.change({ skew: Math.abs(skew) > tookMs + 1_000 ? skew : 0 })
+        skew = Math.abs(ahead) > tookMs + 1_000 ? ahead : 0
       },
       onRoom: reportDrops,
     })
@@ -162,7 +164,7 @@ export function createCore(options: Options): Sluice {
     more?: () => Pick<SluiceEvent, 'user_id' | 'referrer' | 'properties'>,
   ): Receipt => {
     const deviceNow = Date.now()
-    const now = deviceNow + (delivery?.visitor.read().skew ?? 0)
+    const now = deviceNow + skew
     const { event_id = makeId(now), timestamp = now } = at ?? {}
     guard(() => {
       if (isInert || decision === 'denied') return
@@ -235,7 +237,7 @@ export function createCore(options: Options): Sluice {
       for (const { visitor, queue, sender } of [delivery ?? open(), open(wanted)]) {
         sender.stop()
         queue.wipe()
-        visitor.forget(true)
+        visitor.forget()
       }
       delivery = undefined
       held.splice(0)
