@@ -193,7 +193,6 @@ export function createCore(options: Options): Sluice {
   const context = (): Context => idsAt(Date.now())
 
   const leave = (): void => {
-    reportDrops()
     delivery?.sender.leave()
   }
 

@@ -138,12 +138,30 @@ export function testSending(shop: Shop): void {
     const from = await page.evaluate<number>(`{
       const { timestamp } = sluice.track('first'); sluice.flush().then(() => timestamp) }`)
     await page.evaluate(`for (let n = 0; n < 1010; n++) sluice.track('many', { n })`)
-    // A page that is hidden reports what it has dropped: the report is the 1,000th event of the queue.
-    await page.evaluate(`dispatchEvent(new Event('visibilitychange'))`)
-    await page.evaluate(`for (let n = 0; n < 1010; n++) sluice.track('many', { n })`)
+    // Once a request has made room, the report is queued. Then there is no room again.
+    let left = 1
+    shop.proxy.treat = () =>
+      left-- > 0 ? { kind: 'forward' } : { kind: 'answer', status: 503, headers: { 'Retry-After': '1' } }
+    await waitUntil(() => left < 0, 'the second request fails')
+    await page.evaluate(`for (let n = 0; n < 2000; n++) sluice.track('many', { n })`)
     shop.proxy.treat = () => ({ kind: 'forward' })
     const [dropped] = await sent(1, 'sluice_dropped')
-    expect(dropped?.properties).toMatchObject({ count: 1_021, from })
+    expect(dropped?.properties).toMatchObject({ from })
+    expect((dropped?.properties as { count: number }).count).toBeGreaterThan(1_011)
+  })
+
+  it('drops no event for the report, however often the page is hidden', async () => {
+    const { page, expectMessages } = await open({ 'data-storage': 'none' })
+    expectMessages(/503/)
+    shop.proxy.treat = () => ({ kind: 'answer', status: 503, headers: { 'Retry-After': '1' } })
+    await page.evaluate(`sluice.track('first'); sluice.flush()`)
+    await page.evaluate(`for (let n = 0; n < 1010; n++) sluice.track('many', { n })`)
+    await page.evaluate(`for (let n = 0; n < 50; n++) dispatchEvent(new Event('visibilitychange'))`)
+    shop.proxy.treat = () => ({ kind: 'forward' })
+    const [dropped] = await sent(1, 'sluice_dropped')
+    expect(dropped?.properties).toMatchObject({ count: 11 })
+    const ids = () => new Set(shop.proxy.events('many').map(({ event_id }) => event_id))
+    await waitUntil(() => ids().size >= 1_000, 'all other events are sent')
   })
 
   it('corrects a wrong clock by the time of the answers', async () => {
