@@ -134,7 +134,7 @@ export async function sendLines({ context, client, siteId, onStored }: SendLines
 /** Sends a batch. Resolves with the reasons of the events that were refused. */
 async function storeBatch(client: Client, events: readonly PendingEvent[]): Promise<Map<PendingEvent, string>> {
   const response = await post(client, events)
-  const verdict = readAnswer(answerOf(response), events.length)
+  const verdict = readAnswer(answerOf(response), events.length, true)
   switch (verdict.next) {
     case 'done': {
       const reasons = new Map(verdict.refused)

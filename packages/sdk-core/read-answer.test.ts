@@ -49,7 +49,7 @@ describe('an SDK takes', () => {
 
   test('401 and 403 as an end of sending', () => {
     for (const status of [401, 403])
-      expect(readAnswer(answer(status, { error: 'key' }), 1)).toEqual({ next: 'stop', error: 'key' })
+      expect(readAnswer(answer(status, { error: 'key' }), 1)).toEqual({ next: 'stop', afterMs: 0, error: 'key' })
   })
 
   test.each([
@@ -60,6 +60,34 @@ describe('an SDK takes', () => {
     for (const status of [202, 400, 401, 403]) {
       expect(readAnswer({ status, header: () => null, ...(body && { body }) }, 2)).toMatchObject({ next: 'repeat' })
     }
+  })
+
+  test.each(['Key is not allowed for this site', 'Site not found'])(
+    '%s as an end of sending, because it holds for all events of the site',
+    (error) => {
+      const data = { accepted: 0, rejected: 2, errors: [rejection(0), { index: 1, error }] }
+      expect(readAnswer(answer(400, { error: 'why', data }), 2)).toEqual({ next: 'stop', afterMs: 0, error })
+      expect(readAnswer(answer(400, { data }), 2, true)).toMatchObject({
+        next: 'done',
+        refused: [expect.anything(), [1, error]],
+      })
+    },
+  )
+
+  test('that the key may register no further site today as a repetition', () => {
+    const error = 'Rate limit exceeded. Retry after 60 seconds.'
+    const data = { accepted: 0, rejected: 2, errors: [0, 1].map((index) => ({ index, error })) }
+    expect(readAnswer(answer(400, { data }), 2)).toEqual({ next: 'repeat', afterMs: 0, error })
+  })
+
+  test('the JSON of another service that has a timestamp like one without an error of an event', () => {
+    for (const errors of [null, 'none', { length: 1 }]) {
+      const body = { timestamp: 1, data: { errors } } as unknown as NonNullable<Answer['body']>
+      expect(readAnswer(answer(503, body), 2)).toMatchObject({ next: 'repeat' })
+      expect(readAnswer(answer(400, body), 2)).toEqual({ next: 'split' })
+    }
+    const body = { error: {}, data: { errors: [null, 5, {}] } } as unknown as NonNullable<Answer['body']>
+    for (const status of [202, 400, 403, 413, 503]) expect(() => readAnswer(answer(status, body), 3)).not.toThrow()
   })
 
   test('413 without a body, as proxies send it, as a request to split', () => {

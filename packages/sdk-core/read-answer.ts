@@ -1,4 +1,4 @@
-import type { BatchResult } from '@sluice/contracts/batch-result'
+import type { BatchResult, EventError } from '@sluice/contracts/batch-result'
 
 /** A response of /collect or /collect/batch, or the part of it that arrived. */
 export interface Answer {
@@ -20,39 +20,47 @@ export type Refusal = readonly [index: number, error: string]
  *   events that it did not list are sent again, which stores nothing twice.
  * - `repeat`: the same events are sent again, after `afterMs` or, if that is 0, after the next backoff.
  * - `split`: the events are sent again in two requests. (A single event in such a request is refused.)
- * - `stop`: the key may not send events. The events are kept until the application uses another key.
+ * - `stop`: the key may not send events, or none of this site. The events are kept until the application uses another
+ *   key.
  */
 export type Verdict =
   | { next: 'done'; refused: readonly Refusal[]; more: boolean }
-  | { next: 'repeat'; afterMs: number; error: string }
+  | { next: 'repeat' | 'stop'; afterMs: number; error: string }
   | { next: 'split' }
-  | { next: 'stop'; error: string }
 
 /**
  * Decides the next step after a response to a request with `count` events (docs/http-interface.md#batches). Only a 202
  * means that events are stored, and only an error for an event means that it is refused: in all other cases the events
  * are sent again. A response without the number `timestamp` of Sluice's envelope is a proxy's, or its body is lost: it
  * says nothing about the events or the key, unless it says that the body is too large.
+ *
+ * The events of an SDK all belong to one site, so the error of one event about the site holds for all: the events are
+ * kept. With `mayMixSites` it holds for this event alone, which is refused.
  */
-export function readAnswer({ status, header, body }: Answer, count: number): Verdict {
-  const error = body?.error ?? (status ? `HTTP ${status}` : 'no response')
-  const { errors = [], rejected = 0 } = body?.data ?? {}
+export function readAnswer({ status, header, body }: Answer, count: number, mayMixSites?: boolean): Verdict {
+  const { errors, rejected = 0 } = body?.data ?? {}
+  let next: 'repeat' | 'stop' = 'repeat'
+  let error = body?.error ?? (status ? `HTTP ${status}` : 'no response')
   if (status === 413 || Number(body?.timestamp)) {
-    const refused = errors.map((each): Refusal => [each.index, each.error])
-    if (status === 202) return { next: 'done', refused, more: rejected > refused.length }
-    if (status === 400 && refused.length) return { next: 'done', refused, more: count > refused.length }
-    if (status === 401 || status === 403) return { next: 'stop', error }
-    if (status === 400 || status === 413)
+    // The body may be of another service, with anything in it.
+    const listed: readonly (EventError | null)[] = Array.isArray(errors) ? errors : []
+    const refused = listed.map((each) => [each?.index, each?.error] as Refusal)
+    // `Key is not allowed for this site`, `Site not found`, `Rate limit exceeded`: no other error begins like these.
+    const siteError = mayMixSites ? undefined : refused.find(([, each]) => /^(Key|Site|Rate) /.test(each))
+    if (siteError) [, error] = siteError
+    if (siteError || status === 401 || status === 403) next = /^Rate/.test(error) ? 'repeat' : 'stop'
+    else if (status === 202 || (status === 400 && refused.length))
+      return { next: 'done', refused, more: (status === 202 ? rejected : count) > refused.length }
+    else if (status === 400 || status === 413)
       return count > 1 ? { next: 'split' } : { next: 'done', refused: [[0, error]], more: false }
   }
   // A date, which Sluice never sends, counts as none.
-  return { next: 'repeat', afterMs: Math.max(0, Number(header('retry-after')) * 1000) || 0, error }
+  return { next, afterMs: Math.max(0, Number(header('retry-after')) * 1000) || 0, error }
 }
 
 /** How long to wait for the reset of the key's limit when it leaves fewer than `count` events, in ms; otherwise 0. */
 export function limitPauseMs({ header }: Pick<Answer, 'header'>, count: number, now: number): number {
-  const remaining = header('x-ratelimit-remaining')
-  if (remaining === null || Number(remaining) >= count) return 0
+  if (Number(header('x-ratelimit-remaining') ?? count) >= count) return 0
   return Math.max(0, Number(header('x-ratelimit-reset')) * 1000 - now) || 0
 }
 

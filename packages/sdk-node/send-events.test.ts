@@ -150,6 +150,15 @@ describe('an answer', () => {
     expect(requestsOf('unknown-key')).toHaveLength(2)
   })
 
+  test('that the key may not send events of the site stops and keeps them', async () => {
+    const key = await sdk.gateway.createKey({ siteIds: ['another-site'] })
+    const sluice = open('not-allowed', { key })
+    sluice.track('view')
+    sluice.track('view')
+    expect(await sluice.flush()).toEqual({ sent: 0, pending: 2, rejected: 0 })
+    expect(errors.map(({ code, count }) => [code, count])).toEqual([['key_refused', 2]])
+  })
+
   test('of a proxy neither refuses events nor stops, whatever its status is', async () => {
     const left = [400, 403, 401]
     sdk.proxy.treat = ({ events }) => {

@@ -101,12 +101,10 @@ export function eventSender(parts: SenderParts): Sender {
     const behindMs = learnTime(answer, performance.now() - sentAt)
     const verdict = readAnswer(answer, events.length)
     switch (verdict.next) {
-      case 'done': {
-        const error = settle(events, verdict, behindMs)
-        if (error === undefined) failures = 0
-        else fail(sentAt, { afterMs: 0, error })
+      case 'done':
+        settle(events, verdict, behindMs)
+        failures = 0
         break
-      }
       case 'split':
         failures = 0
         queue.requeue(...halves(events))
@@ -149,10 +147,8 @@ export function eventSender(parts: SenderParts): Sender {
 
   type Done = Extract<ReturnType<typeof readAnswer>, { next: 'done' }>
 
-  /** Returns the error of events that are only refused for now: the key may register no further site today. */
-  function settle(events: readonly WaitingEvent[], { refused, more }: Done, behindMs: number): string | undefined {
+  function settle(events: readonly WaitingEvent[], { refused, more }: Done, behindMs: number): void {
     const errors = new Map(refused)
-    let limitError: string | undefined
     const again: WaitingEvent[] = []
     for (const [index, waiting] of events.entries()) {
       const error = errors.get(index)
@@ -161,13 +157,9 @@ export function eventSender(parts: SenderParts): Sender {
         else onSettled(waiting)
       } else if (!waiting.event.isTimeFinal && isClockError(error) && onTimeRefused(waiting, behindMs))
         again.push(waiting)
-      else if (error.startsWith('Rate limit')) {
-        limitError = error
-        again.push(waiting)
-      } else onSettled(waiting, error)
+      else onSettled(waiting, error)
     }
     queue.requeue(again)
-    return limitError
   }
 
   function fail(sentAt: number, { afterMs, error }: { afterMs: number; error: string }): void {

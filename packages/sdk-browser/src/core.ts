@@ -86,7 +86,7 @@ export function createCore(options: Options): Sluice {
   const open = (storage = hasSignal ? 'none' : wanted): Delivery => {
     const name = `sluice:${site}`
     const onFailure = (): undefined => {
-      report(`${storage} storage fails: events kept in memory`)
+      report(`${storage} storage fails`)
     }
     const values = guard(() => (storage === 'tab' ? sessionStorage : storage === 'device' ? localStorage : undefined))
     const store =

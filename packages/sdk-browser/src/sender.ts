@@ -95,7 +95,7 @@ export function createSender({ endpoint, queue, isAllowed, report, onTime, onRoo
       pause(limitPauseMs(answer, take().length || 1, serverNow))
     } else {
       isStopped = verdict.next === 'stop'
-      if (verdict.next === 'repeat') pause(verdict.afterMs)
+      pause(verdict.afterMs)
       if (++failures === failuresReported || isStopped) {
         report(`events wait: ${verdict.error}`)
       }
@@ -128,9 +128,9 @@ export function createSender({ endpoint, queue, isAllowed, report, onTime, onRoo
     }
     bytesUnderWay -= size
     if (isStopped) return false
-    const timestamp = answer.body?.timestamp
-    if (timestamp) onTime(timestamp, performance.now() - began)
-    const mayGoOn = await settle(batch, answer, timestamp ?? Date.now())
+    const serverNow = Number(answer.body?.timestamp)
+    if (serverNow) onTime(serverNow, performance.now() - began)
+    const mayGoOn = await settle(batch, answer, serverNow)
     for (const entry of batch) entry.isBusy = false
     return mayGoOn
   }
@@ -150,14 +150,11 @@ export function createSender({ endpoint, queue, isAllowed, report, onTime, onRoo
     }
   }
 
-  const send = (): Promise<void> => {
-    clearTimeout(timer)
-    timer = undefined
-    return (running ??= run().finally(() => {
+  const send = (): Promise<void> =>
+    (running ??= run().finally(() => {
       running = undefined
       goOn()
     }))
-  }
 
   /** Schedules the sending of the remaining events, unless the end of a running request will do it. */
   const goOn = (): void => {
@@ -196,7 +193,6 @@ export function createSender({ endpoint, queue, isAllowed, report, onTime, onRoo
     },
     stop: () => {
       isStopped = true
-      clearTimeout(timer)
     },
   }
 }

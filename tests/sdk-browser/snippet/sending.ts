@@ -197,6 +197,23 @@ export function testSending(shop: Shop): void {
     expect(Math.abs((corrected?.timestamp ?? 0) - Date.now())).toBeLessThan(60_000)
   })
 
+  it('goes on after an answer of another service that has a timestamp, too', async () => {
+    const { page, expectMessages } = await open()
+    expectMessages(/503/)
+    const body = { timestamp: Date.now(), data: { errors: null } }
+    shop.proxy.treat = () => ({ kind: 'answer', status: 503, body })
+    expect(await page.evaluate(`sluice.track('x'); sluice.flush()`)).toMatchObject({ pending: 1 })
+    shop.proxy.treat = () => ({ kind: 'forward' })
+    expect(await page.evaluate('sluice.flush()')).toEqual({ sent: 1, pending: 0, rejected: 0 })
+  })
+
+  it('keeps the events of a site that its key may not use', async () => {
+    const { page, expectMessages } = await open({ site: 'another' })
+    expectMessages(/400/)
+    const pending = { sent: 0, pending: 1, rejected: 0 }
+    expect(await page.evaluate(`sluice.track('x'); sluice.flush()`)).toEqual(pending)
+  })
+
   it('stops at a key that may not send, and says why', async () => {
     shop.site.show(
       tag({ key: shop.key.replace(/.$/, (last) => (last === 'x' ? 'y' : 'x')), 'data-auto-page': 'false' }),
