@@ -46,17 +46,21 @@ export function clientFor(
 
 /**
  * The address of the gateway: from the settings, or from the query service. A service without sessions is the gateway
- * itself. Throws a Failure when a service with TLS names an address without TLS, because the key would be sent in
- * clear.
+ * itself. Throws a Failure when the service has TLS and the gateway has not, because the key would be sent in clear.
  */
 export async function collectUrlOf({ settings, client }: Connection): Promise<string> {
-  if (settings.collectUrl !== undefined) return settings.collectUrl
+  const { url, collectUrl: given } = settings
+  if (given !== undefined && losesTls(url, given))
+    throw new Failure(
+      `SLUICE_COLLECT_URL is ${given}, which is not encrypted, but ${url} is: set it to an address with https.`,
+    )
+  if (given !== undefined) return given
   try {
     const { collect_url: collectUrl } = await client.session()
-    if (losesTls(settings.url, collectUrl)) throw new Failure(unencrypted(settings.url, collectUrl))
+    if (losesTls(url, collectUrl)) throw new Failure(unencrypted(url, collectUrl))
     return collectUrl
   } catch (error) {
-    if (error instanceof Error && 'status' in error && error.status === 404) return settings.url
+    if (error instanceof Error && 'status' in error && error.status === 404) return url
     throw error
   }
 }

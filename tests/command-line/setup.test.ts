@@ -256,6 +256,14 @@ describe('login', () => {
     ])
   })
 
+  it('sends no key without TLS when Sluice is asked with it', async () => {
+    const env = { SLUICE_URL: 'https://sluice.example', SLUICE_COLLECT_URL: 'http://127.0.0.1:1' }
+    expect(await standalone.run(['send', 'x', '--site', 'shop'], { env })).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('SLUICE_COLLECT_URL is http://127.0.0.1:1, which is not encrypted'),
+    })
+  })
+
   it('removes no file but its own', async () => {
     const file = join(standalone.folder, 'not-settings')
     await writeFile(file, 'somebody else’s\n')
