@@ -176,6 +176,22 @@ describe('keys', () => {
     }
   })
 
+  it('says that a key may exist when the connection ends before the answer', async () => {
+    const server = createServer((request) => request.socket.destroy())
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const env = { SLUICE_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
+    for (const args of [
+      ['create', 'lost'],
+      ['rotate', 'key_x'],
+    ]) {
+      expect(await standalone.run(['keys', ...args], { env })).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining('The key may exist all the same: see "sluice keys list".'),
+      })
+    }
+    server.close()
+  })
+
   it('asks before a rotation that ends the old key at once', async () => {
     const { key_id: id } = JSON.parse((await standalone.run(['keys', 'create', 'now', '--json'])).stdout) as {
       key_id: string

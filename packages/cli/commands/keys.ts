@@ -4,6 +4,7 @@ import { type ListOf, pageDefaults } from '@sluice/contracts/paging'
 import { environments, scopes } from '@sluice/contracts/scopes'
 import { confirm } from '../ask.ts'
 import type { Client } from '../client.ts'
+import { ConnectionFailure, isServerAbsent } from '../connection-failure.ts'
 import type { Context } from '../context.ts'
 import { examples } from '../examples.ts'
 import { Failure, usageFailure } from '../failure.ts'
@@ -184,20 +185,28 @@ async function create(context: Context, name: string, options: CreateOptions): P
     events_per_minute_per_address: options.eventsPerMinutePerAddress,
   }
   const hasLimits = Object.values(limits).some((limit) => limit !== undefined)
-  const { data } = await client.request<NewKeyResource>('POST', keysPath, {
-    json: {
-      name,
-      scopes: options.scope,
-      site_ids: options.allSites ? null : options.sites,
-      environment: options.environment,
-      expires_at: options.expires,
-      allowed_origins: options.origin,
-      ...(hasLimits && { rate_limits: limits }),
-    },
-    isRepeatable: false,
+  const data = await makeKey(client, keysPath, {
+    name,
+    scopes: options.scope,
+    site_ids: options.allSites ? null : options.sites,
+    environment: options.environment,
+    expires_at: options.expires,
+    allowed_origins: options.origin,
+    ...(hasLimits && { rate_limits: limits }),
   })
   printNewKey(context.terminal, data, options)
   await requirePrinted(context.terminal, data)
+}
+
+/** Sends the request that makes a key, once. Throws a Failure. */
+async function makeKey(client: Client, path: string, json: object): Promise<NewKeyResource> {
+  try {
+    return (await client.request<NewKeyResource>('POST', path, { json, isRepeatable: false })).data
+  } catch (error) {
+    // The answer may have been lost.
+    if (!(error instanceof ConnectionFailure) || isServerAbsent(error)) throw error
+    throw new Failure(`${error.message} The key may exist all the same: see "sluice keys list".`)
+  }
 }
 
 function addRotate(keys: Command, context: Context): void {
@@ -231,10 +240,7 @@ async function rotate(context: Context, keyId: string, options: RotateOptions): 
     const question = `Programs that use the key ${safeText(data.name)} (${data.hint}) are refused at once. Rotate it?`
     await confirm(context, question, options.yes === true)
   }
-  const { data } = await client.request<NewKeyResource>('POST', `${path}/rotate`, {
-    json: { overlap: options.overlap },
-    isRepeatable: false,
-  })
+  const data = await makeKey(client, `${path}/rotate`, { overlap: options.overlap })
   printNewKey(context.terminal, data, options)
   if (!endsAtOnce) context.terminal.note(endsOf(keyId, data, options))
   await requirePrinted(context.terminal, data)
