@@ -117,10 +117,11 @@ export async function sendLines({ context, client, siteId, onStored }: SendLines
   } finally {
     clearInterval(timer)
   }
+  const cutNote = cut.signal.aborted || failure !== undefined ? ' The input was not read to its end.' : ''
   if (failure === undefined) await flush()
-  if (signal.aborted && (cut.signal.aborted || failure !== undefined)) {
-    terminal.note(`Stored ${formatCount(stored)} of ${countOf(seen, 'event')}. The input was not read to its end.`)
-    throw new Failure('ended by a signal')
+  if (cut.signal.aborted || failure !== undefined) {
+    terminal.note(`Stored ${formatCount(stored)} of ${countOf(seen, 'event')}.${cutNote}`)
+    if (signal.aborted) throw new Failure('ended by a signal')
   }
   if (failure !== undefined) throw failure instanceof Error ? failure : new Failure(messageOf(failure))
   if (seen === 0) throw usageFailure('Standard input holds no events: pipe in one JSON object a line.')

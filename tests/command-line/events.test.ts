@@ -149,6 +149,15 @@ describe('send', () => {
     await standalone.waitForEvents('proxy', 1)
   })
 
+  it('says how many events are stored when it fails before the others', async () => {
+    let batches = 0
+    const proxy = await startProxy(standalone.service.url, () => (++batches > 1 ? 404 : undefined))
+    const input = '{"event_type":"a"}\n'.repeat(150)
+    const { code, stderr } = await standalone.run(['send', '-', '--site', 'part'], { env: proxy.env, input })
+    proxy.stop()
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/^Stored 100 of 150 events\.\nsluice: /)])
+  })
+
   it('sends in smaller requests what a proxy refuses as too large', async () => {
     const proxy = await startProxy(standalone.service.url, (_url, body) => (body.length > 20_000 ? 413 : undefined))
     const event = (size: number): string => `{"event_type":"a","note":"${'x'.repeat(size)}"}\n`
