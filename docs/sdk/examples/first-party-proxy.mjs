@@ -4,6 +4,7 @@
 import { createServer, request as httpRequest } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import process from 'node:process'
+import { pipeline } from 'node:stream'
 import { URL } from 'node:url'
 
 const sluice = new URL(process.env.SLUICE_URL ?? 'http://localhost:8080')
@@ -23,10 +24,13 @@ const server = createServer((request, response) => {
   const forwarded = send(new URL(path, sluice), { method: request.method, headers })
   forwarded.on('response', (answer) => {
     response.writeHead(answer.statusCode, answer.headers)
-    answer.pipe(response)
+    // An answer that is cut off ends the response, too.
+    pipeline(answer, response, () => {})
   })
   // After a 502 the SDK sends the events again.
   forwarded.on('error', () => (response.headersSent ? response.destroy() : response.writeHead(502).end()))
+  // A client that leaves ends the request to Sluice.
+  response.on('close', () => forwarded.destroy())
   request.pipe(forwarded)
 })
 server.listen(Number(process.env.PORT ?? 8000), () => {

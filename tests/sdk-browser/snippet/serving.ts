@@ -104,6 +104,9 @@ export function testServing(shop: Shop): void {
         () => shop.proxy.events().some(({ url: seen }) => seen === `${shop.site.url}/proxied`),
         'the page is counted',
       )
+      shop.proxy.treat = () => ({ kind: 'cut-within' })
+      const cut = fetch(`${url}/in/collect/batch`, { method: 'POST', body: '{}' }).then((answer) => answer.text())
+      await expect(cut).rejects.toThrow()
     } finally {
       child.kill()
     }
