@@ -31,6 +31,14 @@ export async function openTestPostgres({ migrated = true } = {}): Promise<TestPo
   }
 }
 
+/** Gives a database the schema that it had before migration 026. */
+export async function undoMigrationsSince026({ db }: Postgres): Promise<void> {
+  await sql`ALTER TABLE exports DROP COLUMN cohort_criteria`.execute(db)
+  await sql`ALTER TABLE deliveries DROP COLUMN settled_recipients`.execute(db)
+  await sql`ALTER TABLE chores DROP COLUMN run_at, DROP COLUMN after_site`.execute(db)
+  await sql`DELETE FROM kysely_migration WHERE name >= '026'`.execute(db)
+}
+
 /** A key, by default one that may send events of every site: in the form for the store, and the key itself. */
 export function newTestKey(parts: Partial<NewKey> = {}): { key: string; newKey: NewKey } {
   const { environment = 'prod' } = parts

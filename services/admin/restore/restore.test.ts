@@ -29,6 +29,7 @@ import { runOneAtATime } from '../../../tests/support/engines/test-engines.ts'
 import { addExport } from '../../../tests/support/export-jobs.ts'
 import { addImport } from '../../../tests/support/import-jobs.ts'
 import { testSecretsKey } from '../../../tests/support/secrets-key.ts'
+import { undoMigrationsSince026 } from '../../../tests/support/test-postgres.ts'
 import { fingerprintOf, type Manifest, readManifest, writeManifest } from '../backup/manifest.ts'
 import { silentLogger } from '../migrate/migrate.ts'
 import { finishRestore } from './restore.ts'
@@ -239,7 +240,23 @@ describeWithInstallation('restore', () => {
     expect(await users()).toStrictEqual(['ann', 'bob', 'cid'])
   })
 
+  /** A copy of the backup whose dump has the schema that Postgres had before migration 026. */
+  async function olderSchema(): Promise<string> {
+    await withPostgres(undoMigrationsSince026)
+    const copy = join(rig.backups, 'older-schema')
+    await cp(backup, copy, { recursive: true })
+    await changeManifest(copy, ({ schemas, ...manifest }) => {
+      const postgres = schemas.postgres.filter(([name]) => name < '026')
+      return { ...manifest, schemas: { ...schemas, postgres } }
+    })
+    const renewed = await rig.command('admin/backup/main', [`file:${copy}`, '--postgres-only'])
+    expect(renewed).toMatchObject({ code: 0 })
+    return copy
+  }
+
   test('a backup that is not whole changes nothing; a whole one is restored, and what was erased since stays erased', async () => {
+    const older = await olderSchema()
+    const renewedAt = Date.now()
     await rig.destroyEngines()
     const expectRefusal = async (change: (folder: string) => Promise<void>, sentence: string): Promise<void> => {
       const { code, output } = await restoreCopy(change)
@@ -286,7 +303,7 @@ describeWithInstallation('restore', () => {
     await expectRefusal(() => Promise.resolve(), 'BACKUP_NOT_FOUND')
     await rename(away, join(rig.disk, part))
 
-    const { code, output } = await rig.command('admin/restore/main', [`file:${backup}`], replacedKey)
+    const { code, output } = await rig.command('admin/restore/main', [`file:${older}`], replacedKey)
     expect({ code, output }).toMatchObject({
       code: 0,
       output: containing('Erasures repeated: 1'),
@@ -311,7 +328,7 @@ describeWithInstallation('restore', () => {
     expect(counted).toBe(1)
     // Its age is that of the backup, not of the restore.
     const noted = await withPostgres((postgres) => backupStore(postgres).lastFinishedAt())
-    expect(noted).toBeLessThanOrEqual(finishedAt ?? 0)
+    expect(noted).toBeLessThanOrEqual(renewedAt)
     const blobs = await openBlobStore(rig.engines().blobsUrl)
     expect(await blobs.size('exports/a')).toBe('content'.length)
     await blobs.close()

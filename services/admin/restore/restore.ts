@@ -12,7 +12,7 @@ import { backupStore } from '@sluice/postgres/backups'
 import { requireReadableDump, restorePostgres } from '@sluice/postgres/dump'
 import { type LostExportFiles, reconcileExports } from '@sluice/postgres/lost-export-files'
 import { failImportsWithoutFiles } from '@sluice/postgres/lost-import-files'
-import { checkPostgresSchema, rejectNewerPostgresSchema } from '@sluice/postgres/migrate'
+import { checkPostgresSchema, migratePostgres, rejectNewerPostgresSchema } from '@sluice/postgres/migrate'
 import type { Postgres } from '@sluice/postgres/open'
 import { shardStore } from '@sluice/postgres/shards'
 import { postgresTime } from '@sluice/postgres/time'
@@ -125,6 +125,8 @@ export async function restore(engines: RestoreEngines, options: RestoreOptions):
   try {
     say('Committed offsets, erasures…')
     for (const { url, offsets } of lanes) await setGroupOffsets(url, writerGroup(storeId), offsets)
+    // A backup of an older release lacks columns that the next statements name.
+    if (!clickHouseOnly) await migratePostgres(postgres)
     reconciled = {
       ...(await reconcile(postgres, { at: manifest.at, withEventImports: losses.length > 0 })),
       repeatedRuns: [],
@@ -150,7 +152,7 @@ export async function restore(engines: RestoreEngines, options: RestoreOptions):
 }
 
 /**
- * Migrates the restored databases to this build, and records the backup. Throws an Error that says what to do; all data
+ * Migrates the restored ClickHouse to this build, prepares the log, and records the backup. Throws an Error that says what to do; all data
  * is restored by then.
  */
 export async function finishRestore(
