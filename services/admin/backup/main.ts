@@ -27,7 +27,7 @@ try {
     },
   )
   const config = loadCommandConfig(variables, process.env, console.error)
-  const { engines, open, close } = await openEngines(config, process.env.PATH)
+  const { engines, open, close } = await openEngines(config, { searchPath: process.env.PATH, blobsMustExist: true })
   try {
     const opened = await open(target, 'The target', { mustExist: postgresOnly })
     if (postgresOnly) {

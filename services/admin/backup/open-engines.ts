@@ -1,13 +1,21 @@
+import { existsSync } from 'node:fs'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { s3CredentialsOf } from '@sluice/blobs/variables'
 import { openStoreBackup } from '@sluice/event-store/backup'
 import { openPostgres } from '@sluice/postgres/open'
 import type { Config } from '@sluice/runtime/config'
+import { folderOf } from '@sluice/runtime/file-url'
 import type { variables } from './config.ts'
 import { openTarget } from './target.ts'
 
-/** The engines that a command has opened; `close` closes them in reverse order. */
-export async function openEngines(config: Config<typeof variables>, searchPath: string | undefined) {
+/**
+ * The engines that a command has opened; `close` closes them in reverse order. Unless `blobsMustExist`, the folder of a
+ * `file:` SLUICE_BLOBS_URL is created if it is missing. Throws an Error that says what to do.
+ */
+export async function openEngines(
+  config: Config<typeof variables>,
+  { searchPath, blobsMustExist }: { searchPath: string | undefined; blobsMustExist: boolean },
+) {
   const credentials = s3CredentialsOf(config)
   const postgres = openPostgres(config.SLUICE_POSTGRES_URL, { queryTimeoutMs: 0 })
   const clickHouse = openStoreBackup(config.SLUICE_CLICKHOUSE_URL, credentials)
@@ -16,7 +24,11 @@ export async function openEngines(config: Config<typeof variables>, searchPath: 
     for (const each of opened.reverse()) await each.close()
   }
   try {
-    const blobs = await openBlobStore(config.SLUICE_BLOBS_URL, credentials && { credentials })
+    const blobsUrl = config.SLUICE_BLOBS_URL
+    if (blobsMustExist && blobsUrl.startsWith('file:') && !existsSync(folderOf(blobsUrl))) {
+      throw new Error(`SLUICE_BLOBS_URL: there is no folder ${folderOf(blobsUrl)}: name that of the services.`)
+    }
+    const blobs = await openBlobStore(blobsUrl, credentials && { credentials })
     opened.push(blobs)
     return {
       engines: {
@@ -27,7 +39,6 @@ export async function openEngines(config: Config<typeof variables>, searchPath: 
         blobs,
       },
       open: async (url: string, name: string, { mustExist }: { mustExist: boolean }) => {
-        const blobsUrl = config.SLUICE_BLOBS_URL
         const store = await openTarget(url, { name, blobsUrl, credentials, mustExist })
         opened.push(store)
         return { url, store }

@@ -46,7 +46,7 @@ try {
     },
   )
   const config = loadCommandConfig(variables, process.env, console.error)
-  const { engines, open, close } = await openEngines(config, process.env.PATH)
+  const { engines, open, close } = await openEngines(config, { searchPath: process.env.PATH, blobsMustExist: false })
   try {
     const restoreEngines = { ...engines, clickHouseUrl: config.SLUICE_CLICKHOUSE_URL }
     const restored = await restore(restoreEngines, {

@@ -194,6 +194,13 @@ describeWithInstallation('restore', () => {
     expect(restored).toMatchObject({ code: 1, output: missing })
     expect(renewed).toMatchObject({ code: 1, output: missing })
     expect(based).toMatchObject({ code: 1, output: missing })
+    const withoutFiles = await rig.command('admin/backup/main', [`file:${rig.backups}/next`], {
+      SLUICE_BLOBS_URL: `file:${nowhere}`,
+    })
+    expect(withoutFiles).toMatchObject({
+      code: 1,
+      output: containing(`SLUICE_BLOBS_URL: there is no folder ${nowhere}`),
+    })
     const within = await rig.command('admin/backup/main', [`${rig.engines().blobsUrl}/backup`])
     expect(within).toMatchObject({ code: 1, output: containing('lie within each other') })
     expect(existsSync(nowhere)).toBe(false)
