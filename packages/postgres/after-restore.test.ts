@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { sql } from 'kysely'
 import type { ImportType } from '@sluice/contracts/imports'
 import { addExport } from '../../tests/support/export-jobs.ts'
 import { addImport, segmentDone } from '../../tests/support/import-jobs.ts'
 import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
-import { reconcile } from './after-restore.ts'
+import { isEmptyPostgres, reconcile } from './after-restore.ts'
 import { exportStore } from './exports.ts'
 import { type ImportStore, importStore } from './imports.ts'
 
@@ -65,4 +66,13 @@ test('the file of an export that is under way begins again', async () => {
   await reconcile(postgres, { at: noon, withEventImports: false })
   expect(await exports.find(exportId, null)).toMatchObject({ uploadId: null, afterKey: null, rows: 0, progress: 0 })
   expect(await exports.parts(exportId)).toStrictEqual([])
+})
+
+test('a database with relations of an extension alone is empty', async () => {
+  const restored = await openTestPostgres({ migrated: false })
+  await sql`CREATE VIEW statements AS SELECT 1`.execute(restored.db)
+  expect(await isEmptyPostgres(restored)).toBe(false)
+  await sql`ALTER EXTENSION plpgsql ADD VIEW statements`.execute(restored.db)
+  expect(await isEmptyPostgres(restored)).toBe(true)
+  await restored.drop()
 })

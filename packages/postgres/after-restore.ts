@@ -25,12 +25,15 @@ export interface Reconciled {
   lostImports: string[]
 }
 
-/** Whether the database holds no table. */
+/** Whether the database holds no table, other than those of extensions. */
 export async function isEmptyPostgres(postgres: Postgres): Promise<boolean> {
   return postgres.run(async (db) => {
     const { rows } = await sql`
       SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
       WHERE relkind IN ('r', 'p', 'v', 'm', 'S') AND nspname <> 'information_schema' AND nspname NOT LIKE 'pg\\_%'
+        AND NOT EXISTS (
+          SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = pg_class.oid AND deptype = 'e'
+        )
       LIMIT 1`.execute(db)
     return rows.length === 0
   })
