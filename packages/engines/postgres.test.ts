@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { networkInterfaces, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
@@ -51,6 +51,12 @@ describe('a running embedded Postgres', () => {
       wrong.password = password
       await expect(query(wrong.href, 'SELECT 1')).rejects.toThrow(/password/)
     }
+  })
+
+  test('logs neither checkpoints nor the text of failed statements', async () => {
+    await query(postgres.url, 'CHECKPOINT')
+    await expect(query(postgres.url, 'SELECT missing_column')).rejects.toThrow(/missing_column/)
+    expect(readFileSync(join(dir, 'postgres.log'), 'utf8')).not.toMatch(/checkpoint (starting|complete)|STATEMENT/)
   })
 
   test('listens on the loopback address alone', async () => {

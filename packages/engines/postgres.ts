@@ -163,6 +163,9 @@ async function startProcess({ folder, postgres, runner, port, password, durable 
     shared_buffers: '64MB',
     max_connections: 100,
     jit: 'off',
+    // Nobody rotates postgres.log, which a line per checkpoint and the text of each failed statement would fill.
+    log_checkpoints: 'off',
+    log_min_error_statement: 'panic',
     ...(!durable && { fsync: 'off', full_page_writes: 'off' }),
   }
   const args = [
