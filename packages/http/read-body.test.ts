@@ -21,6 +21,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { generateKey } from '@sluice/access/api-key'
 import { contentEncodings } from '@sluice/contracts/media-types'
 import { waitUntil } from '@sluice/runtime/wait-until'
+import { collectGarbageAsServices } from '../../tests/support/service-garbage.ts'
 import { startCpuStopwatch } from '../../tests/support/stopwatch.ts'
 import {
   connectRaw,
@@ -35,6 +36,8 @@ import type { Route } from './route.ts'
 
 const mebibyte = 1024 * 1024
 const key = generateKey('prod')
+
+collectGarbageAsServices()
 
 /** A route that returns the length and the hash of the body that it received. */
 function digestRoute(path: string, maxBytes: number): Route {

@@ -3,8 +3,11 @@ import { gunzipSync, gzipSync } from 'node:zlib'
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { allOf, chunksOf, streamOf } from '../../tests/support/chunks.ts'
+import { collectGarbageAsServices } from '../../tests/support/service-garbage.ts'
 import type { SegmentRecord } from './segment-frames.ts'
 import { readSegment, type SegmentedFile, type SegmentLimits, writeSegments } from './segments.ts'
+
+collectGarbageAsServices()
 
 /** The file's segments, stored in memory. */
 async function stored(
