@@ -491,7 +491,8 @@ test('deletions of ClickHouse are checked each half minute while erasures wait t
   const unit = erasureUnit({
     erasures: store,
     eraser: rig.eraser,
-    expireExports: () => Promise.resolve(),
+    exports: exportStore(rig.postgres),
+    blobs: rig.blobs,
     clock: { now: () => at },
     deleteEveryMs: hour,
   })
