@@ -155,7 +155,8 @@ module.exports = {
       from: { path: '^services/standalone/', pathNot: tests },
       to: {
         path: '^services/(?!standalone/)',
-        pathNot: '^services/[^/]+/(build|config)\\.ts$|^services/admin/migrate/migrate\\.ts$',
+        pathNot:
+          '^services/[^/]+/(build|config)\\.ts$|^services/admin/(migrate/migrate|admin-key/print-new-admin-key)\\.ts$',
       },
     },
     {

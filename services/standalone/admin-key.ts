@@ -1,6 +1,6 @@
 // npm run admin-key: replaces the admin key and prints the new one (docs/http-interface.md#first-admin-key).
+import { printNewAdminKey } from '@sluice/admin/admin-key/print-new-admin-key'
 import { attachPostgres, startPostgres } from '@sluice/engines/postgres'
-import { printNewAdminKey } from '@sluice/postgres/admin-key'
 import { openPostgres } from '@sluice/postgres/open'
 import { postgresUrlOrEmbedded } from '@sluice/postgres/variables'
 import { internalMessage } from '@sluice/runtime/errors'

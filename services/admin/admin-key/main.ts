@@ -1,11 +1,11 @@
 // Replaces the admin key of an installation on servers and prints the new one; `npm run admin-key` also finds the
 // embedded Postgres, which an image of the services does not carry (docs/http-interface.md#first-admin-key).
-import { printNewAdminKey } from '@sluice/postgres/admin-key'
 import { openPostgres } from '@sluice/postgres/open'
 import { internalMessage } from '@sluice/runtime/errors'
 import { loadCommandConfig } from '@sluice/runtime/load-command-config'
 import { readArguments } from '@sluice/runtime/read-arguments'
 import { variables } from './config.ts'
+import { printNewAdminKey } from './print-new-admin-key.ts'
 
 const usage = 'npm run admin-key   (replaces the admin key: the former one stops working)'
 

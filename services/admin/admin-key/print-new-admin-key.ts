@@ -1,0 +1,47 @@
+import { createAdminKey } from '@sluice/postgres/admin-key'
+import { keyStore } from '@sluice/postgres/keys'
+import { isMigrated, migratePostgres, withMigrationLock } from '@sluice/postgres/migrate'
+import type { Postgres } from '@sluice/postgres/open'
+import { internalMessage } from '@sluice/runtime/errors'
+
+/**
+ * Brings the schema up to date, stores a new admin key and revokes the admin keys that no other key created
+ * (docs/http-interface.md#first-admin-key). Prints the key to standard output, and returns a sentence for the operator
+ * with the number of revoked keys. Throws AppError 503 while Postgres is unavailable. Throws an Error when the key
+ * could not be printed: the key is valid nevertheless, and nothing can show it again.
+ */
+export async function printNewAdminKey(postgres: Postgres): Promise<string> {
+  const { key, note } = await replaceAdminKey(postgres)
+  try {
+    await printLine(key)
+  } catch (error) {
+    throw new Error(
+      `The admin key was replaced, but the new one could not be printed: ${internalMessage(error)}. Run the command again, which replaces it.`,
+      { cause: error },
+    )
+  }
+  return note
+}
+
+/** Rejects when the line can't be written; console.log would ignore that. */
+async function printLine(text: string): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<undefined>()
+  // The stream also emits the error. Without a listener, the process would end without a message about the key.
+  process.stdout.on('error', reject)
+  process.stdout.write(`${text}\n`, (error) => {
+    if (error) reject(error)
+    else resolve(undefined)
+  })
+  await promise
+}
+
+async function replaceAdminKey(postgres: Postgres): Promise<{ key: string; note: string }> {
+  // A reshard holds the lock for hours, and replacing a leaked key can't wait for it.
+  if (!(await isMigrated(postgres))) await withMigrationLock(postgres, () => migratePostgres(postgres))
+  const keys = keyStore(postgres)
+  const created = await createAdminKey(keys)
+  if (!created) throw new Error('a new key has the hash of an old one')
+  const revoked = await keys.revokeBootstrapKeysExcept(created.keyId)
+  const note = 'This admin key is not shown again.'
+  return { key: created.key, note: revoked === 0 ? note : `${note} Revoked before it: ${revoked}.` }
+}
