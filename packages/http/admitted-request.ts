@@ -19,9 +19,10 @@ interface RequestParts {
 }
 
 /**
- * The request of a handler, after the checks (request-checks.ts); `handle` (handle.ts) validates its query and body. It
- * is a class because of its accessors. V8 makes an object literal with accessors a dictionary, and then the whole
- * request outlives the young generation. That alone was half of the gateway's garbage collection (docs/benchmarks.md).
+ * The request of a handler, after the checks (request-checks.ts); `handle` (handle.ts) replaces its query and body with
+ * the validated ones. It is a class because of its accessors. V8 makes an object literal with accessors a dictionary,
+ * and then the whole request outlives the young generation. That alone was half of the gateway's garbage collection
+ * (docs/benchmarks.md).
  */
 export class AdmittedRequest implements Omit<ApiRequest, 'credential'> {
   readonly requestId: string

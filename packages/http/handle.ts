@@ -71,13 +71,13 @@ export function handle<const O extends Operation>(
   if (idempotent && (body?.kind === 'multipart' || response.file || response.headers)) {
     throw new Error(`${operation.id} can't be idempotent: neither files, multipart bodies nor headers are stored`)
   }
-  const work = handler as unknown as (request: ValidatedRequest) => Promise<unknown>
   return {
     ...operation,
     handle: async (request: ApiRequest) => {
-      const validated = new ValidatedRequest(operation, request)
+      const validated = { query: readQueryOf(operation, request), body: readBodyOf(operation, request) }
       try {
-        return toHandlerResult(response, await work(validated))
+        // Assigned, because a copy would call the accessors of the request, which are not cheap.
+        return toHandlerResult(response, await handler(Object.assign(request, validated) as unknown as RequestOf<O>))
       } catch (error) {
         if (body?.kind === 'multipart') await (validated.body as PendingUpload).removeStored()
         throw error
@@ -116,61 +116,5 @@ function readBodyOf({ body }: Operation, request: ApiRequest): unknown {
       return request.body
     case 'multipart':
       return createUpload(body, request)
-  }
-}
-
-/** A request with validated parts; everything else is read from the request as the checks left it. */
-class ValidatedRequest implements Omit<ApiRequest, 'query' | 'body'> {
-  readonly query: unknown
-  readonly body: unknown
-  readonly log: ApiRequest['log']
-  readonly #request: ApiRequest
-
-  /** Throws 400 for the first problem of the query or the body. */
-  constructor(operation: Operation, request: ApiRequest) {
-    this.query = readQueryOf(operation, request)
-    this.body = readBodyOf(operation, request)
-    this.log = request.log
-    this.#request = request
-  }
-
-  get requestId(): string {
-    return this.#request.requestId
-  }
-
-  get receivedAt(): number {
-    return this.#request.receivedAt
-  }
-
-  get credential(): ApiRequest['credential'] {
-    return this.#request.credential
-  }
-
-  get accept(): string {
-    return this.#request.accept
-  }
-
-  get session(): ApiRequest['session'] {
-    return this.#request.session
-  }
-
-  get client(): ApiRequest['client'] {
-    return this.#request.client
-  }
-
-  get params(): ApiRequest['params'] {
-    return this.#request.params
-  }
-
-  get signal(): AbortSignal {
-    return this.#request.signal
-  }
-
-  consume(cost: number): void | Promise<void> {
-    return this.#request.consume(cost)
-  }
-
-  releaseBody(): void {
-    this.#request.releaseBody()
   }
 }
