@@ -1,3 +1,4 @@
+import { hourMs } from '@sluice/contracts/time-units'
 import type { Clock } from '@sluice/runtime/clock'
 import { withDeadline } from '@sluice/runtime/deadline'
 import { invalidApiKey, isRetryable, unavailable } from '@sluice/runtime/errors'
@@ -43,7 +44,7 @@ const recheckAfterMs = 30_000
  * Cached keys work for this long without a successful poll, so that events are accepted while Postgres is unavailable.
  * If only one process loses its connection to Postgres, it accepts revoked keys for this long.
  */
-const serveUncheckedMs = 3_600_000
+const serveUncheckedMs = hourMs
 const unknownKeyTtlMs = 5_000
 const cachedKeysMax = 10_000
 /** A stop does not wait longer for a Postgres that hangs. */

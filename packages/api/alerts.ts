@@ -17,6 +17,7 @@ import {
 import { eventLimits } from '@sluice/contracts/event-limits'
 import { environments } from '@sluice/contracts/scopes'
 import { metrics } from '@sluice/contracts/stats'
+import { dayMs } from '@sluice/contracts/time-units'
 import { durationMs } from '@sluice/runtime/durations'
 import { enumText, nameText, nestedObject, text } from '@sluice/runtime/schemas'
 import { completeUntil } from './complete-until.ts'
@@ -36,7 +37,7 @@ interface DurationRange {
 /** A duration; the value stays the text that was sent. */
 function durationText({ units, minMs, maxMs, example }: DurationRange): joi.StringSchema {
   const [days, unitList] = [
-    maxMs / 86_400_000,
+    maxMs / dayMs,
     Array.from(units)
       .join(', ')
       .replace(/, (.)$/, ' or $1'),

@@ -10,13 +10,14 @@ import {
   type UpdateKeyBody,
 } from '@sluice/contracts/keys'
 import { defaultScopes, environments, scopes } from '@sluice/contracts/scopes'
+import { dayMs } from '@sluice/contracts/time-units'
 import { isOrigin } from '@sluice/runtime/origin'
 import { duration, enumText, nameText, time } from '@sluice/runtime/schemas'
 import { rateLimits } from './rate-limits.ts'
 import { siteId } from './sites.ts'
 import { timeOrNull } from './times.ts'
 
-const overlapMsMax = 90 * 24 * 3_600_000
+const overlapMsMax = 90 * dayMs
 
 /** The longest host name has 253 characters. */
 const originLengthMax = 270

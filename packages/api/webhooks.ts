@@ -1,5 +1,6 @@
 import joi from 'joi'
 import { environments } from '@sluice/contracts/scopes'
+import { dayMs } from '@sluice/contracts/time-units'
 import {
   type AttemptResource,
   type CreateWebhookBody,
@@ -24,7 +25,7 @@ import { parameterMessages } from './parameters.ts'
 import { repeatedSiteId, siteId } from './sites.ts'
 import { timeOrNull } from './times.ts'
 
-const overlapMsMax = 90 * 24 * 3_600_000
+const overlapMsMax = 90 * dayMs
 
 const url = text(webhookLimits.urlLengthMax)
   .example('http://127.0.0.1:9000/')

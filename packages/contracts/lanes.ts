@@ -1,3 +1,5 @@
+import { dayMs } from './time-units.ts'
+
 /** The logs through which events go to the event store: `live`, and the backfill log, for old events and imports. */
 export type Lane = 'live' | 'backfill'
 
@@ -6,7 +8,7 @@ export type Lane = 'live' | 'backfill'
  * insert of the live log covers three or four months, which are partitions of the table. Copies of an event may go
  * through both logs.
  */
-export const backfillAgeMs = 62 * 24 * 3_600_000
+export const backfillAgeMs = 62 * dayMs
 
 /**
  * `complete_until` of a query that reads no event before `readsFrom`. Every accepted event of the live log can be read

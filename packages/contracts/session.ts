@@ -1,4 +1,5 @@
 import type { Environment, Scope } from './scopes.ts'
+import { dayMs } from './time-units.ts'
 
 /** POST /api/v1/session (docs/http-interface.md#sessions): exactly one of the two. */
 export interface CreateSessionBody {
@@ -8,10 +9,10 @@ export interface CreateSessionBody {
 }
 
 /** A session ends after this time without a request, in ms. */
-export const sessionIdleMs = 24 * 3_600_000
+export const sessionIdleMs = dayMs
 
 /** A session ends after this time in any case, in ms. */
-export const sessionAgeMsMax = 7 * 24 * 3_600_000
+export const sessionAgeMsMax = 7 * dayMs
 
 /** A sign-in code can be used for this time, in ms. */
 export const signInCodeMs = 10 * 60_000

@@ -1,8 +1,10 @@
+import { dayMs } from '@sluice/contracts/time-units'
+
 /**
  * Greatest length of a session in ms. Sessions of a range may have begun this long before it
  * (docs/http-interface.md#stats-sessions).
  */
-export const sessionWindowMs = 24 * 3_600_000
+export const sessionWindowMs = dayMs
 
 /**
  * SQL of a text by which events are ordered: by time, then id. Aggregate functions take half the time for one text as

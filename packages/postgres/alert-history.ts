@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import type { AlertState } from '@sluice/contracts/alert-state'
 import { type AlertHistoryEntry, alertLimits } from '@sluice/contracts/alerts'
 import type { Page } from '@sluice/contracts/paging'
+import { dayMs } from '@sluice/contracts/time-units'
 import type { DeliveryStatus } from '@sluice/contracts/webhooks'
 import { countRows } from './count-rows.ts'
 import type { Db } from './tables.ts'
@@ -21,7 +22,7 @@ interface HistoryRow {
 }
 
 /** How long a rule's history is kept. */
-const historyMs = alertLimits.historyDays * 86_400_000
+const historyMs = alertLimits.historyDays * dayMs
 
 /**
  * A page of a rule's history in the 90 days before `at` (Unix ms), newest first. Each entry contains the delivery to

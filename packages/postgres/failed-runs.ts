@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { hourMs } from '@sluice/contracts/time-units'
 import { fromFirstRow } from './export-records.ts'
 import { leaseEnd, progress } from './leases.ts'
 import { lockReceiptTimes } from './receipt-time-lock.ts'
@@ -15,7 +16,7 @@ export interface FailingRun {
 }
 
 /** Delay before another attempt at a failed run whose rows no other run can read. */
-const repeatedAfterMs = 3_600_000
+const repeatedAfterMs = hourMs
 
 /**
  * Locks an unfinished run by time of receipt. It first takes the lock of `lockReceiptTimes`, so that runs of the

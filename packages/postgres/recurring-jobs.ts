@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { hourMs } from '@sluice/contracts/time-units'
 import type { LeaseTable } from '@sluice/leases/lease-table'
 import { leaseTable, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
@@ -8,7 +9,7 @@ export interface RecurringJob {
   name: string
 }
 
-const failedRetryMs = 3_600_000
+const failedRetryMs = hourMs
 
 /**
  * The recurring jobs of a table. A job that fails repeatedly is tried again after `retryMs`, an hour by default.

@@ -1,5 +1,6 @@
 import { type Selectable, sql } from 'kysely'
 import type { Environment } from '@sluice/contracts/scopes'
+import { hourMs } from '@sluice/contracts/time-units'
 import type { SummaryInterval } from '@sluice/contracts/webhooks'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
 import { queueDeliveries } from './deliveries.ts'
@@ -42,7 +43,7 @@ export interface SummaryStore {
   finish(lease: LeaseKey, job: SummaryJob, period: FinishedPeriod, now: number): Promise<void>
 }
 
-const failedRetryMs = 3_600_000
+const failedRetryMs = hourMs
 /** How often the jobs are compared with the webhooks. */
 const syncIntervalMs = 10_000
 

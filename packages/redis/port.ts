@@ -4,6 +4,7 @@ import type { Sessions } from '@sluice/access/sessions'
 import type { SignInCodes } from '@sluice/access/sign-in-codes'
 import { limitWindowSeconds } from '@sluice/contracts/rate-limits'
 import { sessionAgeMsMax, sessionIdleMs, signInCodeMs } from '@sluice/contracts/session'
+import { dayMs } from '@sluice/contracts/time-units'
 import type { Logger } from '@sluice/runtime/logger'
 
 /**
@@ -43,7 +44,7 @@ export const defaultTimes: Times = {
   sessionAgeMsMax,
   signInCodeMs,
   claimMs: 60_000,
-  resultMs: 24 * 3_600_000,
+  resultMs: dayMs,
 }
 
 /**

@@ -1,3 +1,4 @@
+import { dayMs } from '@sluice/contracts/time-units'
 import { deadLetterDays, replayedUntil, type ReplayPositions } from '@sluice/event-log/dead-letters'
 import type { CommittedOffset, EventLog } from '@sluice/event-log/log'
 import type { EventInserter } from '@sluice/event-store/insert/event-inserter'
@@ -59,7 +60,7 @@ export function storageMeter({
   })
 
   async function measureDeadLetters(): Promise<void> {
-    const recentFrom = clock.now() - expiringDays * 86_400_000
+    const recentFrom = clock.now() - expiringDays * dayMs
     const partitions = await replayedUntil(deadLetters, positions)
     const recent = await deadLetters.offsetsForTime(recentFrom)
     const count = (until: (place: CommittedOffset) => bigint): number =>

@@ -3,6 +3,7 @@ import type { Command } from 'commander'
 import { liveLimits, type LiveResult } from '@sluice/contracts/live'
 import type { StatsResult } from '@sluice/contracts/stats'
 import type { StoredEvent } from '@sluice/contracts/stored-event'
+import { hourMs } from '@sluice/contracts/time-units'
 import { parseExactly } from '@sluice/runtime/parse-exactly'
 import { analysisTimeoutMs, type Client } from '../client.ts'
 import type { Context } from '../context.ts'
@@ -33,7 +34,7 @@ interface TailQuery {
 
 const pollMs = 1_000
 /** How far back the list of the latest events goes. */
-const listedMs = liveLimits.lastEventsHours * 3_600_000
+const listedMs = liveLimits.lastEventsHours * hourMs
 
 /** Adds the command `sluice tail`, which prints events as they arrive. */
 export function addTail(program: Command, context: Context): void {

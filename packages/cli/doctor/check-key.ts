@@ -1,12 +1,13 @@
 import { allowsSite, grants, type Scope } from '@sluice/contracts/scopes'
 import type { SessionResource } from '@sluice/contracts/session'
+import { dayMs } from '@sluice/contracts/time-units'
 import { type Client, Refusal } from '../client.ts'
 import { messageOf } from '../failure.ts'
 import { formatDuration } from '../output/format.ts'
 import { safeText } from '../output/safe-text.ts'
 import { failed, type Finding, ok, skipped, warning } from './check.ts'
 
-const expiryWarningMs = 7 * 86_400_000
+const expiryWarningMs = 7 * dayMs
 const lowRemainingShare = 0.1
 
 /** The key, or the finding that says why there is none. */

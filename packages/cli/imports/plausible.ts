@@ -1,3 +1,4 @@
+import { hourMs } from '@sluice/contracts/time-units'
 import { Failure } from '../failure.ts'
 import {
   type Conversion,
@@ -31,7 +32,7 @@ const eventProperties = {
 const engagement = 'engagement'
 
 /** 10:00 UTC lies within the same date from Hawaii (−10:00) to the Chatham Islands in summer (+13:45). */
-const timeOfTotalsMs = 10 * 3_600_000
+const timeOfTotalsMs = 10 * hourMs
 
 /**
  * Plausible. Either the table `events_v2` of a self-hosted installation as CSV, which holds the events themselves, or

@@ -1,3 +1,5 @@
+import { dayMs, hourMs, minuteMs } from '@sluice/contracts/time-units'
+
 const byteUnits = ['bytes', 'KiB', 'MiB', 'GiB'] as const
 
 /** `1,234`. */
@@ -26,9 +28,9 @@ export function formatDuration(ms: number): string {
   const size = Math.abs(ms)
   if (size < 1_000) return `${Math.round(size)} ms`
   if (size < 120_000) return `${(size / 1_000).toFixed(size < 10_000 ? 1 : 0)} s`
-  if (size < 2 * 3_600_000) return `${Math.round(size / 60_000)} min`
-  if (size < 48 * 3_600_000) return `${(size / 3_600_000).toFixed(1)} h`
-  return `${Math.round(size / 86_400_000)} days`
+  if (size < 2 * hourMs) return `${Math.round(size / minuteMs)} min`
+  if (size < 2 * dayMs) return `${(size / hourMs).toFixed(1)} h`
+  return `${Math.round(size / dayMs)} days`
 }
 
 /** `2026-01-31 12:30` in a time zone; `precision` says where it ends. */

@@ -1,5 +1,6 @@
 import { type MeasuredWindow, measuredWindow } from '@sluice/contracts/alert-state'
 import { patternsOf, type UserField } from '@sluice/contracts/conditions'
+import { hourMs } from '@sluice/contracts/time-units'
 import { conditionSql } from '../conditions.ts'
 import { joinUsers, scopeCondition, scopeParams } from '../event-scope.ts'
 import { distinctKeyOf } from '../metric-keys.ts'
@@ -15,7 +16,7 @@ export interface BatchedSpec {
 }
 
 /** Longer windows have so many events that a statement of their own, which can use the projections, is faster. */
-const windowMsMax = 3_600_000
+const windowMsMax = hourMs
 /** Filters travel in the URL of the statement. */
 const filterCharactersMax = 10_000
 

@@ -1,4 +1,5 @@
 import type { Criteria } from '@sluice/contracts/conditions'
+import { dayMs } from '@sluice/contracts/time-units'
 import { scopeCondition } from '../event-scope.ts'
 import type { Statement } from '../query-runner.ts'
 import { type CohortScope, eventsOf, membersStatement } from './members.ts'
@@ -18,7 +19,7 @@ export interface AgeRow {
   returned: number[]
 }
 
-const weekMs = 7 * 86_400_000
+const weekMs = 7 * dayMs
 
 /**
  * Selects the members by the number of weeks since their entry. The events are read twice: once to find the members,

@@ -2,7 +2,7 @@ import { type ReadableSites, requireReadableSite } from '@sluice/access/require-
 import { operations } from '@sluice/api/operations'
 import { previewOf } from '@sluice/contracts/alert-preview'
 import { alertDefaults, alertLimits } from '@sluice/contracts/alerts'
-import { minuteMs } from '@sluice/contracts/time-units'
+import { dayMs, minuteMs } from '@sluice/contracts/time-units'
 import { measureAlertSeries } from '@sluice/event-store/alerts/alert-series'
 import { alertSpecOf, readsBeforeMs } from '@sluice/event-store/alerts/alert-spec'
 import { measureOptionsOf } from '@sluice/event-store/alerts/measure-alert'
@@ -12,7 +12,7 @@ import type { ReadCompleteUntil } from '../complete-until.ts'
 import { type AnalysisReader, type FieldText, handleAnalysis, runAnalysis } from '../run-analysis.ts'
 import { requireValidCondition } from './require-valid-fields.ts'
 
-const previewMs = alertLimits.previewDays * 24 * 60 * minuteMs
+const previewMs = alertLimits.previewDays * dayMs
 
 const tooLarge: FieldText = {
   field: 'condition.window',

@@ -3,6 +3,7 @@ import { operations } from '@sluice/api/operations'
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import { guardCell, quoteCell } from '@sluice/contracts/csv-cells'
 import { type ImportError, importLimits } from '@sluice/contracts/imports'
+import { dayMs } from '@sluice/contracts/time-units'
 import { handle } from '@sluice/http/handle'
 import { prefersType } from '@sluice/http/prefers-type'
 import type { FileResult, Route } from '@sluice/http/route'
@@ -11,7 +12,7 @@ import { AppError } from '@sluice/runtime/errors'
 import { countErrors, readImportErrors } from './read-import-errors.ts'
 import { requireVisibleImport } from './require-visible-import.ts'
 
-const errorsKeptMs = importLimits.errorsKeptDays * 86_400_000
+const errorsKeptMs = importLimits.errorsKeptDays * dayMs
 
 /**
  * GET /api/v1/imports/:import_id/errors: the records that failed, by their line and number: a page, or all of them with

@@ -1,6 +1,7 @@
 import { type ReadableSites, requireReadableSite } from '@sluice/access/require-readable-site'
 import { operations } from '@sluice/api/operations'
 import { liveLimits } from '@sluice/contracts/live'
+import { hourMs } from '@sluice/contracts/time-units'
 import { readLive } from '@sluice/event-store/live/read-live'
 import type { Route } from '@sluice/http/route'
 import type { ReadCompleteUntil } from '../complete-until.ts'
@@ -22,7 +23,7 @@ export function liveRoute({ eventReader, sites, completeUntil }: LiveDeps): Rout
     log({ site_id: siteId })
     await requireReadableSite(sites, { credential, signal }, siteId)
 
-    const completeUntilMs = completeUntil(receivedAt - liveLimits.lastEventsHours * 3_600_000)
+    const completeUntilMs = completeUntil(receivedAt - liveLimits.lastEventsHours * hourMs)
     const spec = { siteId, environment, now: receivedAt, conditions }
     const live = await runAnalysis(eventReader, { credential, signal }, (runner) => readLive(spec, runner), {
       kind: 'live',

@@ -1,3 +1,4 @@
+import { dayMs } from '@sluice/contracts/time-units'
 import { countCopies } from '@sluice/event-store/events/count-copies'
 import type { QueryReader } from '@sluice/event-store/query-runner'
 import type { Lease, UnitResult } from '@sluice/leases/run-unit'
@@ -35,7 +36,7 @@ const pollingMs = 8_000
 const pollPauseMs = 500
 const defaultDeadlineMs = 60_000
 /** How long polls look for an event that was not found: a writer may store it after a long outage. */
-const watchedMs = 24 * 3_600_000
+const watchedMs = dayMs
 const watchedMax = 2 * (watchedMs / intervalMs)
 /** Interval at which a lasting failure is logged again. */
 const logIntervalMs = 600_000

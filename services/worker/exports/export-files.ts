@@ -1,5 +1,6 @@
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import { exportLimits } from '@sluice/contracts/exports'
+import { dayMs, hourMs } from '@sluice/contracts/time-units'
 import type { ExportRecord } from '@sluice/postgres/export-records'
 import { type ExportStore, exportStore } from '@sluice/postgres/exports'
 import type { Clock } from '@sluice/runtime/clock'
@@ -7,11 +8,11 @@ import { poller } from '@sluice/runtime/poller'
 import type { JobKind } from '../job-kind.ts'
 import { exportPrefixes, parseExportBlobName } from './blob-names.ts'
 
-const intervalMs = 3_600_000
+const intervalMs = hourMs
 /** An upload is noted in its export within moments. */
-const unrecordedMsMax = 3_600_000
+const unrecordedMsMax = hourMs
 const expiredMax = 500
-const runKeptMs = exportLimits.runKeptDays * 86_400_000
+const runKeptMs = exportLimits.runKeptDays * dayMs
 
 export interface ExportFilesDeps {
   blobs: Pick<BlobStore, 'list' | 'remove' | 'listUploads' | 'abortParts'>

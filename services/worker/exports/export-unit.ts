@@ -5,6 +5,7 @@ import { DiskFullError, hasFreeSpace, waitsForFreeSpace } from '@sluice/blobs/di
 import { partBytes } from '@sluice/blobs/part-bytes'
 import type { Criteria, Filter } from '@sluice/contracts/conditions'
 import { type EventKey, exportLimits } from '@sluice/contracts/exports'
+import { dayMs } from '@sluice/contracts/time-units'
 import type { ByteResult } from '@sluice/event-store/client'
 import { refusedPatternPath, refusedPatternReason } from '@sluice/event-store/conditions'
 import { clickHouseCode, ClickHouseError, exceedsLimit, QueryTooLargeError } from '@sluice/event-store/errors'
@@ -57,7 +58,7 @@ const erasedTooOften =
   'The file was begun ten times, because each erasure of the site begins it anew. Choose a shorter range or a filter, so that the file takes less time.'
 const tooLarge =
   'The export asks for more than ClickHouse can read in its memory or within an hour: choose a shorter range or a filter.'
-const fileKeptMs = exportLimits.fileKeptDays * 86_400_000
+const fileKeptMs = exportLimits.fileKeptDays * dayMs
 
 /** How far a file has been written. */
 interface Position {

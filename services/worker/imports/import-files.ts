@@ -1,13 +1,13 @@
 import { type BlobStore, probeName } from '@sluice/blobs/blob-store'
 import { importLimits } from '@sluice/contracts/imports'
-import { dayMs } from '@sluice/contracts/time-units'
+import { dayMs, hourMs } from '@sluice/contracts/time-units'
 import { importsPrefix, parseBlobName } from '@sluice/imports/blob-names'
 import { type ImportRecord, type ImportStore, importStore } from '@sluice/postgres/imports'
 import type { Clock } from '@sluice/runtime/clock'
 import { poller } from '@sluice/runtime/poller'
 import type { JobKind } from '../job-kind.ts'
 
-const intervalMs = 3_600_000
+const intervalMs = hourMs
 /** An upload writes a blob at least every few minutes. If it has written none for this long, it is not under way. */
 const orphanMs = dayMs
 /** Queries answer 410 by then. */

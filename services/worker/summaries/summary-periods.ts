@@ -1,3 +1,4 @@
+import { dayMs } from '@sluice/contracts/time-units'
 import type { SummaryInterval } from '@sluice/contracts/webhooks'
 import { bucketStarts, type Range } from '@sluice/event-store/calendar'
 
@@ -5,7 +6,7 @@ import { bucketStarts, type Range } from '@sluice/event-store/calendar'
 export const missedMax = 48
 
 /** The longest day of a zone is 25 h, and the one after an hour's end begins within two of them. */
-const lookAheadMs = 3 * 86_400_000
+const lookAheadMs = 3 * dayMs
 const units = { '1h': 'hour', '1d': 'day' } as const
 
 /** Times are Unix ms. */

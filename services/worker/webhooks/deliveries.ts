@@ -1,3 +1,4 @@
+import { dayMs, hourMs } from '@sluice/contracts/time-units'
 import { webhookLimits } from '@sluice/contracts/webhooks'
 import { type DeliveryQueue, deliveryQueue } from '@sluice/postgres/delivery-queue'
 import type { Clock } from '@sluice/runtime/clock'
@@ -7,8 +8,8 @@ import { deliveryMetrics, disabledEndpoints } from './metrics.ts'
 import { deliverySender } from './sender.ts'
 
 const measureMs = 10_000
-const removalMs = 3_600_000
-const retentionMs = webhookLimits.deliveriesKeptDays * 86_400_000
+const removalMs = hourMs
+const retentionMs = webhookLimits.deliveriesKeptDays * dayMs
 const removalBatchMax = 2_000
 
 /** The deliveries of webhooks and alert rules. */
