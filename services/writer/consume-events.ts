@@ -8,6 +8,7 @@ import { internalMessage } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import type { Metrics } from '@sluice/runtime/metrics'
 import { type Component, FatalError } from '@sluice/runtime/supervisor'
+import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { tracedCall } from '@sluice/runtime/tracing'
 import { consumeClaim } from './consume-claim.ts'
 import type { LanePolicy } from './lane-policy.ts'
@@ -27,6 +28,7 @@ export interface ConsumeDeps {
   inserter: Pick<EventInserter, 'storeId' | 'shards' | 'insert' | 'findBadRows'>
   logger: Logger
   metrics: Metrics
+  clock: Pick<SynchronizedClock, 'now'>
   /** Memory for blocks, which the consumers of a process share; unlimited by default. */
   budget?: ReadBudget
 }
@@ -50,7 +52,7 @@ export function eventConsumer(policy: LanePolicy, deps: ConsumeDeps): EventConsu
   const log = logs[lane]
   let consumer: LogConsumer | undefined
   const lag = () => consumer?.lag() ?? []
-  const metrics = writerMetrics(deps.metrics, lane, { log, lag })
+  const metrics = writerMetrics(deps.metrics, lane, { log, lag, clock: deps.clock })
   const stalledPartitions = new Map<number, string>()
   const context: Omit<BatchContext, 'logId'> = {
     policy,
