@@ -205,7 +205,7 @@ class ReshardRig {
   async retire(): Promise<void> {
     const resharding = await openResharding(this.engines.clickHouseUrl, this.options)
     await resharding.check()
-    await resharding.retire()
+    await resharding.retire(() => undefined)
     await resharding.close()
   }
 

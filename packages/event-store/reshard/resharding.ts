@@ -41,10 +41,15 @@ export interface Resharding {
    */
   copy(say: (line: string) => void): Promise<number>
   /**
-   * Renames the database on the old servers, so that no further statement of a service finds it. Then waits until the
-   * statements that run have ended.
+   * Waits for the mutations of the store, which may take long, while services can still use it. `say` gets a line for
+   * each running mutation when they have changed.
    */
-  retire(): Promise<void>
+  waitForMutations(say: (line: string) => void): Promise<void>
+  /**
+   * Renames the database on the old servers, so that no further statement of a service finds it. Then waits until the
+   * statements and the mutations that run have ended. `say` is as for `waitForMutations`.
+   */
+  retire(say: (line: string) => void): Promise<void>
   /**
    * Checks as `check` does, but for `cancel`: joining servers may be unavailable. Returns whether there is anything to
    * undo.
@@ -75,6 +80,22 @@ export async function openResharding(
   function store(): CheckedStore {
     if (checked === undefined) throw new TypeError('the servers are not checked yet')
     return checked
+  }
+
+  function mutationsOf(
+    { anywhere, address }: (typeof old)[number],
+    place: string,
+    say: (line: string) => void,
+  ): Promise<void> {
+    return waitForMutationsOf([anywhere], place, {
+      onProgress: (running) => {
+        for (const { table, parts } of running) {
+          say(`${address.origin}: a mutation of ${table} has yet to change ${parts} parts.`)
+        }
+      },
+      advice: 'Remove the reason.',
+      ...defaultTimes,
+    })
   }
 
   return {
@@ -126,13 +147,18 @@ export async function openResharding(
       })
       return sum(copied)
     },
-    retire: async () => {
+    waitForMutations: async (say) => {
       const { sources } = store()
-      await onEach(old, async ({ anywhere }, shard) => {
+      await onEach(old, (server, shard) => mutationsOf(server, sources[shard] ?? database, say))
+    },
+    retire: async (say) => {
+      const { sources } = store()
+      await onEach(old, async (server, shard) => {
+        const { anywhere } = server
         if (sources[shard] === database) await anywhere.command(`RENAME DATABASE ${database} TO ${retired}`)
         await waitForStatements(anywhere, database, { kinds: ['Insert', 'Delete', 'Alter', 'Update'] })
         // Otherwise the copy would contain rows that running deletions have yet to delete.
-        await waitForMutationsOf([anywhere], retired, { advice: 'Remove the reason.', ...defaultTimes })
+        await mutationsOf(server, retired, say)
       })
       checked = { ...store(), sources: old.map(() => retired) }
     },

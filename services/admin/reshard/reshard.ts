@@ -94,8 +94,9 @@ export async function finishReshard(engines: ReshardEngines, options: ReshardOpt
     resharding.requirePrepared()
     // The first step may have been killed before it had made all tables, or may have been run by an earlier build.
     await resharding.prepare()
+    await resharding.waitForMutations(say)
     try {
-      await resharding.retire()
+      await resharding.retire(say)
       await copyAll(resharding, say)
       // From here on the new database is the store: a service may open it after the migration.
       await shards.double(noted)
