@@ -25,12 +25,8 @@ function publish(): void {
     }
   }
   sent.then(
-    () => {
-      answer(202)
-    },
-    () => {
-      answer(503)
-    },
+    () => answer(202),
+    () => answer(503),
   )
 }
 

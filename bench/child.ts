@@ -22,17 +22,8 @@ export async function startChild(
     execArgv: ['--disable-warning=ExperimentalWarning', ...flags],
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   })
-  const exited = new Promise<void>((resolve) =>
-    child.once('exit', () => {
-      resolve()
-    }),
-  )
-  const next = <T>(): Promise<T> =>
-    new Promise((resolve) =>
-      child.once('message', (message) => {
-        resolve(message as T)
-      }),
-    )
+  const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()))
+  const next = <T>(): Promise<T> => new Promise((resolve) => child.once('message', (message) => resolve(message as T)))
   const { port } = await Promise.race([
     next<{ port: number }>(),
     exited.then(() => Promise.reject(new Error(`${file} ended before it listened`))),

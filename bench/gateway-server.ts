@@ -64,9 +64,7 @@ await runService({
         closeOnStop('log', log),
         closeOnStop('backfill log', backfill),
       ],
-      onReady: (server) => {
-        announce(server.port())
-      },
+      onReady: (server) => announce(server.port()),
     }
   },
 })

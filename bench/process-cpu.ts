@@ -69,9 +69,7 @@ export function pinToCores(pids: Readonly<Record<string, number>>): PinnedProces
   for (const [name, pid] of Object.entries(pids)) pin(pid, String(cores[name]))
   return {
     cores,
-    release: () => {
-      pin(process.pid, allowed)
-    },
+    release: () => pin(process.pid, allowed),
   }
 }
 

@@ -66,10 +66,7 @@ export class RequestRateLimit {
   #consumeOfKey(cost: number): void | Promise<void> {
     const consumption = this.#limiter.consume(this.#counter, cost, this.limit)
     if (!(consumption instanceof Promise)) this.#update(consumption, cost)
-    else
-      return consumption.then((settled) => {
-        this.#update(settled, cost)
-      })
+    else return consumption.then((settled) => this.#update(settled, cost))
   }
 
   async #consumeWithAddress(cost: number, { counter, limit }: AddressLimit): Promise<void> {

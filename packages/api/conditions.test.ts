@@ -66,9 +66,9 @@ describe('the schemas accept', () => {
     ['matches', 5, '5'],
     ['equals', 'x'.repeat(conditionLimits.valueLengthMax), 'x'.repeat(conditionLimits.valueLengthMax)],
     ['equals', '😀'.repeat(conditionLimits.valueLengthMax), '😀'.repeat(conditionLimits.valueLengthMax)],
-  ])('the operator %s with the value %j and return the value as text', (operator, value, expected) => {
-    expect(readFilter([conditionOn(operator, value)])).toStrictEqual([conditionOn(operator, expected)])
-  })
+  ])('the operator %s with the value %j and return the value as text', (operator, value, expected) =>
+    expect(readFilter([conditionOn(operator, value)])).toStrictEqual([conditionOn(operator, expected)]),
+  )
 
   test.each([undefined, null, ''])('exists with the value %j, which counts as absent', (value) => {
     expect(readFilter([{ ...anyCondition, value }])).toStrictEqual([anyCondition])
@@ -130,9 +130,7 @@ describe('the schemas reject with the path and the reason', () => {
       criteriaOf('and', criteriaOf('or', criteriaOf('and', anyCondition, criteriaOf('or', anyCondition)))),
       'Invalid field: criteria.conditions.0.conditions.0.conditions.1 is nested deeper than 3 levels',
     ],
-  ])('the criteria %j', (criteria, message) => {
-    expect(errorMessageOf(() => readCriteria(criteria))).toBe(message)
-  })
+  ])('the criteria %j', (criteria, message) => expect(errorMessageOf(() => readCriteria(criteria))).toBe(message))
 
   test.each([
     ['[{', 'Invalid field: filter must be JSON: a list of conditions'],
@@ -154,9 +152,7 @@ describe('the schemas reject with the path and the reason', () => {
       [criteriaOf('or', criteriaOf('and', criteriaOf('or', anyCondition)))],
       'Invalid field: filter.0.conditions.0.conditions.0 is nested deeper than 3 levels',
     ],
-  ])('the filter %j', (filter, message) => {
-    expect(errorMessageOf(() => readFilter(filter))).toBe(message)
-  })
+  ])('the filter %j', (filter, message) => expect(errorMessageOf(() => readFilter(filter))).toBe(message))
 
   test.each([
     'site_id',
@@ -248,9 +244,9 @@ describe('the schemas reject with the path and the reason', () => {
       'x'.repeat(patternLengthMax + 1),
       `Invalid field: filter.0.value exceeds maximum length of ${patternLengthMax}`,
     ],
-  ])('the operator %s with the value %j', (operator, value, message) => {
-    expect(errorMessageOf(() => readFilter([conditionOn(operator, value)]))).toBe(message)
-  })
+  ])('the operator %s with the value %j', (operator, value, message) =>
+    expect(errorMessageOf(() => readFilter([conditionOn(operator, value)]))).toBe(message),
+  )
 
   test('property names with NUL, or longer than those of events', () => {
     const named = (name: string) => [{ property: `properties.${name}`, operator: 'exists' }]
@@ -331,9 +327,7 @@ describe('the pattern', () => {
     '(?i)[a-z0-9🎉]',
     '(?i)^[a-zA-Z0-9가-힣_-]+$',
     '(?i)^/[a-z0-9一-龥-]+/[a-z0-9一-龥-]+',
-  ])('%s is accepted', (pattern) => {
-    expect(checkPattern(pattern)).toHaveProperty('steps')
-  })
+  ])('%s is accepted', (pattern) => expect(checkPattern(pattern)).toHaveProperty('steps'))
 
   // Compiling one of these takes 50 to 200 ms, and one request may have 400: 20 conditions in each of 20 queries.
   test.each([

@@ -31,7 +31,5 @@ describe('is no cursor:', () => {
     ['a number as the id', encode([1, 1, 'prod'])],
     ['an id with NUL', encode([1, 'a\0', 'prod'])],
     ['an unknown environment', encode([1, 'a', 'test'])],
-  ])('%s', (_, cursor) => {
-    expect(decodeEventCursor(cursor)).toBeUndefined()
-  })
+  ])('%s', (_, cursor) => expect(decodeEventCursor(cursor)).toBeUndefined())
 })

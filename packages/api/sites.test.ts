@@ -65,9 +65,7 @@ describe('the time zone', () => {
     ['europe/BERLIN', 'Europe/Berlin'],
     ['US/Pacific', 'America/Los_Angeles'],
     ['Etc/GMT+5', 'Etc/GMT+5'],
-  ])('%s has the main name %s', (name, expected) => {
-    expect(canonicalTimeZone(name)).toBe(expected)
-  })
+  ])('%s has the main name %s', (name, expected) => expect(canonicalTimeZone(name)).toBe(expected))
 
   test.each([
     '',
@@ -81,7 +79,5 @@ describe('the time zone', () => {
     'UTC+2',
     'Europe/Berlin ',
     '__proto__',
-  ])('%j does not exist', (name) => {
-    expect(canonicalTimeZone(name)).toBeUndefined()
-  })
+  ])('%j does not exist', (name) => expect(canonicalTimeZone(name)).toBeUndefined())
 })

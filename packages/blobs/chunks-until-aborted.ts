@@ -23,9 +23,7 @@ export async function* chunksUntilAborted(
   let isAtEnd = false
   // One promise per chunk: a race with one promise that exists as long as the signal would keep every chunk in memory.
   let rejectNext = (_reason: unknown): void => undefined
-  const onAbort = (): void => {
-    rejectNext(signal.reason)
-  }
+  const onAbort = (): void => rejectNext(signal.reason)
   signal.addEventListener('abort', onAbort)
   try {
     for (;;) {

@@ -18,9 +18,7 @@ describe('SLUICE_BLOBS_URL', () => {
     ['http://minio', 'must start with "s3:" or "file:"'],
     ['file:', 'names no folder'],
     ['s3://sluice', 'SLUICE_BLOBS_URL the region is missing'],
-  ])('%s is refused', (url, mistake) => {
-    expect(() => load(url)).toThrow(mistake)
-  })
+  ])('%s is refused', (url, mistake) => expect(() => load(url)).toThrow(mistake))
 
   test('may be unset where there is a data folder', () => {
     expect(loadConfig({ SLUICE_BLOBS_URL: blobsUrlOrEmbedded }, {})).toEqual({})

@@ -38,9 +38,7 @@ export async function askSecret({ input, terminal, signal }: Context, question: 
     }
     terminal.status(`${question} ${'*'.repeat(typed.length)}`)
   }
-  const stop = (): void => {
-    reject(interrupted())
-  }
+  const stop = (): void => reject(interrupted())
   signal.addEventListener('abort', stop)
   terminal.status(`${question} `)
   input.setRawMode?.(true)

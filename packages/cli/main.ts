@@ -61,9 +61,7 @@ function leave(code: ExitCode): void {
   // written first.
   output.write('', () => {
     if (terminal.problem !== undefined) terminal.note(terminal.style('red', `sluice: ${terminal.problem}`, 'notes'))
-    process.stderr.write('', () => {
-      process.exit(code === exitCodes.ok ? codeOfOutput() : code)
-    })
+    process.stderr.write('', () => process.exit(code === exitCodes.ok ? codeOfOutput() : code))
   })
 }
 

@@ -22,15 +22,9 @@ export function createProgram(context: Context, version: string): Command {
     .helpCommand('help [command]', 'print the help of a command')
     .configureHelp({ subcommandTerm: termOf })
     .configureOutput({
-      writeOut: (text) => {
-        context.terminal.print(text.trimEnd())
-      },
-      writeErr: (text) => {
-        context.terminal.note(text.trimEnd())
-      },
-      outputError: (text, write) => {
-        write(asSentence(text, program))
-      },
+      writeOut: (text) => context.terminal.print(text.trimEnd()),
+      writeErr: (text) => context.terminal.note(text.trimEnd()),
+      outputError: (text, write) => write(asSentence(text, program)),
       getOutHelpWidth: () => Math.min(context.terminal.width, 100),
     })
     .exitOverride()
@@ -58,9 +52,7 @@ export function createProgram(context: Context, version: string): Command {
   addDoctor(program, context)
   addLogin(program, context)
   for (const command of commandsOf(program)) {
-    const outputError = (text: string, write: (text: string) => void): void => {
-      write(asSentence(text, command))
-    }
+    const outputError = (text: string, write: (text: string) => void): void => write(asSentence(text, command))
     command.helpOption('-h, --help', 'print this help').configureOutput({ outputError })
   }
   return program

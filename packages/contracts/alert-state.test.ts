@@ -127,9 +127,9 @@ test('over 10,000 random histories a rule has the transitions of the oracle', ()
     return steps.map(([pause, value]) => ({ minute: (minute += pause * minuteMs), measured: value }))
   })
   fc.assert(
-    fc.property(rule, history, (drawnRule, drawnHistory) => {
-      expect(run(drawnRule, drawnHistory).transitions).toStrictEqual(expectedTransitions(drawnRule, drawnHistory))
-    }),
+    fc.property(rule, history, (drawnRule, drawnHistory) =>
+      expect(run(drawnRule, drawnHistory).transitions).toStrictEqual(expectedTransitions(drawnRule, drawnHistory)),
+    ),
     { numRuns: 10_000 },
   )
 })

@@ -15,13 +15,11 @@ describe('a cell in an export', () => {
     ["'=1", "''=1"],
     ["''-5", "'''-5"],
     ['-1.5e-7x', "'-1.5e-7x"],
-  ])('is guarded: %j', (cell, written) => {
-    expect(guardCell(cell)).toBe(written)
-  })
+  ])('is guarded: %j', (cell, written) => expect(guardCell(cell)).toBe(written))
 
-  test.each(['', 'a=1', '-5', '+5.25', '-1.5e-7', '1e+3', "'", "'a", "''", ' =1'])('stays as it is: %j', (cell) => {
-    expect(guardCell(cell)).toBe(cell)
-  })
+  test.each(['', 'a=1', '-5', '+5.25', '-1.5e-7', '1e+3', "'", "'a", "''", ' =1'])('stays as it is: %j', (cell) =>
+    expect(guardCell(cell)).toBe(cell),
+  )
 })
 
 const cell = fc.oneof(

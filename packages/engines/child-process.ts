@@ -66,12 +66,8 @@ export function forkChild(
       // `exited` reports a child that has ended; sending to it is no error.
       if (child.connected) child.send(message, () => undefined)
     },
-    onMessage: (listener) => {
-      child.on('message', listener)
-    },
-    kill: () => {
-      child.kill('SIGKILL')
-    },
+    onMessage: (listener) => child.on('message', listener),
+    kill: () => child.kill('SIGKILL'),
   }
 }
 

@@ -165,9 +165,8 @@ describe('a running embedded ClickHouse', () => {
     expect((await second).text).toContain('QUERY_WAS_CANCELLED')
   })
 
-  test('keeps no log tables', async () => {
-    expect(await run(clickHouse.url, "SELECT name FROM system.tables WHERE name LIKE '%\\_log'")).toBe('')
-  })
+  test('keeps no log tables', async () =>
+    expect(await run(clickHouse.url, "SELECT name FROM system.tables WHERE name LIKE '%\\_log'")).toBe(''))
 
   test('keeps its passwords in files that only its user may read', () => {
     expect(statSync(dir).mode & 0o777).toBe(0o700)

@@ -70,9 +70,7 @@ export async function startInLockedFolder<Engine>(
   start: (folder: string, release: () => void) => Promise<Engine>,
 ): Promise<Engine> {
   const lock = lockDataFolder(dir, what)
-  const release = (): void => {
-    lock.release()
-  }
+  const release = (): void => lock.release()
   try {
     return await start(resolve(dir), release)
   } catch (error) {

@@ -192,9 +192,7 @@ async function startProcess({ folder, postgres, runner, port, password, durable 
     exited: program.exited,
     stop: async () => {
       program.signal('SIGINT')
-      const timer = setTimeout(() => {
-        program.signal('SIGQUIT')
-      }, stopTimeoutMs)
+      const timer = setTimeout(() => program.signal('SIGQUIT'), stopTimeoutMs)
       await program.exited
       clearTimeout(timer)
     },

@@ -23,12 +23,8 @@ export async function findFreePort(): Promise<number> {
 export async function isFreePort(port: number): Promise<boolean> {
   const server = createServer()
   const free = await new Promise<boolean>((resolve) => {
-    server.once('error', () => {
-      resolve(false)
-    })
-    server.listen(port, '127.0.0.1', () => {
-      resolve(true)
-    })
+    server.once('error', () => resolve(false))
+    server.listen(port, '127.0.0.1', () => resolve(true))
   })
   if (free) await new Promise((resolve) => server.close(resolve))
   return free

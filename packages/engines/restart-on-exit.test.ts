@@ -8,9 +8,7 @@ function fakeProcess(pid: number): EngineProcess & { crash(): void } {
   return {
     pid,
     exited,
-    crash: () => {
-      resolve('signal SIGSEGV')
-    },
+    crash: () => resolve('signal SIGSEGV'),
     stop: () => {
       resolve('code 0')
       return Promise.resolve()

@@ -43,9 +43,7 @@ export async function runWithWatchdog(program: ProgramOptions, logFile: string):
     exited = true
   })
   const firstMessage = new Promise<WatchdogMessage>((resolve) => {
-    watchdog.onMessage((message) => {
-      resolve(message as WatchdogMessage)
-    })
+    watchdog.onMessage((message) => resolve(message as WatchdogMessage))
     void watchdog.exited.then((how) => {
       resolve({ failed: `its guardian ended with ${how}` })
     })

@@ -7,9 +7,7 @@ test.each([
   [4, 2],
   [12, 4],
 ])('%i partitions are spread evenly over %i shards', (partitions, shards) => {
-  expect(() => {
-    requirePartitionsMultipleOf(shards, partitions)
-  }).not.toThrow()
+  expect(() => requirePartitionsMultipleOf(shards, partitions)).not.toThrow()
 })
 
 test.each([
@@ -17,9 +15,7 @@ test.each([
   [6, 4],
   [4, 8],
 ])('%i partitions are not spread evenly over %i shards', (partitions, shards) => {
-  expect(() => {
-    requirePartitionsMultipleOf(shards, partitions)
-  }).toThrow(
+  expect(() => requirePartitionsMultipleOf(shards, partitions)).toThrow(
     expect.objectContaining({ internal: expect.stringContaining(`must be a multiple of ${shards}`) as unknown }),
   )
 })

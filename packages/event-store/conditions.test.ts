@@ -97,9 +97,8 @@ const table: [operator: Operator, value: string | number | boolean | (string | n
 ]
 
 describe('each operator on present, special, empty and absent values and on values of other types', () => {
-  test('is part of the table', () => {
-    expect([...new Set(table.map(([operator]) => operator))]).toStrictEqual([...operators])
-  })
+  test('is part of the table', () =>
+    expect([...new Set(table.map(([operator]) => operator))]).toStrictEqual([...operators]))
 
   test('has the results of the table in ClickHouse and in the oracle', async () => {
     const conditions = table.map(([operator, value]) => ({

@@ -137,9 +137,7 @@ export function externalTableClient(address: ClickHouseAddress): ExternalTableCl
         call.end(tail)
       })
     },
-    close: () => {
-      agent.destroy()
-    },
+    close: () => agent.destroy(),
   }
 }
 

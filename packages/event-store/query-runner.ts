@@ -112,9 +112,7 @@ export function queryReader(
     help: 'Statements that were given up: they took ClickHouse too long, or waited too long for their turn.',
     registers,
   })
-  const queue = createFairQueue(limits, () => {
-    timeouts.inc()
-  })
+  const queue = createFairQueue(limits, () => timeouts.inc())
   new Gauge({
     name: 'sluice_query_questions',
     help: 'Queries to ClickHouse, running and waiting for their turn.',

@@ -35,9 +35,7 @@ describe('the memory of a statement', () => {
     ['4 GB on a server with more than 5', 64e9, 4e9],
     ['4 GB on a server without a limit', 0, 4e9],
     ['four fifths of the memory of a smaller server', 3e9, 2.4e9],
-  ])('is %s', async (_, server, expected) => {
-    expect(await statementMemory(serverOf(server))()).toBe(expected)
-  })
+  ])('is %s', async (_, server, expected) => expect(await statementMemory(serverOf(server))()).toBe(expected))
 
   test.each([
     ['away', new ClickHouseError(undefined, 'connect ECONNREFUSED')],

@@ -65,9 +65,8 @@ describe('the row', () => {
 })
 
 describe.each([null, undefined, 'text', 5, true, [], [{ site_id: 'shop', event_type: 'view' }]])('%j', (event) => {
-  test('is not an event', () => {
-    expect(refusal(() => rowOf(event))).toBe('Invalid format: an event must be a JSON object')
-  })
+  test('is not an event', () =>
+    expect(refusal(() => rowOf(event))).toBe('Invalid format: an event must be a JSON object'))
 })
 
 describe.each(['site_id', 'event_type'])('%s', (field) => {

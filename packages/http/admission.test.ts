@@ -122,9 +122,9 @@ test('the memory is full when a request of a further key does not fit, until som
     reserved.push({ quota, bytes })
   }
   expect(admission.isFull()).toBe(true)
-  expect(() => {
-    admission.reserve(admission.quotaOf('another'), requestBytes)
-  }).toThrow(expect.objectContaining({ code: 'unavailable' }))
+  expect(() => admission.reserve(admission.quotaOf('another'), requestBytes)).toThrow(
+    expect.objectContaining({ code: 'unavailable' }),
+  )
   const [largest] = reserved
   if (largest) admission.release(largest.quota, largest.bytes)
   expect(admission.isFull()).toBe(false)

@@ -48,9 +48,7 @@ export class AdmittedRequest implements Omit<ApiRequest, 'credential'> {
     this.query = plainQuery(query)
     this.body = body
     this.#context = context
-    this.log = (more) => {
-      addLogFields(fields, more)
-    }
+    this.log = (more) => addLogFields(fields, more)
     this.#response = response
   }
 

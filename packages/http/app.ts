@@ -42,9 +42,7 @@ export function createListener(routes: readonly Route[], pages: readonly StaticP
     if (route) void deps.dispatch.route(route, {}, request, response)
     else {
       // For a request target without a path, such as `foo://bar`, Express calls this function and none of its handlers.
-      app(request as Request, response as Response, () => {
-        deps.dispatch.fail(notFound(), undefined, request, response)
-      })
+      app(request as Request, response as Response, () => deps.dispatch.fail(notFound(), undefined, request, response))
     }
   }
 }
@@ -68,9 +66,7 @@ function createApp(
       response.setHeader('X-Request-Id', requestIdOf(request))
       return handle(request, response, clients.read(request))
     })
-    app.all(path, (request, response) => {
-      dispatch.fail(methodNotAllowed(['GET', 'HEAD']), undefined, request, response)
-    })
+    app.all(path, (request, response) => dispatch.fail(methodNotAllowed(['GET', 'HEAD']), undefined, request, response))
   }
 
   for (const [path, byMethod] of groupByPath(routes)) {
@@ -90,9 +86,9 @@ function createApp(
     })
   }
 
-  app.use((request: Request, response: Response) => {
-    dispatch.fail(notFound(), corsRule(request.path), request, response)
-  })
+  app.use((request: Request, response: Response) =>
+    dispatch.fail(notFound(), corsRule(request.path), request, response),
+  )
   // Express recognises an error handler by its four parameters. It is called for paths that Express can't decode.
   app.use((error: unknown, request: Request, response: Response, _next: NextFunction) => {
     dispatch.fail(

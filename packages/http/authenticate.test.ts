@@ -88,9 +88,7 @@ describe('a request with a session cookie', () => {
     ['Sec-Fetch-Site: same-origin', { 'sec-fetch-site': 'same-origin' }],
     ['the origin of the service', { origin: 'https://stats.example:8081' }],
     ['the origin of the service behind a proxy that terminates TLS', { origin: 'http://STATS.example:8081' }],
-  ])('is accepted with %s', (_, headers) => {
-    expect(rejectionMessage(headers)).toBeUndefined()
-  })
+  ])('is accepted with %s', (_, headers) => expect(rejectionMessage(headers)).toBeUndefined())
 
   test('is accepted when a proxy adds the default port to the host', () => {
     const headers = { origin: 'https://stats.example' }

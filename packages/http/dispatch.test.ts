@@ -26,9 +26,7 @@ describe('checks are made in the order of docs/http-interface.md#order-of-checks
     expect(things.lastRequest).toBeUndefined()
   })
 
-  test('200 for a request without a mistake', async () => {
-    expect((await post()).status).toBe(200)
-  })
+  test('200 for a request without a mistake', async () => expect((await post()).status).toBe(200))
 })
 
 describe('404 is the answer to the unknown path', () => {
@@ -210,9 +208,7 @@ describe('the handler receives', () => {
     const { promise: left, resolve: leave } = Promise.withResolvers<undefined>()
     things.handle = async ({ signal }) => {
       enter(undefined)
-      await new Promise((resolve) => {
-        signal.addEventListener('abort', resolve)
-      })
+      await new Promise((resolve) => signal.addEventListener('abort', resolve))
       leave(undefined)
       return { status: 200, data: 'nobody reads this' }
     }

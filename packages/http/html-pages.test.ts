@@ -60,9 +60,8 @@ describe('who opens a wrong address in a browser sees a page', () => {
     expect(html).toContain('Request id: request-7')
   })
 
-  test('that echoes nothing of the address', async () => {
-    expect(await (await get('/canary%3Cb%3E', browser)).text()).not.toMatch(/canary/)
-  })
+  test('that echoes nothing of the address', async () =>
+    expect(await (await get('/canary%3Cb%3E', browser)).text()).not.toMatch(/canary/))
 })
 
 test('a page on demand is built for its first request, and once', async () => {

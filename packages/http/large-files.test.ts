@@ -122,9 +122,7 @@ test('an upload that makes progress, though too slowly, is disconnected, and not
   const { service, connection } = await startUpload(100_000, { uploadBytesPerSecondMin: 512 * mebibyte })
   connection.send(`${head}a`)
   await waitUntil(() => service.state.begun === 1, 'the file has begun')
-  const sending = setInterval(() => {
-    connection.send('a')
-  }, 50)
+  const sending = setInterval(() => connection.send('a'), 50)
   expect(await connection.closed).toBe('')
   clearInterval(sending)
   await waitUntil(() => service.state.failed === 1, 'the store has seen the failure')

@@ -175,9 +175,7 @@ describe('a body', () => {
       compressor.on('data', (chunk: Buffer) => chunks.push(chunk))
       for (const part of ['{"a"', ':', '1}']) {
         compressor.write(part)
-        await new Promise<void>((resolve) => {
-          compressor.flush(resolve)
-        })
+        await new Promise<void>((resolve) => compressor.flush(resolve))
       }
       compressor.end()
       await once(compressor, 'end')
@@ -230,9 +228,8 @@ describe('a body', () => {
     server.close()
   })
 
-  test('in many chunks arrives unchanged', async () => {
-    expect((await post('/large', stream(10 * mebibyte))).body.data).toStrictEqual(digest(Buffer.alloc(10 * mebibyte)))
-  })
+  test('in many chunks arrives unchanged', async () =>
+    expect((await post('/large', stream(10 * mebibyte))).body.data).toStrictEqual(digest(Buffer.alloc(10 * mebibyte))))
 
   test('in two gzip members is read as one body', async () => {
     const bytes = Buffer.concat([gzipSync('{"a":'), gzipSync('1}')])
@@ -533,9 +530,7 @@ test.each([
       resetBy = error
     })
     const isSent = new Promise<boolean>((resolve) => {
-      connection.socket.write(body, (error) => {
-        resolve(!error)
-      })
+      connection.socket.write(body, (error) => resolve(!error))
     })
     expect(await isSent).toBe(true)
     expect(await connection.closed).toContain('"success":false')

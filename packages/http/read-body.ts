@@ -122,9 +122,7 @@ export function readBody(request: IncomingMessage, maxBytes: number, reserve: Re
       unjoined = unjoinedBytes = 0
     }
     request.on('data', take)
-    request.on('end', () => {
-      resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks, length))
-    })
+    request.on('end', () => resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks, length)))
     const fail = (): void => {
       // Every request emits `close`: the error, with its costly stack, is created only if the body has not ended.
       if (!request.readableEnded) reject(invalidFormat('body ended early'))

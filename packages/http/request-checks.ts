@@ -265,9 +265,7 @@ async function readRequestBody(context: RequestContext): Promise<void> {
     return
   }
   // Decompression has a queue of its own. A second wait in the work queue would hold the memory of decompressed bodies.
-  const requireInTime = (): void => {
-    context.workQueue.requireInTime(readAt)
-  }
+  const requireInTime = (): void => context.workQueue.requireInTime(readAt)
   context.body.bytes = await decompressBody(bytes, encoding, { maxBytes, reserve, requireInTime })
 }
 

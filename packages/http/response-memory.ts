@@ -31,9 +31,7 @@ function reserveUntilClosed(
   if (response.closed) return
   const quota = responses.quotaOf(credential?.keyId)
   responses.reserve(quota, reservedBytes)
-  response.once('close', () => {
-    responses.release(quota, reservedBytes)
-  })
+  response.once('close', () => responses.release(quota, reservedBytes))
 }
 
 /** Releases the memory of a request: that of its body at once, the rest when its response is written out. */
@@ -53,7 +51,5 @@ export function releaseRequest(
     return
   }
   admission.release(quota, reservedBodyBytes)
-  response.once('close', () => {
-    admission.release(quota, reservedBytes)
-  })
+  response.once('close', () => admission.release(quota, reservedBytes))
 }

@@ -80,9 +80,7 @@ export async function runService<V extends Variables>({
     help: 'Lines of the log that the reader of standard output was too slow for.',
     registers: [metrics],
   })
-  const onDropped = () => {
-    dropped.inc()
-  }
+  const onDropped = () => dropped.inc()
   const logger = createLogger({ service: name, level: config.SLUICE_LOG_LEVEL, onDropped })
   tracing?.logTo(logger)
   const deprecated = new Gauge({

@@ -76,7 +76,5 @@ function send(response: ServerResponse, status: number, headers: Readonly<Record
   response.write(text)
   response.uncork()
   discard(request)
-  request.once('close', () => {
-    response.end()
-  })
+  request.once('close', () => response.end())
 }

@@ -58,9 +58,7 @@ export function httpServer(
       },
       ((uploadBytesMax(upload) ?? 0) / limits.uploadBytesPerSecondMin) * 1000,
     )
-    socket.once('close', () => {
-      clearTimeout(timer)
-    })
+    socket.once('close', () => clearTimeout(timer))
     return true
   }
 
@@ -150,11 +148,7 @@ export function httpServer(
   async function stop(): Promise<void> {
     drain()
     isStopping = true
-    const closed = new Promise<void>((resolve) =>
-      server.close(() => {
-        resolve()
-      }),
-    )
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()))
     // Requests that have arrived in the meantime are read before connections count as idle.
     setImmediate(closeIdleConnections)
     const deadline = setTimeout(() => {

@@ -137,9 +137,7 @@ export function serve(
       await sleep(drainMs)
     },
   }
-  const certificateWatch = certificate?.watch((pair) => {
-    server.replaceCertificate(pair)
-  })
+  const certificateWatch = certificate?.watch((pair) => server.replaceCertificate(pair))
   return {
     server,
     components: [

@@ -35,9 +35,7 @@ describeWithOpenssl('TLS of a listener', () => {
     rmSync(folder, { recursive: true })
   })
 
-  beforeEach(() => {
-    replaceBy(one)
-  })
+  beforeEach(() => replaceBy(one))
 
   afterEach(async () => {
     await service?.stop()
@@ -65,9 +63,7 @@ describeWithOpenssl('TLS of a listener', () => {
 
   function connectTls(port: number, options: ConnectionOptions = {}): Promise<TLSSocket> {
     return new Promise((resolve, reject) => {
-      const socket = connect({ host: '127.0.0.1', port, rejectUnauthorized: false, ...options }, () => {
-        resolve(socket)
-      })
+      const socket = connect({ host: '127.0.0.1', port, rejectUnauthorized: false, ...options }, () => resolve(socket))
       socket.once('error', reject)
     })
   }
@@ -122,11 +118,7 @@ describeWithOpenssl('TLS of a listener', () => {
     replaceBy(other)
     await waitUntil(async () => (await certificateName(port)) === 'other', 'the new certificate')
     expect(lines()).toContainEqual(expect.objectContaining({ level: 'info', msg: 'TLS certificate reloaded' }))
-    const answer = new Promise<string>((resolve) =>
-      kept.once('data', (chunk: Buffer) => {
-        resolve(chunk.toString())
-      }),
-    )
+    const answer = new Promise<string>((resolve) => kept.once('data', (chunk: Buffer) => resolve(chunk.toString())))
     kept.write('GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n')
     expect(await answer).toContain('HTTP/1.1 200 OK')
     kept.destroy()
@@ -246,9 +238,7 @@ describeWithOpenssl('TLS of a listener', () => {
   ])('%s: the mistake says what to do', (_, files, patterns) => {
     const found = mistakes(files())
     expect(found).toHaveLength(patterns.length)
-    found.forEach((mistake, n) => {
-      expect(mistake).toMatch(patterns[n] ?? /never/)
-    })
+    found.forEach((mistake, n) => expect(mistake).toMatch(patterns[n] ?? /never/))
     expect(mistakes(one)).toStrictEqual([])
   })
 })

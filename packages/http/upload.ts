@@ -177,9 +177,7 @@ function parseForm(
       lengthMax = length + discardedBytesMax
       if (request.complete) return
       const timer = setTimeout(() => request.destroy(), serverLimits.requestTimeoutMs).unref()
-      request.once('close', () => {
-        clearTimeout(timer)
-      })
+      request.once('close', () => clearTimeout(timer))
     }
     /** The reason of a failure that the store or multer reported. */
     const toReason = (error: Error): Error => {
@@ -200,9 +198,7 @@ function parseForm(
       return
     }
     request.on('data', count)
-    receiver.onFailure = (error) => {
-      fail(toReason(error))
-    }
+    receiver.onFailure = (error) => fail(toReason(error))
     const parse = multer({
       storage: receiver,
       limits: {
@@ -225,9 +221,7 @@ function parseForm(
         // The store has stopped reading, which destroys the stream of the file. Multer may report that before
         // `onFailure` reports the error of the store.
         receiver.saving.then(
-          () => {
-            fail(invalidForm())
-          },
+          () => fail(invalidForm()),
           () => undefined,
         )
       } else fail(toReason(toFormError(error, file)))

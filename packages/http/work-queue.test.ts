@@ -33,9 +33,7 @@ function countLoops(): { loops: () => number; stop: () => void } {
   next()
   return {
     loops: () => count,
-    stop: () => {
-      clearImmediate(immediate)
-    },
+    stop: () => clearImmediate(immediate),
   }
 }
 
@@ -77,9 +75,9 @@ test('while a request waits for too long, what arrives is refused', async () => 
   await handle(queue.turn(performance.now()), 20)
   const turn = queue.turn(performance.now())
   work(40)
-  expect(() => {
-    queue.requireArrivalRoom()
-  }).toThrow(expect.objectContaining({ code: 'unavailable', retryAfterSeconds: 1 }))
+  expect(() => queue.requireArrivalRoom()).toThrow(
+    expect.objectContaining({ code: 'unavailable', retryAfterSeconds: 1 }),
+  )
   await turn
   queue.requireArrivalRoom()
   expect(await metrics.getSingleMetricAsString('sluice_http_shed_requests_total')).toContain('total 1')
@@ -91,8 +89,8 @@ test('a request that has waited for too long is refused, at its turn or before i
   const readAt = performance.now()
   const refused = expect(queue.turn(readAt)).rejects.toMatchObject({ code: 'unavailable', retryAfterSeconds: 1 })
   work(40)
-  expect(() => {
-    queue.requireInTime(readAt)
-  }).toThrow(expect.objectContaining({ code: 'unavailable', retryAfterSeconds: 1 }))
+  expect(() => queue.requireInTime(readAt)).toThrow(
+    expect.objectContaining({ code: 'unavailable', retryAfterSeconds: 1 }),
+  )
   await refused
 })

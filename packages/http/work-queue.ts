@@ -126,9 +126,7 @@ export function createWorkQueue(metrics: Metrics, times: WorkQueueTimes = defaul
     queueMicrotask(scheduleNext)
   }
 
-  const scheduleNext = (): void => {
-    process.nextTick(next)
-  }
+  const scheduleNext = (): void => process.nextTick(next)
 
   return {
     requireArrivalRoom: () => {

@@ -73,9 +73,7 @@ describe('the key in a body of Segment', () => {
     ['a text of 100,000 characters', `{"writeKey":"${'x'.repeat(100_000)}"}`],
     ['no end', `{"writeKey":"${key}`],
     ['nothing after the name', '{"writeKey"'],
-  ])('is none in a member with %s', (_name, body) => {
-    expect(find(body)).toBeUndefined()
-  })
+  ])('is none in a member with %s', (_name, body) => expect(find(body)).toBeUndefined())
 
   test('is found beside members that hold no key, and after bytes that are no UTF-8', () => {
     expect(find(`{"writeKey":"of Segment","a":{"writeKey":null},"writeKey" : "${key}"}`)).toBe(key)

@@ -14,13 +14,10 @@ describe('the columns are accepted', () => {
     ['of the interface, for users', 'users', users],
     ['in any order', 'events', 'timestamp_ms,event_type'],
     ['of properties', 'events', `${events},properties,properties.plan,properties.__proto__,properties.a b`],
-  ])('%s', (_what, type, header) => {
-    expect(resolveColumns(header.split(','), type)).toEqual(header.split(','))
-  })
+  ])('%s', (_what, type, header) => expect(resolveColumns(header.split(','), type)).toEqual(header.split(',')))
 
-  test('timestamp as timestamp_ms', () => {
-    expect(resolveColumns(['timestamp', 'event_type'], 'events')).toEqual(['timestamp_ms', 'event_type'])
-  })
+  test('timestamp as timestamp_ms', () =>
+    expect(resolveColumns(['timestamp', 'event_type'], 'events')).toEqual(['timestamp_ms', 'event_type']))
 
   test('of our own exports, of which some are ignored', () => {
     const exported = `${events},referrer,device_type,anonymous_id,environment,received_at,properties`.split(',')

@@ -53,9 +53,7 @@ export function leaseMetrics(metrics: Metrics): LeaseMetrics {
     },
   })
   return {
-    addJobs: (kind, counts) => {
-      jobs.set(kind, counts)
-    },
+    addJobs: (kind, counts) => jobs.set(kind, counts),
     waitSeconds: new Histogram({
       name: 'sluice_worker_job_wait_seconds',
       help: 'Time from when a unit of work was due until a worker took it.',
@@ -63,9 +61,7 @@ export function leaseMetrics(metrics: Metrics): LeaseMetrics {
       buckets: [0.1, 0.5, 1, 2, 5, 10, 30, 60, 300, 1_800],
       registers,
     }),
-    addOldestDue: (kind, ageSeconds) => {
-      ages.set(kind, ageSeconds)
-    },
+    addOldestDue: (kind, ageSeconds) => ages.set(kind, ageSeconds),
     leasesLost: new Counter({
       name: 'sluice_worker_leases_lost_total',
       help: 'Units that were aborted because their lease was lost or could not be renewed.',

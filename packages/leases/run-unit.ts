@@ -194,9 +194,7 @@ export function startUnit<Job>(options: UnitOptions<Job>, leased: Leased<Job>, t
   )
   return {
     ended: traced(`job ${kind}`, { attributes: { 'sluice.job.id': id }, causes: [] }, run),
-    stop: () => {
-      abortUnit('stopped')
-    },
+    stop: () => abortUnit('stopped'),
   }
 }
 

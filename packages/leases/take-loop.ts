@@ -67,9 +67,7 @@ export function takeLoop({ name, clock, stopping, take, abort, warn }: TakeLoopO
   /** Sleeps until `ms` have passed, the loop stops, or `ended` resolves. Leaves no listener on the signal. */
   async function pause(ms: number, signal: AbortSignal, ended: Promise<undefined> | undefined): Promise<void> {
     const awake = new AbortController()
-    const wake = (): void => {
-      awake.abort()
-    }
+    const wake = (): void => awake.abort()
     if (signal.aborted) wake()
     signal.addEventListener('abort', wake)
     void ended?.then(wake)

@@ -114,15 +114,11 @@ const allowed = {
 }
 
 describe.each(Object.entries(refused))('refused: %s', (_origin, addresses) => {
-  test.each(addresses)('%s', (address) => {
-    expect(rules.isAllowed(address)).toBe(false)
-  })
+  test.each(addresses)('%s', (address) => expect(rules.isAllowed(address)).toBe(false))
 })
 
 describe.each(Object.entries(allowed))('allowed: %s', (_origin, addresses) => {
-  test.each(addresses)('%s', (address) => {
-    expect(rules.isAllowed(address)).toBe(true)
-  })
+  test.each(addresses)('%s', (address) => expect(rules.isAllowed(address)).toBe(true))
 })
 
 /**
@@ -248,8 +244,6 @@ describe('networks of the operator', () => {
 
   test.each(['10.0.0.0/33', 'fd00::/129', '10.0.0/8', 'example.com', '10.1', '0x0a000000/8', '/8', '10.0.0.0/'])(
     '%s is refused',
-    (text) => {
-      expect(() => parseNetwork(text)).toThrow(/^holds ".*", which is no network such as/)
-    },
+    (text) => expect(() => parseNetwork(text)).toThrow(/^holds ".*", which is no network such as/),
   )
 })

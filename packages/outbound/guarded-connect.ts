@@ -32,12 +32,8 @@ const ignore = (): void => undefined
 export function guardedConnect(options: GuardOptions, signal: AbortSignal): buildConnector.connector {
   return (target, callback) => {
     openConnection(target, options, signal).then(
-      (socket) => {
-        callback(null, socket)
-      },
-      (error: unknown) => {
-        callback(error as Error, null)
-      },
+      (socket) => callback(null, socket),
+      (error: unknown) => callback(error as Error, null),
     )
   }
 }
@@ -83,9 +79,7 @@ async function dialFirst(addresses: readonly string[], port: number, signal: Abo
 function dial(address: string, port: number, timeoutMs: number | undefined, signal: AbortSignal): Promise<Socket> {
   const socket = connect({ host: address, port, noDelay: true, autoSelectFamily: false })
   const timer = timeoutMs === undefined ? undefined : setTimeout(() => socket.destroy(noConnection()), timeoutMs)
-  return untilOpen(socket, 'connect', signal).finally(() => {
-    clearTimeout(timer)
-  })
+  return untilOpen(socket, 'connect', signal).finally(() => clearTimeout(timer))
 }
 
 function noConnection(): OutboundFailure {
@@ -117,9 +111,7 @@ function untilOpen(socket: Socket, event: 'connect' | 'secureConnect', signal: A
   const destroy = (): void => void socket.destroy()
   if (signal.aborted) destroy()
   signal.addEventListener('abort', destroy, { once: true })
-  socket.once(event, () => {
-    resolve(socket)
-  })
+  socket.once(event, () => resolve(socket))
   socket.once('error', reject)
   socket.once('close', () => {
     signal.removeEventListener('abort', destroy)
@@ -146,9 +138,7 @@ function tunnel(proxy: URL, authority: string, signal: AbortSignal): Promise<Soc
     socket.on('error', ignore)
     const destroy = (): void => void socket.destroy()
     signal.addEventListener('abort', destroy, { once: true })
-    socket.once('close', () => {
-      signal.removeEventListener('abort', destroy)
-    })
+    socket.once('close', () => signal.removeEventListener('abort', destroy))
     if (statusCode === 200) {
       resolve(socket)
       return
@@ -156,9 +146,7 @@ function tunnel(proxy: URL, authority: string, signal: AbortSignal): Promise<Soc
     socket.destroy()
     reject(new OutboundFailure(`the proxy refused the connection with status ${statusCode}`))
   })
-  request.once('error', () => {
-    reject(new OutboundFailure('the proxy cannot be reached'))
-  })
+  request.once('error', () => reject(new OutboundFailure('the proxy cannot be reached')))
   request.end()
   return promise
 }

@@ -39,9 +39,7 @@ async function smtpServer(options: SMTPServerOptions = {}) {
   server.on('error', () => undefined)
   server.listen(0, '127.0.0.1')
   await once(server.server, 'listening')
-  closing.push(() => {
-    server.close(() => undefined)
-  })
+  closing.push(() => server.close(() => undefined))
   const { port } = server.server.address() as AddressInfo
   return { port, mails, recipients, connections: () => server.connections.size }
 }

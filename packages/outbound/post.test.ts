@@ -151,9 +151,7 @@ describe('an outcome', () => {
 
   test('a name that no server of DNS knows, and one that none answers for', async () => {
     const dns = await startDnsServer((name) => (name === 'unknown.test' ? 'unknown' : 'silent'))
-    closing.push(() => {
-      dns.close()
-    })
+    closing.push(() => dns.close())
     const resolve = dnsResolver([dns.address])
     expect(await post('http://unknown.test/', { resolve })).toMatchObject({ error: 'the host cannot be resolved' })
     expect(await post('http://silent.test/', { resolve, timeoutMs: 300 })).toMatchObject({
@@ -179,23 +177,17 @@ describe('a hostile receiver', () => {
     ['accepts and says nothing', () => undefined, { status: null, error: 'no response within 1 s' }],
     [
       'trickles headers',
-      (socket) => {
-        trickle(socket, 'HTTP/1.1 200 OK\r\nx-slow: ')
-      },
+      (socket) => trickle(socket, 'HTTP/1.1 200 OK\r\nx-slow: '),
       { status: null, error: 'no response within 1 s' },
     ],
     [
       'trickles the body',
-      (socket) => {
-        trickle(socket, 'HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n')
-      },
+      (socket) => trickle(socket, 'HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n'),
       { status: 200, error: 'the response was not complete within 1 s', response: expect.stringMatching(/^a+$/) },
     ],
     [
       'trickles informational responses',
-      (socket) => {
-        trickle(socket, '', 'HTTP/1.1 102 Processing\r\n\r\n', 60)
-      },
+      (socket) => trickle(socket, '', 'HTTP/1.1 102 Processing\r\n\r\n', 60),
       { status: null, error: 'no response within 1 s' },
     ],
   ])('that %s ends with the time', async (_name, serve, expected) => {
@@ -240,9 +232,7 @@ function trickle(socket: Socket, head: string, piece = 'a', everyMs = 40): void 
   socket.once('data', () => {
     socket.write(head)
     const timer = setInterval(() => socket.write(piece), everyMs)
-    socket.on('close', () => {
-      clearInterval(timer)
-    })
+    socket.on('close', () => clearInterval(timer))
   })
 }
 

@@ -49,9 +49,7 @@ async function runInTime(
   signal: AbortSignal,
 ): Promise<unknown> {
   const end = new AbortController()
-  const timer = setTimeout(() => {
-    end.abort(timeoutError(options.progress, options.timeoutMs))
-  }, options.timeoutMs)
+  const timer = setTimeout(() => end.abort(timeoutError(options.progress, options.timeoutMs)), options.timeoutMs)
   const either = AbortSignal.any([signal, end.signal])
   try {
     await settledOrAborted(send(request, options, either), either)

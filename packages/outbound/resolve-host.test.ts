@@ -91,9 +91,7 @@ describe('a name that the operating system', () => {
     })
   }
 
-  afterEach(() => {
-    system.close()
-  })
+  afterEach(() => system.close())
 
   const found = () => resolve('name.test', ended())
 

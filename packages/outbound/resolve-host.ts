@@ -112,9 +112,7 @@ interface DnsAnswer {
 async function queryDns(name: string, servers: readonly string[] | undefined, signal: AbortSignal): Promise<DnsAnswer> {
   const resolver = new Resolver({ timeout: queryTimeoutMs, tries: 2 })
   if (servers) resolver.setServers(servers)
-  const cancel = (): void => {
-    resolver.cancel()
-  }
+  const cancel = (): void => resolver.cancel()
   signal.addEventListener('abort', cancel, { once: true })
   try {
     const answers = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)])

@@ -16,7 +16,7 @@ describe('the TLS of pg_dump and pg_restore is', () => {
     ['sslmode=disable', { PGSSLMODE: 'disable' }],
     ['ssl=0', {}],
     ['', {}],
-  ])('that of the services for %s', (parameters, expected) => {
-    expect(tlsOf(new URLSearchParams(parameters))).toStrictEqual(expected)
-  })
+  ])('that of the services for %s', (parameters, expected) =>
+    expect(tlsOf(new URLSearchParams(parameters))).toStrictEqual(expected),
+  )
 })

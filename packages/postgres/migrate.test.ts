@@ -334,9 +334,9 @@ describeWithPgbouncer('behind PgBouncer', () => {
   })
 
   test('a pool of sessions is used', async () => {
-    await behind({ pool_mode: 'session' }, {}, async (pooled) => {
-      expect(await withMigrationLock(pooled, () => migratePostgres(pooled))).toStrictEqual(all)
-    })
+    await behind({ pool_mode: 'session' }, {}, async (pooled) =>
+      expect(await withMigrationLock(pooled, () => migratePostgres(pooled))).toStrictEqual(all),
+    )
   })
 })
 

@@ -263,11 +263,7 @@ describe('the server', () => {
     const patient = openPostgres(database.url, { queryTimeoutMs: 0 })
     const entered = Promise.withResolvers<undefined>()
     const gate = Promise.withResolvers<undefined>()
-    const held = rejection(
-      holdLock(hanging, gate.promise, () => {
-        entered.resolve(undefined)
-      }),
-    )
+    const held = rejection(holdLock(hanging, gate.promise, () => entered.resolve(undefined)))
     await entered.promise
     // Waits without a limit.
     await holdLock(patient, Promise.resolve(), () => undefined)
@@ -281,9 +277,7 @@ describe('the server', () => {
     const [holder, waiter] = [database, openPostgres(database.url, { queryTimeoutMs: 5_000 })]
     const entered = Promise.withResolvers<undefined>()
     const gate = Promise.withResolvers<undefined>()
-    const held = holdLock(holder, gate.promise, () => {
-      entered.resolve(undefined)
-    })
+    const held = holdLock(holder, gate.promise, () => entered.resolve(undefined))
     await entered.promise
     const refused = await rejection(holdLock(waiter, Promise.resolve(), () => undefined))
     expect(refused).toMatchObject({ ...awayError, cause: { code: '55P03' } })

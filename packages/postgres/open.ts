@@ -128,9 +128,7 @@ function closingUnusable(pool: Pool): PostgresPool {
         }
       }
       // pg closes a connection at once while a statement runs on it.
-      const release = (isBroken?: boolean) => {
-        client.release(isBroken === true || isStandby || timeout !== undefined)
-      }
+      const release = (isBroken?: boolean) => client.release(isBroken === true || isStandby || timeout !== undefined)
       return { query, release } as unknown as PostgresPoolClient
     },
   }

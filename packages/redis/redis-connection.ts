@@ -55,9 +55,7 @@ export function connectRedis(
   }
 
   client.on('ready', markUp)
-  client.on('error', (error: unknown) => {
-    markDown(describeRedisError(error))
-  })
+  client.on('error', (error: unknown) => markDown(describeRedisError(error)))
   client.on('close', () => {
     // If an error came first, that error was logged as the reason.
     if (!log.isDown()) markDown('it closed the connection')
@@ -102,9 +100,7 @@ export function connectRedis(
     if (!isUp()) return Promise.reject(failure(lastError))
     const turn = (currentTurn ??= startTurn())
     return new Promise((resolve, reject) => {
-      const rejectCall = (): void => {
-        reject(failure(lastError))
-      }
+      const rejectCall = (): void => reject(failure(lastError))
       turn.pendingRejections.add(rejectCall)
       const onReply = (): void => {
         turn.pendingRejections.delete(rejectCall)

@@ -33,9 +33,8 @@ function heldBuffers(flags: readonly string[]): number {
 }
 
 describe('collecting buffers', () => {
-  test('frees those of the young generation, with the flags of the worker', () => {
-    expect(heldBuffers(flagsOfWorker())).toBeLessThan(4)
-  })
+  test('frees those of the young generation, with the flags of the worker', () =>
+    expect(heldBuffers(flagsOfWorker())).toBeLessThan(4))
 
   test('does nothing without --expose-gc', () => {
     const flags = flagsOfWorker().filter((flag) => flag !== '--expose-gc')

@@ -6,9 +6,7 @@
 export async function withDeadline<T>(work: Promise<T>, ms: number, late: () => Error): Promise<T> {
   const deadline = Promise.withResolvers<never>()
   const timer = setTimeout(() => {
-    setImmediate(() => {
-      deadline.reject(late())
-    })
+    setImmediate(() => deadline.reject(late()))
   }, ms)
   try {
     return await Promise.race([work, deadline.promise])
@@ -27,9 +25,7 @@ export async function abortedAfter<T>(
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const deadline = new AbortController()
-  const timer = setTimeout(() => {
-    deadline.abort(late())
-  }, ms)
+  const timer = setTimeout(() => deadline.abort(late()), ms)
   try {
     return await work(AbortSignal.any([signal, deadline.signal]))
   } finally {

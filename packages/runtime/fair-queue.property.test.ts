@@ -13,9 +13,7 @@ function calls() {
       started.push({
         name,
         priority: priority,
-        end: () => {
-          resolve(name)
-        },
+        end: () => resolve(name),
       })
     })
   return { started: started, call }

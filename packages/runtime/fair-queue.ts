@@ -96,9 +96,7 @@ export function createFairQueue(limits: FairQueueLimits, onTimeout: () => void =
         deleteIfIdle(key, queue)
         reject(unavailable(reason))
       }
-      const onAbort = (): void => {
-        rejectCall('the client left before its call began')
-      }
+      const onAbort = (): void => rejectCall('the client left before its call began')
       const timer = setTimeout(() => {
         onTimeout()
         rejectCall('the call waited too long for its turn')

@@ -14,7 +14,5 @@ test('makeFolder creates missing folders for its user alone and accepts existing
 })
 
 test('makeFolder throws where no folder can be created, instead of trying for ever', () => {
-  expect(() => {
-    makeFolder('/proc/nope/deeper')
-  }).toThrow(/ENOENT|EACCES|EROFS|EPERM/)
+  expect(() => makeFolder('/proc/nope/deeper')).toThrow(/ENOENT|EACCES|EROFS|EPERM/)
 })

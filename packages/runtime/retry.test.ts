@@ -55,9 +55,7 @@ describe('retry', () => {
       signal: abort.signal,
       delays: { firstMs: 60_000, longestMs: 60_000 },
       onFailedAttempt: () => {
-        setImmediate(() => {
-          abort.abort(new Error('stopping'))
-        })
+        setImmediate(() => abort.abort(new Error('stopping')))
       },
     })
     await expect(promise).rejects.toThrow('stopping')

@@ -5,9 +5,7 @@
  */
 export async function settledOrAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const aborted = Promise.withResolvers<never>()
-  const abort = (): void => {
-    aborted.reject(signal.reason as Error)
-  }
+  const abort = (): void => aborted.reject(signal.reason as Error)
   if (signal.aborted) abort()
   signal.addEventListener('abort', abort)
   try {

@@ -59,7 +59,5 @@ describe('the configuration', () => {
     [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://me:secret@collector' }, /no password: set OTEL_EXPORTER_OTLP_HEADERS/],
     [{ OTEL_TRACES_SAMPLER: 'sometimes' }, /^OTEL_TRACES_SAMPLER must be one of/],
     [{ OTEL_TRACES_SAMPLER_ARG: '2' }, /^OTEL_TRACES_SAMPLER_ARG must be less than or equal to 1/],
-  ])('refuses %j', (environment, reason) => {
-    expect(mistakesOf(environment)).toEqual([expect.stringMatching(reason)])
-  })
+  ])('refuses %j', (environment, reason) => expect(mistakesOf(environment)).toEqual([expect.stringMatching(reason)]))
 })

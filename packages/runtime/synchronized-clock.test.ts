@@ -144,9 +144,7 @@ test.each(['sleep', 'set'] as const)(
           for (const each of script) {
             if (each.kind === 'pass') it.pass(each.ms)
             else if (each.kind === 'compare') {
-              await it.compare(each.there, each.back, () => {
-                it[kind](each.meanwhile)
-              })
+              await it.compare(each.there, each.back, () => it[kind](each.meanwhile))
             } else it[each.kind](each.ms)
             expect(it.clock.earliest()).toBeLessThanOrEqual(it.time())
             expect(it.clock.latest()).toBeGreaterThanOrEqual(it.time())

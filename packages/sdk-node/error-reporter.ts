@@ -35,9 +35,7 @@ export function errorReporter(onError: ((error: SluiceError) => unknown) | undef
       return
     }
     // A bug in onError must not make track() throw, nor end the application when onError is asynchronous.
-    new Promise((resolve) => {
-      resolve(onError(error))
-    }).catch((thrown: unknown) => {
+    new Promise((resolve) => resolve(onError(error))).catch((thrown: unknown) => {
       warn('on_error', `onError has thrown: ${String(thrown)}; it was told: ${message}`)
     })
   }

@@ -56,9 +56,7 @@ export function openSluice<Events extends EventMap<Events>>(
     post: eventPoster(settings.url, settings.key, settings.requestTimeoutMs),
     onSettled: settle,
     onTimeRefused: replaceRefusedTime,
-    onStopped: () => {
-      flushing.endAll()
-    },
+    onStopped: () => flushing.endAll(),
   })
   const flushing = flushes(queue, sender)
   /** Calls of `track` that wait until the queue has room. */
@@ -241,9 +239,7 @@ export function openSluice<Events extends EventMap<Events>>(
   function middleware<Rest extends unknown[], Result>(handler?: (request: FetchRequest, ...rest: Rest) => Result) {
     if (handler)
       return (request: FetchRequest, ...rest: Rest) => contexts.ofRequest(request, () => handler(request, ...rest))
-    return (request: NodeRequest, _response: unknown, next: () => void) => {
-      contexts.ofRequest(request, next)
-    }
+    return (request: NodeRequest, _response: unknown, next: () => void) => contexts.ofRequest(request, next)
   }
 
   return settings.onFull === 'wait' ? methods(trackOrWait) : methods(trackOrDrop)

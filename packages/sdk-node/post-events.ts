@@ -22,9 +22,7 @@ export function eventPoster(url: string, key: string, timeoutMs: number): PostEv
     const isCompressed = Buffer.byteLength(json) >= gzipBytesMin
     // `AbortSignal.any` with a signal that lives as long as the client keeps memory for each request in Node 22.2.
     const request = new AbortController()
-    const abort = (): void => {
-      request.abort()
-    }
+    const abort = (): void => request.abort()
     const timer = setTimeout(abort, timeoutMs).unref()
     end.addEventListener('abort', abort)
     try {

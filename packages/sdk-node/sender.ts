@@ -193,9 +193,7 @@ export function eventSender(parts: SenderParts): Sender {
   }
 
   return {
-    wake: () => {
-      outside(pump)
-    },
+    wake: () => outside(pump),
     skipDelays: () => {
       delaySkips++
       isStopped = false

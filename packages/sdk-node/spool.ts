@@ -87,9 +87,7 @@ export function openSpool({ folder, scope, bytesMax, report, onTaken }: SpoolPar
   /** Size of the files of other processes at the last look into the folder. */
   let otherBytes = 0
   let syncing: NodeJS.Timeout | undefined
-  const touching = setInterval(() => {
-    tidy(touch)
-  }, touchEveryMs).unref()
+  const touching = setInterval(() => tidy(touch), touchEveryMs).unref()
   checkWritable()
 
   function checkWritable(): void {
@@ -304,7 +302,5 @@ function exists({ path }: SpoolFile): boolean {
 
 /** Asynchronous, so that the call of `track` that has filled the file does not wait. */
 function syncAndClose(fd: number): void {
-  fdatasync(fd, () => {
-    closeSync(fd)
-  })
+  fdatasync(fd, () => closeSync(fd))
 }

@@ -99,9 +99,7 @@ describe('the context', () => {
     const sluice = open('baggage')
     const expected = { session_id: 's 1', anonymous_id: 'a1' }
     const seen = new Promise((resolve) => {
-      sluice.middleware()({ headers: { baggage } }, {}, () => {
-        resolve(sluice.context())
-      })
+      sluice.middleware()({ headers: { baggage } }, {}, () => resolve(sluice.context()))
     })
     expect(await seen).toEqual(expected)
     const handler = sluice.middleware(async (request: Request, id: number) => {

@@ -46,8 +46,6 @@ export function buildWorker(
       { name: 'postgres', required: true, check: () => postgres.check() },
       { name: 'blobs', required: true, check: () => blobs.check() },
     ],
-    onStopping: () => {
-      stopping.abort()
-    },
+    onStopping: () => stopping.abort(),
   }
 }

@@ -112,10 +112,7 @@ describe('statements', () => {
     let pauses = 0
     const pace = backfillPace(() => {
       pauses++
-      if (pauses === 2)
-        setImmediate(() => {
-          lost.abort(new Error('lost'))
-        })
+      if (pauses === 2) setImmediate(() => lost.abort(new Error('lost')))
       return Promise.resolve(true)
     })
     const parts: unknown[] = []

@@ -61,9 +61,7 @@ export function backfillPace(isLive: () => Promise<boolean>): BackfillPace {
       const ended = Promise.withResolvers<undefined>()
       const before = lastTurn
       lastTurn = before.then(() => ended.promise)
-      const release = (): void => {
-        ended.resolve(undefined)
-      }
+      const release = (): void => ended.resolve(undefined)
       const aborted = Promise.withResolvers<undefined>()
       const abort = (): void => {
         release()

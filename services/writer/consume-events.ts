@@ -92,9 +92,7 @@ export function eventConsumer(policy: LanePolicy, deps: ConsumeDeps): EventConsu
       })
       consumer = member
       const stop = (): void => {
-        setTimeout(() => {
-          graceExpired.abort(new Error('the writer stops'))
-        }, stopGraceMs).unref()
+        setTimeout(() => graceExpired.abort(new Error('the writer stops')), stopGraceMs).unref()
         void member.stop()
       }
       stopping.addEventListener('abort', stop)

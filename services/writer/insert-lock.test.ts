@@ -14,9 +14,9 @@ import { insertLockCount, insertQueryId } from './insert-lock.ts'
 test('copies of an event share a lock while the partitions grow from one multiple of four to another', () => {
   const multiple = fc.integer({ min: 1, max: 64 }).map((n) => n * insertLockCount)
   fc.assert(
-    fc.property(fc.nat(), multiple, multiple, (hash, before, after) => {
-      expect(insertQueryId('log', hash % before)).toBe(insertQueryId('log', hash % after))
-    }),
+    fc.property(fc.nat(), multiple, multiple, (hash, before, after) =>
+      expect(insertQueryId('log', hash % before)).toBe(insertQueryId('log', hash % after)),
+    ),
   )
 })
 

@@ -42,9 +42,7 @@ function slotsOf(count: number): () => Promise<InsertSlot> {
   async function reserve(): Promise<InsertSlot> {
     const free = Promise.withResolvers<undefined>()
     const ended = Promise.withResolvers<undefined>()
-    const end = (): void => {
-      ended.resolve(undefined)
-    }
+    const end = (): void => ended.resolve(undefined)
     void slots(async () => {
       free.resolve(undefined)
       await withDeadline(ended.promise, slotMsMax, () => new Error('the slot is held for too long')).catch(

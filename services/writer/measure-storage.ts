@@ -73,9 +73,7 @@ export function storageMeter({
     { gauges: [waiting, expiring], measure: measureDeadLetters },
     {
       gauges: [freeBytes],
-      measure: async () => {
-        freeBytes.set(await inserter.freeBytes())
-      },
+      measure: async () => freeBytes.set(await inserter.freeBytes()),
     },
   ].map((each) => ({ ...each, isUnknown: false }))
   // A gauge without labels begins with 0, which would raise an alarm.

@@ -132,10 +132,7 @@ const faults: Record<FaultKind, (rig: Rig, target: 0 | 1) => Promise<void>> = {
     await proxies.clients[target].mend()
   },
 
-  'cut-kafka': ({ proxies }) =>
-    repeatedly(() => {
-      proxies.kafka.reset()
-    }),
+  'cut-kafka': ({ proxies }) => repeatedly(() => proxies.kafka.reset()),
 
   /** Running requests arrive long after the time-out of their sender. */
   'stall-kafka': async ({ proxies }) => {
@@ -217,9 +214,7 @@ async function holdNextInsert(
     release()
     reject(new Error(`no writer inserted anything within ${insertTimeoutMs} ms`))
   }, insertTimeoutMs)
-  return promise.finally(() => {
-    clearTimeout(timer)
-  })
+  return promise.finally(() => clearTimeout(timer))
 }
 
 /** Reads the insert lock from a query id, which begins with `writer-<cluster>.chaos.events-<lock>`. */

@@ -137,7 +137,5 @@ function askReadiness({ url }: ServiceProcess): () => void {
       .then((response) => response.arrayBuffer())
       .catch(() => undefined)
   }, readinessMs)
-  return () => {
-    clearInterval(timer)
-  }
+  return () => clearInterval(timer)
 }

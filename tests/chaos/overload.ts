@@ -154,9 +154,7 @@ function startSender(): { send: (order: SenderOrder) => Promise<LoadReport>; end
   return {
     send: (order) =>
       new Promise((resolve, reject) => {
-        const onExit = (): void => {
-          reject(new Error('the sender ended'))
-        }
+        const onExit = (): void => reject(new Error('the sender ended'))
         child.once('exit', onExit)
         child.once('message', (report) => {
           child.off('exit', onExit)
@@ -164,9 +162,7 @@ function startSender(): { send: (order: SenderOrder) => Promise<LoadReport>; end
         })
         child.send(order)
       }),
-    end: () => {
-      child.kill()
-    },
+    end: () => child.kill(),
   }
 }
 

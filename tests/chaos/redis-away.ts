@@ -59,12 +59,8 @@ export async function redisAway(rig: Rig, { seed, say }: { seed: number; say: Sa
   }
 
   const { redis } = rig
-  const freeze = (): void => {
-    redis.pause()
-  }
-  const wake = (): void => {
-    redis.resume()
-  }
+  const freeze = (): void => redis.pause()
+  const wake = (): void => redis.resume()
   const busyBefore = countBusyRefusals(rig.gateways)
   const result = await underLoad(rig, {
     // R5 promises answers, not their latency, which a busy machine raises to seconds.

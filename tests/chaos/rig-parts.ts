@@ -117,9 +117,7 @@ export async function startRestartable(
   const port = await findFreePort()
   let service: ServiceProcess = await startService(name, environment, { port, ...options })
   // This process may end early, for example by an error. Engines notice that by themselves, services do not.
-  const endWithUs = (): void => {
-    service.signal('SIGKILL')
-  }
+  const endWithUs = (): void => service.signal('SIGKILL')
   process.on('exit', endWithUs)
   const kill = async (): Promise<void> => {
     service.signal('SIGKILL')
@@ -137,12 +135,8 @@ export async function startRestartable(
       await kill()
     },
     stop: () => service.stop(),
-    freeze: () => {
-      service.signal('SIGSTOP')
-    },
-    wake: () => {
-      service.signal('SIGCONT')
-    },
+    freeze: () => service.signal('SIGSTOP'),
+    wake: () => service.signal('SIGCONT'),
     output: () => service.output(),
   }
 }

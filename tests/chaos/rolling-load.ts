@@ -67,17 +67,13 @@ export async function startLoad(
     ),
   )
   // `stop` awaits it; until then a rejection must not end this process.
-  sending.catch((error: unknown) => {
-    failed.abort(error)
-  })
+  sending.catch((error: unknown) => failed.abort(error))
   const freshness = probeFreshness({ ...client, clickHouseUrl: clickHouse.url })
   const questions = askQuestions(client)
   const exports = exportContinuously(client)
   return {
     isExporting: () => exports.isUnderWay(),
-    throwIfFailed: () => {
-      failed.signal.throwIfAborted()
-    },
+    throwIfFailed: () => failed.signal.throwIfAborted(),
     stop: async () => {
       isOver = true
       const ends = [sending, questions.stop(), exports.stop(), freshness.stop()] as const

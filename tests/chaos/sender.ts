@@ -167,9 +167,7 @@ export async function sendAll(options: SenderOptions): Promise<Ledger> {
     }
   }
 
-  await Promise.all(Array.from({ length: options.concurrency }, work)).finally(() => {
-    agent.destroy()
-  })
+  await Promise.all(Array.from({ length: options.concurrency }, work)).finally(() => agent.destroy())
   const endedAt = Date.now()
   latencies.sort((a, b) => a - b)
   const quantile = (share: number): number => latencies[Math.floor(latencies.length * share)] ?? 0

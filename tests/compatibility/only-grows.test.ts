@@ -149,9 +149,7 @@ describe('what is taken away is found', () => {
       },
       ['GET /api/v1/things: body.more is required now'],
     ],
-  ])('%s', (_, change, expected) => {
-    expect(changed(change)).toStrictEqual(expected)
-  })
+  ])('%s', (_, change, expected) => expect(changed(change)).toStrictEqual(expected))
 
   test('and what is added is not', () => {
     const more = changed((d) => {
@@ -168,9 +166,7 @@ describe('what is taken away is found', () => {
 })
 
 describe('in the document of today', () => {
-  test('nothing differs from itself', () => {
-    expect(breakingChanges(today, structuredClone(today))).toStrictEqual([])
-  })
+  test('nothing differs from itself', () => expect(breakingChanges(today, structuredClone(today))).toStrictEqual([]))
 
   test('no path can go unnoticed', () => {
     for (const [path, methods] of Object.entries(today.paths)) {

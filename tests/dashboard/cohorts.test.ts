@@ -54,9 +54,7 @@ describeWithChromium('cohorts', () => {
     const preview = page.locator('.cohort-size')
     const germans = usersWith(({ country }) => country === 'DE')
     const all = usersWith(() => true)
-    await waitUntilPasses(async () => {
-      expect(await numberOf(preview)).toBe(germans.size)
-    })
+    await waitUntilPasses(async () => expect(await numberOf(preview)).toBe(germans.size))
     const share = Math.round((germans.size / all.size) * 10_000) / 100
     await waitUntilPasses(async () => {
       expect(await preview.textContent()).toContain(`${germans.size} users, ${share}%`)
@@ -67,9 +65,7 @@ describeWithChromium('cohorts', () => {
     await type(page, page.getByRole('combobox', { name: 'Value' }).nth(1), 'purchase')
     const buyers = usersWith(({ country, event_type }) => country === 'DE' && event_type === 'purchase')
     expect(buyers.size).toBeLessThan(germans.size)
-    await waitUntilPasses(async () => {
-      expect(await numberOf(preview)).toBe(buyers.size)
-    })
+    await waitUntilPasses(async () => expect(await numberOf(preview)).toBe(buyers.size))
 
     await page.getByRole('button', { name: 'Save cohort' }).click()
     await page.getByRole('dialog').getByText('German buyers').first().waitFor()
@@ -77,9 +73,7 @@ describeWithChromium('cohorts', () => {
     const path = `/api/v1/analytics/cohorts?site_id=${siteId}&cohort_id=${cohorts[0]?.cohort_id ?? ''}&weeks=4`
     const analysis = await rig.call<Analysis>('GET', path)
     expect(analysis).toMatchObject({ cohort_name: 'German buyers', size: buyers.size })
-    await waitUntilPasses(async () => {
-      expect(await numberOf(page.getByRole('dialog'))).toBe(buyers.size)
-    })
+    await waitUntilPasses(async () => expect(await numberOf(page.getByRole('dialog'))).toBe(buyers.size))
   })
 
   it('are not saved by themselves after an edit, when a save was refused', async () => {
@@ -99,9 +93,7 @@ describeWithChromium('cohorts', () => {
     await page.getByRole('button', { name: 'Save cohort' }).click()
     await page.getByText('Service temporarily unavailable').first().waitFor()
     await page.getByLabel('Name', { exact: true }).fill('Right name')
-    await waitUntilPasses(async () => {
-      expect(await page.getByText('Service temporarily unavailable').count()).toBe(0)
-    })
+    await waitUntilPasses(async () => expect(await page.getByText('Service temporarily unavailable').count()).toBe(0))
     // The save would have been repeated by then.
     await page.clock.fastForward(61_000)
     expect(names).toEqual(['Wrong name'])
@@ -150,9 +142,7 @@ describeWithChromium('cohorts', () => {
     }
     await page.getByRole('button', { name: 'Remove this condition' }).first().click()
     const values = page.getByRole('textbox', { name: /^Values/ })
-    await waitUntilPasses(async () => {
-      expect(await values.count()).toBe(1)
-    })
+    await waitUntilPasses(async () => expect(await values.count()).toBe(1))
     expect(await values.inputValue()).toBe('/a, /b')
     await values.fill('/a, /b, ')
     expect(await values.inputValue()).toBe('/a, /b, ')
@@ -199,9 +189,7 @@ describeWithChromium('cohorts', () => {
     await page.waitForURL(/draft=.*mobile/)
     await page.waitForURL(/name=Small.*description=For|description=For.*name=Small/)
     await page.reload()
-    await waitUntilPasses(async () => {
-      expect(await page.getByLabel('Name').inputValue()).toBe('Small screens')
-    })
+    await waitUntilPasses(async () => expect(await page.getByLabel('Name').inputValue()).toBe('Small screens'))
     expect(await page.getByLabel('Description').inputValue()).toBe('For the new layout')
     await waitUntilPasses(async () => {
       expect(await numberOf(page.locator('.cohort-size'))).toBe(

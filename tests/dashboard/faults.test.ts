@@ -75,13 +75,9 @@ describeWithChromium('faults', () => {
     await page.goto(rig.url + overview)
     await page.getByText(failed.error).first().waitFor()
     expect(await headline(page, 'Visitors')).toBeGreaterThan(0)
-    await waitUntilPasses(async () => {
-      expect(await headline(page, 'Events')).toBeGreaterThan(0)
-    })
+    await waitUntilPasses(async () => expect(await headline(page, 'Events')).toBeGreaterThan(0))
     expect(tries).toBeGreaterThan(3)
-    await waitUntilPasses(async () => {
-      expect(await page.getByText(failed.error).count()).toBe(0)
-    })
+    await waitUntilPasses(async () => expect(await page.getByText(failed.error).count()).toBe(0))
   })
 
   it.each([
@@ -126,9 +122,7 @@ describeWithChromium('faults', () => {
     await page.getByRole('status').filter({ hasText: 'Loading' }).first().waitFor()
     expect(await page.getByText(nothing).count()).toBe(0)
     answered.release()
-    await waitUntilPasses(async () => {
-      expect(await page.getByRole('main').getByRole('row').count()).toBe(6)
-    })
+    await waitUntilPasses(async () => expect(await page.getByRole('main').getByRole('row').count()).toBe(6))
     await page.getByText('51–55 of 55').waitFor()
     await page.goBack()
     await page.waitForURL(`${rig.url}/sites/${siteId}?range=7d`)
@@ -150,9 +144,7 @@ describeWithChromium('faults', () => {
     await page.getByText(failed.error).first().waitFor()
     await page.keyboard.press('x')
     await page.waitForURL(/compare=none/)
-    await waitUntilPasses(async () => {
-      expect(await page.getByText(failed.error).count()).toBe(0)
-    })
+    await waitUntilPasses(async () => expect(await page.getByText(failed.error).count()).toBe(0))
     await numbersOf(page)
   })
 
@@ -184,9 +176,7 @@ describeWithChromium('faults', () => {
     await changes.first().waitFor()
     await page.keyboard.press('x')
     await page.waitForURL(/compare=none/)
-    await waitUntilPasses(async () => {
-      expect(await changes.count()).toBe(0)
-    })
+    await waitUntilPasses(async () => expect(await changes.count()).toBe(0))
     expect(await steps.locator('[data-number]').count()).toBeGreaterThan(0)
   })
 
@@ -268,9 +258,7 @@ describeWithChromium('faults', () => {
     await dialog.getByText(failed.error).waitFor()
     service.isBroken = false
     await dialog.getByRole('button', { name: 'Retry' }).click()
-    await waitUntilPasses(async () => {
-      expect(await dialog.getByText(failed.error).count()).toBe(0)
-    })
+    await waitUntilPasses(async () => expect(await dialog.getByText(failed.error).count()).toBe(0))
   })
 
   it('names an answer that is not of Sluice, and goes on with the rest', async () => {
@@ -309,9 +297,7 @@ describeWithChromium('faults', () => {
       start_date: String(Math.floor(Date.now() / 86_400_000) * 86_400_000),
     })
     const { value } = await rig.call<{ value: number }>('GET', `/api/v1/stats?${parameters.toString()}`)
-    await waitUntilPasses(async () => {
-      expect(await headline(page, 'Events')).toBe(value)
-    })
+    await waitUntilPasses(async () => expect(await headline(page, 'Events')).toBe(value))
   })
 
   it('works where storage is forbidden', async () => {
@@ -476,7 +462,5 @@ describeWithChromium('a writer that has stopped', () => {
 
 /** Waits until the headline shows numbers. */
 async function numbersOf(page: Page): Promise<void> {
-  await waitUntilPasses(async () => {
-    expect(await headline(page, 'Events')).not.toBeNaN()
-  })
+  await waitUntilPasses(async () => expect(await headline(page, 'Events')).not.toBeNaN())
 }

@@ -58,18 +58,14 @@ describeWithChromium('a filter of the overview', () => {
     const range = { start_date: startOfDay(Date.now(), 'UTC') - 27 * dayMs, end_date: Date.now() }
     const german = oracle({ ...range, metric: 'event_count', country: 'DE' }).value
     const expectEvents = (count: number) =>
-      waitUntilPasses(async () => {
-        expect(await headline(page, 'Events')).toBe(count)
-      })
+      waitUntilPasses(async () => expect(await headline(page, 'Events')).toBe(count))
     await expectEvents(german)
     expect(german).toBeLessThan(all)
     await page
       .getByText(/from Germany/)
       .first()
       .waitFor()
-    await waitUntilPasses(async () => {
-      expect(await page.title()).toContain('Germany')
-    })
+    await waitUntilPasses(async () => expect(await page.title()).toContain('Germany'))
     await page.reload()
     await expectEvents(german)
     await page.goBack()
@@ -82,10 +78,7 @@ describeWithChromium('a filter of the overview', () => {
   it('excludes by Alt-click, is added by Shift-click, and removed by a second click', async () => {
     const page = await overview()
     const filters = () => new URL(page.url()).searchParams.getAll('f')
-    const expectFilters = (expected: string[]) =>
-      waitUntilPasses(() => {
-        expect(filters()).toEqual(expected)
-      })
+    const expectFilters = (expected: string[]) => waitUntilPasses(() => expect(filters()).toEqual(expected))
     await rowOf(page, 'Countries', 'Germany').click()
     await expectFilters(['country:equals:DE'])
     await rowOf(page, 'Countries', 'Germany').click()
@@ -107,9 +100,7 @@ describeWithChromium('a filter of the overview', () => {
     await waitUntilPasses(async () => {
       expect(await row.locator('[data-number]').getAttribute('data-number', { timeout: 1_000 })).toBe('1')
     })
-    await waitUntilPasses(async () => {
-      expect(await countries.locator('[aria-pressed]').count()).toBe(9)
-    })
+    await waitUntilPasses(async () => expect(await countries.locator('[aria-pressed]').count()).toBe(9))
   })
 
   it('keeps the commas of its values when its dialog is applied', async () => {
@@ -123,9 +114,9 @@ describeWithChromium('a filter of the overview', () => {
     expect(await dialog.getByLabel(/^Values/).inputValue()).toBe('Pro\\, yearly, Basic')
     await dialog.getByLabel('Condition').selectOption({ label: 'is none of' })
     await dialog.getByRole('button', { name: 'Apply filter' }).click()
-    await waitUntilPasses(() => {
-      expect(new URL(page.url()).searchParams.getAll('f')).toEqual([filter.replace(':in:', ':not_in:')])
-    })
+    await waitUntilPasses(() =>
+      expect(new URL(page.url()).searchParams.getAll('f')).toEqual([filter.replace(':in:', ':not_in:')]),
+    )
   })
 
   it('means what the list shows when a name and a value are typed as they are listed', async () => {
@@ -141,9 +132,7 @@ describeWithChromium('a filter of the overview', () => {
     await dialog.getByRole('option', { name: /^Germany/ }).waitFor()
     await dialog.getByLabel('Value').fill('Germany')
     await dialog.getByLabel('Value').press('Enter')
-    await waitUntilPasses(() => {
-      expect(new URL(page.url()).searchParams.getAll('f')).toEqual(['country:equals:DE'])
-    })
+    await waitUntilPasses(() => expect(new URL(page.url()).searchParams.getAll('f')).toEqual(['country:equals:DE']))
   })
 
   it('says at the field of the property that it is missing, also where there is no value', async () => {
@@ -165,13 +154,11 @@ describeWithChromium('a filter of the overview', () => {
     const page = await overview('?range=28d')
     const country = (name: string) => page.getByRole('region', { name: 'Countries' }).getByRole('button', { name })
     const expectChoice = async (filters: string[], pressed: Record<string, boolean>) => {
-      await waitUntilPasses(() => {
-        expect(new URL(page.url()).searchParams.getAll('f')).toEqual(filters)
-      })
+      await waitUntilPasses(() => expect(new URL(page.url()).searchParams.getAll('f')).toEqual(filters))
       for (const [name, isPressed] of Object.entries(pressed)) {
-        await waitUntilPasses(async () => {
-          expect([name, await country(name).getAttribute('aria-pressed')]).toEqual([name, String(isPressed)])
-        })
+        await waitUntilPasses(async () =>
+          expect([name, await country(name).getAttribute('aria-pressed')]).toEqual([name, String(isPressed)]),
+        )
       }
     }
     await country('Germany').click()
@@ -182,9 +169,7 @@ describeWithChromium('a filter of the overview', () => {
     const [german, french] = ['DE', 'FR'].map(
       (each) => oracle({ ...range, metric: 'event_count', country: each }).value,
     )
-    await waitUntilPasses(async () => {
-      expect(await headline(page, 'Events')).toBe((german ?? 0) + (french ?? 0))
-    })
+    await waitUntilPasses(async () => expect(await headline(page, 'Events')).toBe((german ?? 0) + (french ?? 0)))
     await country('Germany').click({ modifiers: ['Shift'] })
     await expectChoice(['country:equals:FR'], { Germany: false, France: true })
     await country('India').click()
@@ -217,8 +202,8 @@ describeWithChromium('a filter of the overview', () => {
     await page.getByRole('dialog').getByText('[9007199254740993]').waitFor()
     await page.getByRole('dialog').getByText('9007199254740993', { exact: true }).click()
     await page.waitForURL(/properties\.order:equals:9007199254740993/)
-    await waitUntilPasses(async () => {
-      expect(await samples.allTextContents()).toEqual([expect.stringContaining('9007199254740993')])
-    })
+    await waitUntilPasses(async () =>
+      expect(await samples.allTextContents()).toEqual([expect.stringContaining('9007199254740993')]),
+    )
   })
 })

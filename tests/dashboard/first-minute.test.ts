@@ -198,9 +198,7 @@ describeWithChromium('the first minute', () => {
     await rig.call('POST', '/collect', { site_id: 'tried-out', event_type: 'page_view' }, key)
     await page.getByText('It arrived in dev').waitFor()
     await page.getByText('Show dev').click()
-    await waitUntilPasses(() => {
-      expect(page.url()).toContain('env=dev')
-    })
+    await waitUntilPasses(() => expect(page.url()).toContain('env=dev'))
   })
 
   it('leads from pages without an event to the one of another environment', async () => {
@@ -246,9 +244,7 @@ describeWithChromium('the first minute', () => {
       await shop.goto(`http://localhost:${(other.address() as AddressInfo).port}/`)
       await page.getByText(/visible \d+(\.\d+)? s after receipt/i).waitFor()
       await shop.reload()
-      await waitUntilPasses(async () => {
-        expect(await countOf('snippet-browser', 'event_count')).toBe(2)
-      })
+      await waitUntilPasses(async () => expect(await countOf('snippet-browser', 'event_count')).toBe(2))
       expect(await countOf('snippet-browser', 'visitors')).toBe(1)
     } finally {
       other.close()
@@ -274,9 +270,7 @@ describeWithChromium('the first minute', () => {
     await page.evaluate(`navigator.clipboard.writeText('')`)
     await page.getByRole('tabpanel').getByRole('button', { name: 'Copy' }).click()
     const clipboard = () => page.evaluate<string>('navigator.clipboard.readText()')
-    await waitUntilPasses(async () => {
-      expect(await clipboard()).not.toBe('')
-    })
+    await waitUntilPasses(async () => expect(await clipboard()).not.toBe(''))
     return clipboard()
   }
 })

@@ -39,9 +39,7 @@ describeWithChromium('a form', () => {
     expect(await name.inputValue()).toBe('The shop')
     await save(page)
     const settings = { name: 'The shop', timezone: 'Asia/Kolkata', conversion_event: 'order', retention_days: 90 }
-    await waitUntilPasses(async () => {
-      expect(await get(path)).toMatchObject(settings)
-    })
+    await waitUntilPasses(async () => expect(await get(path)).toMatchObject(settings))
     // The form follows the record again.
     await waitUntilPasses(async () => {
       expect(await page.getByLabel('Time zone').inputValue()).toBe('Asia/Kolkata')
@@ -214,9 +212,7 @@ describeWithChromium('a form', () => {
     }
     expect(await entries()).toBe(before + 2)
     await page.goBack()
-    await waitUntilPasses(async () => {
-      expect(await field.inputValue()).toBe('refund')
-    })
+    await waitUntilPasses(async () => expect(await field.inputValue()).toBe('refund'))
   })
 
   it('shows an erasure that was asked for, and keeps its id in the address', async () => {
@@ -252,9 +248,7 @@ describeWithChromium('a form', () => {
     expect(await page.getByRole('option').last().textContent()).toBe('Type to find more')
     const after = await chosen.locator('xpath=following-sibling::li[1]').textContent()
     await page.keyboard.press('ArrowDown')
-    await waitUntilPasses(async () => {
-      expect(await active()).toBe(after)
-    })
+    await waitUntilPasses(async () => expect(await active()).toBe(after))
     await page.keyboard.press('Enter')
     expect(await field.inputValue()).toBe(after)
   })

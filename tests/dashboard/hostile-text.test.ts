@@ -43,9 +43,7 @@ describeWithChromium('text that would be markup', () => {
     const { page, expectMessages } = await visitors.open()
     expectMessages(/404|ERR_/)
     await page.setContent(`<p>${payload}</p>`)
-    await waitUntilPasses(async () => {
-      expect(await page.evaluate('window.canary')).toBeGreaterThan(0)
-    })
+    await waitUntilPasses(async () => expect(await page.evaluate('window.canary')).toBeGreaterThan(0))
   })
 
   it.each(Object.entries(routesOf(siteId)))(
@@ -64,9 +62,7 @@ describeWithChromium('text that would be markup', () => {
       await expectNothing()
       // The page shows something of it: otherwise the test would show nothing.
       if (path !== '/settings/session') {
-        await waitUntilPasses(async () => {
-          expect(await page.locator('body').innerText()).toMatch(/onerror|onload/)
-        })
+        await waitUntilPasses(async () => expect(await page.locator('body').innerText()).toMatch(/onerror|onload/))
         await expectNothing()
       }
       const rows = await page.getByRole('row').getByRole('link').or(page.getByRole('row').getByRole('button')).all()

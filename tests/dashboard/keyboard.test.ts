@@ -22,9 +22,7 @@ describeWithChromium('the keyboard alone', () => {
     const { page } = await visitors.open()
     await openSession(page, rig.url, rig.admin)
     await page.goto(`${rig.url}/sites/${siteId}`)
-    await waitUntilPasses(async () => {
-      expect(await headline(page, 'Events')).toBeGreaterThan(0)
-    })
+    await waitUntilPasses(async () => expect(await headline(page, 'Events')).toBeGreaterThan(0))
     return page
   }
 
@@ -46,9 +44,7 @@ describeWithChromium('the keyboard alone', () => {
     const { page } = await visitors.open()
     await page.goto(`${rig.url}/sites/${siteId}`)
     await page.getByLabel('API key').waitFor()
-    await waitUntilPasses(async () => {
-      expect(await page.evaluate('document.activeElement?.tagName')).toBe('INPUT')
-    })
+    await waitUntilPasses(async () => expect(await page.evaluate('document.activeElement?.tagName')).toBe('INPUT'))
     await page.keyboard.type(rig.admin)
     await page.keyboard.press('Enter')
     await page.getByRole('navigation', { name: 'Main' }).waitFor()
@@ -183,9 +179,7 @@ describeWithChromium('the keyboard alone', () => {
     const tables = await page.getByRole('table').count()
     await page.getByRole('figure').first().focus()
     await page.keyboard.press('t')
-    await waitUntilPasses(async () => {
-      expect(await page.getByRole('table').count()).toBeGreaterThan(tables)
-    })
+    await waitUntilPasses(async () => expect(await page.getByRole('table').count()).toBeGreaterThan(tables))
   })
 
   it('removes the last filter by Escape', async () => {
@@ -215,9 +209,7 @@ describeWithChromium('the keyboard alone', () => {
       const removed = await focused(page)
       await page.keyboard.press('Enter')
       await page.getByRole('button', { name: removed, exact: true }).waitFor({ state: 'detached' })
-      await waitUntilPasses(async () => {
-        expect(await focused(page)).toMatch(name)
-      })
+      await waitUntilPasses(async () => expect(await focused(page)).toMatch(name))
     }
   }
 
@@ -255,9 +247,9 @@ describeWithChromium('the keyboard alone', () => {
     await page.goto(`${rig.url}/sites/${siteId}/events?f=country:equals:IS`)
     await page.getByRole('button', { name: 'Clear the filters' }).press('Enter')
     await page.getByRole('button', { name: 'Clear the filters' }).waitFor({ state: 'detached' })
-    await waitUntilPasses(async () => {
-      expect(await page.evaluate(`document.activeElement.closest('main') !== null`)).toBe(true)
-    })
+    await waitUntilPasses(async () =>
+      expect(await page.evaluate(`document.activeElement.closest('main') !== null`)).toBe(true),
+    )
   })
 
   it('goes on to the next row when the record of its own is deleted elsewhere', async () => {

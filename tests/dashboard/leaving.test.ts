@@ -26,9 +26,7 @@ describeWithChromium('leaving a page', () => {
   }
   const press = (page: Page, name: string) => page.getByRole('button', { name, exact: true }).first().click()
   const expectPath = (page: Page, path: string) =>
-    waitUntilPasses(() => {
-      expect(new URL(page.url()).pathname).toBe(path)
-    })
+    waitUntilPasses(() => expect(new URL(page.url()).pathname).toBe(path))
   /** Two frames: what an event has changed is rendered. */
   const painted = (page: Page) =>
     page.evaluate('new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))')
@@ -118,9 +116,7 @@ describeWithChromium('leaving a page', () => {
     const sent = page.waitForRequest((request) => request.method() === method && path.test(request.url()))
     await press(page, name)
     await sent
-    return () => {
-      held.resolve(undefined)
-    }
+    return () => held.resolve(undefined)
   }
 
   it.each([
@@ -140,9 +136,7 @@ describeWithChromium('leaving a page', () => {
         () => page.goBack(),
       ]) {
         await leave()
-        await waitUntilPasses(async () => {
-          expect(await page.evaluate('location.href')).toBe(before)
-        })
+        await waitUntilPasses(async () => expect(await page.evaluate('location.href')).toBe(before))
         await painted(page)
         expect(await page.getByRole('dialog').count()).toBe(0)
         expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe('Signups')
@@ -175,9 +169,9 @@ describeWithChromium('leaving a page', () => {
     const expectKept = async (isNew: boolean) => {
       await question.getByRole('button', { name: 'Cancel' }).click()
       await question.waitFor({ state: 'detached' })
-      await waitUntilPasses(() => {
-        expect(new URL(page.url()).searchParams.get('open')).toMatch(isNew ? /^new$/ : /^alr_/)
-      })
+      await waitUntilPasses(() =>
+        expect(new URL(page.url()).searchParams.get('open')).toMatch(isNew ? /^new$/ : /^alr_/),
+      )
       expect(await name.inputValue()).toBe('Orders')
     }
     // Nothing is changed yet.

@@ -85,9 +85,7 @@ describeWithChromium('notifications', () => {
     await drawer.getByRole('button', { name: 'All deliveries' }).click()
     for (const count of [2, 3]) {
       await drawer.getByRole('button', { name: 'Test', exact: true }).first().click()
-      await waitUntilPasses(async () => {
-        expect(await deliveries.count()).toBe(count)
-      })
+      await waitUntilPasses(async () => expect(await deliveries.count()).toBe(count))
     }
     await waitUntilPasses(async () => {
       expect(await deliveries.filter({ hasText: 'Waiting' }).locator('[data-number="0"]').count()).toBe(0)

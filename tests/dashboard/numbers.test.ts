@@ -41,9 +41,9 @@ describeWithChromium('every number', () => {
     'of the page %s is printed by its curl command and in its CSV',
     async (name, path) => {
       const page = await open(path)
-      await waitUntilPasses(async () => {
-        expect(await page.locator('[data-number]').count()).toBeGreaterThanOrEqual(least[name] ?? 0)
-      })
+      await waitUntilPasses(async () =>
+        expect(await page.locator('[data-number]').count()).toBeGreaterThanOrEqual(least[name] ?? 0),
+      )
       // Between the page's question and that of its command, events leave the latest minutes, and rules are evaluated.
       await waitUntilPasses(async () => {
         const { checked, mismatches } = await compareNumbers(page, rig)
@@ -57,9 +57,7 @@ describeWithChromium('every number', () => {
     const page = await open(`/sites/${siteId}?range=7d&f=country:in:DE,FR&f=path:starts_with:/blog`)
     const names = ['Visitors', 'Sessions', 'Events', 'Bounce rate', 'Session duration', 'Conversion rate']
     for (const [place, name] of names.entries()) {
-      await waitUntilPasses(async () => {
-        expect(await headline(page, name)).not.toBeNaN()
-      })
+      await waitUntilPasses(async () => expect(await headline(page, name)).not.toBeNaN())
       const value = await headline(page, name)
       const more = page.getByRole('radiogroup').getByRole('button', { name: 'More', exact: true }).nth(place)
       const curl = await copied(page, more, 'Copy curl')
@@ -100,9 +98,7 @@ describeWithChromium('every number', () => {
     const page = await open(`/sites/${siteId}?f=country:in:DE,FR&f=path:equals:${rarest}`)
     const panel = page.getByRole('region', { name: 'Pages', exact: true })
     await panel.getByRole('button', { name: rarest, pressed: true }).waitFor()
-    await waitUntilPasses(async () => {
-      expect(await panel.locator('[aria-pressed=false]').count()).toBe(8)
-    })
+    await waitUntilPasses(async () => expect(await panel.locator('[aria-pressed=false]').count()).toBe(8))
     // A panel whose answer comes late moves the menus of the others.
     await waitUntilPasses(async () => {
       const { checked, mismatches } = await compareNumbers(page, rig)
@@ -205,9 +201,7 @@ describeWithChromium('every number', () => {
       expect(await taken(page, { hasFiles })).toEqual(before)
       held.resolve(undefined)
       await page.locator('main .old').first().waitFor({ state: 'detached' })
-      await waitUntilPasses(async () => {
-        expect(before).not.toContain(await copied(page, more.last(), 'Copy curl'))
-      })
+      await waitUntilPasses(async () => expect(before).not.toContain(await copied(page, more.last(), 'Copy curl')))
     },
   )
 

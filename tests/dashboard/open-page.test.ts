@@ -155,9 +155,9 @@ describeWithChromium('a page that is open', () => {
     const row = panel.getByRole('button', { name: 'Iceland', pressed: true })
     await row.waitFor()
     await mark(row)
-    await expectKeptForAMinute(page, /\/api\/v1\/stats[?].*group_by=country/, async () => {
-      expect(await panel.locator('[data-marked]').allTextContents()).toEqual([expect.stringContaining('Iceland')])
-    })
+    await expectKeptForAMinute(page, /\/api\/v1\/stats[?].*group_by=country/, async () =>
+      expect(await panel.locator('[data-marked]').allTextContents()).toEqual([expect.stringContaining('Iceland')]),
+    )
   })
 
   it('closes the table of numbers that it can no longer get, and does not open it again with the next ones', async () => {
@@ -173,9 +173,7 @@ describeWithChromium('a page that is open', () => {
     await page.route(asked, (route) =>
       route.fulfill({ status: 503, json: { success: false, error: 'Service unavailable', timestamp: Date.now() } }),
     )
-    await runUntil(page, async () => {
-      expect(await dialog.count()).toBe(0)
-    })
+    await runUntil(page, async () => expect(await dialog.count()).toBe(0))
     await page.unroute(asked)
     await runUntil(page, async () => {
       expect(await panel.getByRole('button', { name: /^More/ }).count()).toBe(1)
@@ -208,12 +206,10 @@ describeWithChromium('a page that is open', () => {
     })
     await page.goto(`${rig.url}/sites/${siteId}/live`)
     const alert = page.getByRole('main').getByRole('alert')
-    await runUntil(page, async () => {
-      expect(await alert.count()).toBe(1)
-    })
-    await runUntil(page, async () => {
-      expect((await recordedOf(page)).tries.length).toBeGreaterThan(answers + waits.length)
-    })
+    await runUntil(page, async () => expect(await alert.count()).toBe(1))
+    await runUntil(page, async () =>
+      expect((await recordedOf(page)).tries.length).toBeGreaterThan(answers + waits.length),
+    )
     const { tries, alerts, skeletons } = await recordedOf(page)
     const failed = tries.slice(answers)
     for (const [at, wait] of waits.entries()) {
@@ -225,9 +221,7 @@ describeWithChromium('a page that is open', () => {
     await alert.getByRole('button', { name: 'Retry' }).click()
     await alert.waitFor({ state: 'detached' })
     const { tries: before } = await recordedOf(page)
-    await runUntil(page, async () => {
-      expect((await recordedOf(page)).tries.length).toBeGreaterThan(before.length + 2)
-    })
+    await runUntil(page, async () => expect((await recordedOf(page)).tries.length).toBeGreaterThan(before.length + 2))
     expect(await alert.count()).toBe(0)
   })
 
@@ -299,9 +293,7 @@ describeWithChromium('a page that is open', () => {
       each.scheduled.next_run = service.nextRun
     }
     const { page } = await visit()
-    await patch(page, /\/api\/v1\/exports[?]/, ({ exports }) => {
-      exports.forEach(old)
-    })
+    await patch(page, /\/api\/v1\/exports[?]/, ({ exports }) => exports.forEach(old))
     await patch(page, /\/api\/v1\/exports\/[^/]+$/, old)
     await patch(page, /\/api\/v1\/.*\/runs[?]/, (data) => {
       data.runs = service.runs
@@ -311,18 +303,14 @@ describeWithChromium('a page that is open', () => {
     const row = page.getByRole('row').filter({ hasText: 'Nightly' })
     await row.getByText('in 3 hours').waitFor()
     service.nextRun += 24 * 3_600_000
-    await runUntil(page, async () => {
-      expect(await row.innerText()).toMatch(/tomorrow|in 1 day/)
-    })
+    await runUntil(page, async () => expect(await row.innerText()).toMatch(/tomorrow|in 1 day/))
     await row.getByRole('button').first().click()
     const drawer = page.getByRole('dialog')
     const next = drawer.getByText('Next run', { exact: true }).locator('xpath=following-sibling::dd')
     const before = await next.innerText()
     await drawer.getByText('No run yet.').waitFor()
     service.nextRun += 24 * 3_600_000
-    await runUntil(page, async () => {
-      expect(await next.innerText()).not.toBe(before)
-    })
+    await runUntil(page, async () => expect(await next.innerText()).not.toBe(before))
     service.runs = [
       { export_id: 'run-1', status: 'completed', start_date: null, end_date: Date.now(), rows: 3, bytes: 99 },
     ]
@@ -358,9 +346,7 @@ describeWithChromium('a page that is open', () => {
     await chart.waitFor()
     const drawn = await chart.innerHTML()
     series.push({ timestamp: Date.now(), value: 9 })
-    await runUntil(page, async () => {
-      expect(await chart.innerHTML()).not.toBe(drawn)
-    })
+    await runUntil(page, async () => expect(await chart.innerHTML()).not.toBe(drawn))
     await page.close()
     await rig.call('DELETE', `/api/v1/alerts/${id}`)
   })

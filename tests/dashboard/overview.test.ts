@@ -84,9 +84,7 @@ describeWithChromium('the overview', () => {
   const expectHeadlines = async (page: Page, query: Omit<RawStatsQuery, 'site_id' | 'environment' | 'metric'>) => {
     for (const [name, metric] of Object.entries(headlines)) {
       const { value } = oracle({ ...query, metric })
-      await waitUntilPasses(async () => {
-        expect([name, await headline(page, name)]).toEqual([name, value])
-      })
+      await waitUntilPasses(async () => expect([name, await headline(page, name)]).toEqual([name, value]))
     }
   }
 
@@ -168,13 +166,9 @@ describeWithChromium('the overview', () => {
   it('shows 25 hours of a day on which clocks were put back', async () => {
     const search = '?range=2026-10-25..2026-10-25&zone=Europe/Berlin&by=hour&metric=event_count'
     const page = await overview(search, 'berlin')
-    await waitUntilPasses(async () => {
-      expect(await headline(page, 'Events')).toBe(50)
-    })
+    await waitUntilPasses(async () => expect(await headline(page, 'Events')).toBe(50))
     const rows = (await tableOfChart(page)).getByRole('row')
-    await waitUntilPasses(async () => {
-      expect((await rows.count()) - 1).toBe(25)
-    })
+    await waitUntilPasses(async () => expect((await rows.count()) - 1).toBe(25))
   })
 
   it.each([
@@ -251,9 +245,7 @@ describeWithChromium('the overview', () => {
     const before = () => new URL(page.url()).searchParams.get('before')
     const rows = page.getByRole('table', { name: 'What was sent' }).getByRole('row')
     await page.getByRole('button', { name: 'Older' }).click()
-    await waitUntilPasses(() => {
-      expect(before()).not.toBeNull()
-    })
+    await waitUntilPasses(() => expect(before()).not.toBeNull())
     await page.getByRole('button', { name: 'Newest' }).waitFor()
     const older = before()
     await page.keyboard.press('w')
@@ -278,9 +270,7 @@ describeWithChromium('the overview', () => {
     const link = page.url()
     await drawer.getByRole('button', { name: 'the-older' }).click({ modifiers: ['Alt'] })
     await page.waitForURL(/f=user_id/)
-    await waitUntilPasses(async () => {
-      expect(await rows.count()).toBe(1)
-    })
+    await waitUntilPasses(async () => expect(await rows.count()).toBe(1))
     await drawer.getByText('the-older').waitFor()
     await page.keyboard.press('Escape')
     await drawer.waitFor({ state: 'detached' })
@@ -336,9 +326,7 @@ describeWithChromium('the overview', () => {
     await page.getByRole('button', { name: 'Estimate again' }).click()
     await page.waitForURL(`${rig.url}/sites/${siteId}?range=7d`)
     await page.getByText('Counted exactly.').waitFor({ state: 'detached' })
-    await waitUntilPasses(() => {
-      expect(questions.asked().length).toBeGreaterThan(0)
-    })
+    await waitUntilPasses(() => expect(questions.asked().length).toBeGreaterThan(0))
     expect(questions.asked().filter(({ exact }) => exact !== undefined)).toEqual([])
   })
 
@@ -512,9 +500,7 @@ describeWithChromium('the overview', () => {
     await dialog.getByText(/#key=svc_/).waitFor()
     await dialog.getByRole('button', { name: 'Copy', exact: true }).click()
     const spoken = () => page.locator('[aria-live="polite"]').allTextContents()
-    await waitUntilPasses(async () => {
-      expect(await spoken()).toEqual(['Link copied', ''])
-    })
+    await waitUntilPasses(async () => expect(await spoken()).toEqual(['Link copied', '']))
     await dialog.getByRole('button', { name: 'I saved it' }).click()
     await dialog.waitFor({ state: 'detached' })
     expect(await spoken()).toEqual([''])
@@ -606,9 +592,7 @@ describeWithChromium('the overview', () => {
     await page.keyboard.press('w')
     await asked
     for (const key of ['n', 'm', 'y', 'f', 'e']) await page.keyboard.press(key)
-    await waitUntilPasses(() => {
-      expect(new URL(page.url()).searchParams.get('range')).toBe('yesterday')
-    })
+    await waitUntilPasses(() => expect(new URL(page.url()).searchParams.get('range')).toBe('yesterday'))
     chosen.resolve(undefined)
     const end = startOfDay(Date.now(), 'UTC')
     await expectHeadlines(page, { start_date: end - dayMs, end_date: end })

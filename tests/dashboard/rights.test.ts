@@ -50,9 +50,7 @@ describeWithChromium('keys', () => {
   it('with stats:read alone show what they may read, and name the scope of what they may not', async () => {
     const { key } = await rig.createKey({ name: 'reader', scopes: ['stats:read'] })
     const page = await open(`/sites/${siteId}`, key)
-    await waitUntilPasses(async () => {
-      expect(await headline(page, 'Events')).toBeGreaterThan(0)
-    })
+    await waitUntilPasses(async () => expect(await headline(page, 'Events')).toBeGreaterThan(0))
     await page.getByRole('radiogroup').getByRole('button', { name: 'More', exact: true }).first().click()
     await page.getByRole('button', { name: 'Copy curl', exact: true }).waitFor()
     expect(await page.getByRole('link', { name: 'Alert on this' }).count()).toBe(0)
@@ -126,9 +124,7 @@ describeWithChromium('keys', () => {
     expect(await reveal.textContent()).toContain(key)
     await reveal.getByRole('button', { name: 'I saved it' }).click()
     await page.getByRole('row').filter({ hasText: 'Web shop' }).waitFor()
-    await waitUntilPasses(async () => {
-      expect(await page.locator('body').innerText()).not.toContain(key)
-    })
+    await waitUntilPasses(async () => expect(await page.locator('body').innerText()).not.toContain(key))
     await page.getByRole('row').filter({ hasText: 'made meanwhile' }).waitFor()
   })
 
@@ -337,9 +333,7 @@ describeWithChromium('keys', () => {
     const { page: guest, expectMessages } = await visitors.open()
     expectMessages(/status of 401/)
     await guest.goto(link)
-    await waitUntilPasses(async () => {
-      expect(await headline(guest, 'Events')).toBeGreaterThan(0)
-    })
+    await waitUntilPasses(async () => expect(await headline(guest, 'Events')).toBeGreaterThan(0))
     expect(guest.url()).not.toContain('svc_')
     expect(new URL(guest.url()).searchParams.get('range')).toBe('7d')
     await rig.call('PUT', `/api/v1/settings/keys/${made?.key_id ?? ''}`, { expires_at: Date.now() + 20_000 })

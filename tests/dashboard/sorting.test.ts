@@ -45,9 +45,7 @@ describeWithChromium('a sorted table', () => {
     const rows = page.getByRole('dialog', { name: 'All pages' }).getByRole('row')
     await rows.last().getByText('/reader').waitFor()
     await page.getByRole('dialog').getByRole('button', { name: 'Events', exact: true }).click()
-    await waitUntilPasses(async () => {
-      expect(await rows.nth(1).textContent()).toMatch(/^\/reader/)
-    })
+    await waitUntilPasses(async () => expect(await rows.nth(1).textContent()).toMatch(/^\/reader/))
     // Each row has the value that it is ranked by.
     const values = await rows.locator('td:nth-child(3) [data-number]').count()
     expect(values).toBe(61)
@@ -70,12 +68,8 @@ describeWithChromium('a sorted table', () => {
     await page.goto(rig.url)
     await page.getByRole('row').nth(61).waitFor()
     await page.getByRole('columnheader', { name: 'Visitors' }).getByRole('button').click()
-    await waitUntilPasses(async () => {
-      expect(await page.getByRole('row').nth(1).textContent()).toContain(lastSiteId)
-    })
-    await waitUntilPasses(async () => {
-      expect(await page.getByRole('row').locator('[data-number]').count()).toBe(61)
-    })
+    await waitUntilPasses(async () => expect(await page.getByRole('row').nth(1).textContent()).toContain(lastSiteId))
+    await waitUntilPasses(async () => expect(await page.getByRole('row').locator('[data-number]').count()).toBe(61))
   })
 
   /** Opens the Overview of a site, and from it the list of all values of a panel. */

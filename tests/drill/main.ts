@@ -11,9 +11,7 @@ try {
   const { problems, seconds } = await drill(rig, {
     seed: Number(values.seed),
     events: Number(values.events),
-    say: (line) => {
-      console.log(line)
-    },
+    say: (line) => console.log(line),
   })
   console.log(JSON.stringify(seconds))
   for (const problem of problems) console.error(problem)

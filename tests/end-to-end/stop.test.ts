@@ -41,9 +41,7 @@ describeWithServices('a process that is stopped', () => {
     const balancer = await startBalancer(gateways.map(({ url }) => url))
     closers.push(balancer.close)
     const keepAlive = new Agent({ keepAlive: true, maxSockets: 4 })
-    closers.push(() => {
-      keepAlive.destroy()
-    })
+    closers.push(() => keepAlive.destroy())
     const kept = sendEvents(balancer.port, cluster.key, { agent: keepAlive, concurrency: 4 })
     const opened = sendEvents(balancer.port, cluster.key, { agent: false, concurrency: 2 })
     const isAnsweredAgain = async (): Promise<void> => {
@@ -156,11 +154,7 @@ async function startBalancer(urls: readonly string[]): Promise<{ port: number; c
     port: (server.address() as AddressInfo).port,
     close: () => {
       clearInterval(probing)
-      return new Promise((resolve) =>
-        server.close(() => {
-          resolve()
-        }),
-      )
+      return new Promise((resolve) => server.close(() => resolve()))
     },
   }
 }
@@ -194,16 +188,10 @@ function sendEvents(
     new Promise((resolve) => {
       const outgoing = request(options, (response) => {
         response.resume()
-        response.on('error', (error) => {
-          resolve(error.message)
-        })
-        response.on('end', () => {
-          resolve(response.statusCode)
-        })
+        response.on('error', (error) => resolve(error.message))
+        response.on('end', () => resolve(response.statusCode))
       })
-      outgoing.on('error', (error) => {
-        resolve(error.message)
-      })
+      outgoing.on('error', (error) => resolve(error.message))
       outgoing.end('{"site_id":"stop","event_type":"page_view"}')
     })
   const work = async (): Promise<void> => {

@@ -108,9 +108,7 @@ export async function runSchemathesis(bin: string, options: RoundOptions): Promi
   )
   const exitCode = await new Promise<number | NodeJS.Signals>((resolve, reject) => {
     child.once('error', reject)
-    child.once('close', (code, killedBy) => {
-      resolve(killedBy ?? code ?? -1)
-    })
+    child.once('close', (code, killedBy) => resolve(killedBy ?? code ?? -1))
   })
   return { exitCode, ...(JSON.parse(await readFile(counts, 'utf8')) as Omit<Round, 'exitCode'>) }
 }

@@ -52,9 +52,7 @@ export async function startRecordingServer(
     received,
     stop: () =>
       new Promise((resolve) => {
-        server.close(() => {
-          resolve()
-        })
+        server.close(() => resolve())
         server.closeAllConnections()
       }),
   }

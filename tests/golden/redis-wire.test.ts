@@ -41,9 +41,7 @@ async function startRecordingRedis(replyTo: (command: readonly string[]) => Valu
     stop: () =>
       new Promise((resolve) => {
         for (const socket of sockets) socket.destroy()
-        server.close(() => {
-          resolve()
-        })
+        server.close(() => resolve())
       }),
   }
 }

@@ -228,9 +228,7 @@ describe('an import of events', () => {
       const { rows } = await sql<{ tries: number }>`
         SELECT tries FROM imports WHERE import_id = ${importId}`.execute(rig.postgres.db)
       return (rows[0]?.tries ?? 0) > 0
-    }, 'a unit of the import failed').finally(() => {
-      two.mockRestore()
-    })
+    }, 'a unit of the import failed').finally(() => two.mockRestore())
     expect(await rig.backfill.endOffsets()).toStrictEqual(ends)
     stops.push(await rig.startWriter())
     expect((await rig.ended(importId)).status).toBe('completed')

@@ -105,9 +105,7 @@ function endless() {
   const work: Work = (_job, { signal }) => {
     signals.push(signal)
     return new Promise((_resolve, reject) => {
-      signal.addEventListener('abort', () => {
-        reject(signal.reason as Error)
-      })
+      signal.addEventListener('abort', () => reject(signal.reason as Error))
     })
   }
   return { work, signals }

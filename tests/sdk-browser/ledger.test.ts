@@ -43,8 +43,6 @@ describeWithChromium('what a page has stored on the device', () => {
 
   it.each(sdkMutations.map((mutation, place) => ({ ...mutation, place })))(
     'is not when $name',
-    async ({ shows, place }) => {
-      expect((await mutated[place])?.[shows]).toBeGreaterThan(0)
-    },
+    async ({ shows, place }) => expect((await mutated[place])?.[shows]).toBeGreaterThan(0),
   )
 })

@@ -78,9 +78,7 @@ try {
     rounds,
     seed,
     createProfile,
-    say: (line) => {
-      console.error(line)
-    },
+    say: (line) => console.error(line),
   })
   const passed = balance.lost + balance.twice + balance.altered === 0
   console.log(JSON.stringify({ passed, browser: values.browser, seed, rounds: count, ...balance }))

@@ -10,19 +10,9 @@ import { testVisits } from './snippet/visits.ts'
 // One Sluice and one browser for all of them: their start takes longer than most of the tests.
 describeWithChromium('the script for web pages', () => {
   const shop = useShop()
-  describe('and visits: it', () => {
-    testVisits(shop)
-  })
-  describe('and sending: it', () => {
-    testSending(shop)
-  })
-  describe('and its page: it', () => {
-    testPages(shop)
-  })
-  describe('as it is served: it', () => {
-    testServing(shop)
-  })
-  describe('and Next.js: it', () => {
-    testNextjs(shop)
-  })
+  describe('and visits: it', () => testVisits(shop))
+  describe('and sending: it', () => testSending(shop))
+  describe('and its page: it', () => testPages(shop))
+  describe('as it is served: it', () => testServing(shop))
+  describe('and Next.js: it', () => testNextjs(shop))
 })

@@ -82,9 +82,7 @@ export async function runLedger(target: LedgerTarget, options: LedgerOptions): P
     proxy.treat = () => ({ kind: 'forward' })
     const { child, ended } = start({ ...base, clockAheadMs: 0, process: kills, isLast: true })
     const limit = setTimeout(() => child.kill('SIGKILL'), lastProcessMsMax)
-    const code = await ended.finally(() => {
-      clearTimeout(limit)
-    })
+    const code = await ended.finally(() => clearTimeout(limit))
     await proxy.settle()
     await target.drain()
     const { problems, ...result } = await auditLedger(target.clickHouse, site, noted)
@@ -178,8 +176,6 @@ function startChild(
     else noted.receipts.set(line.key, { event_id: line.event_id, timestamp: line.timestamp })
   })
   const read = new Promise((resolve) => lines.once('close', resolve))
-  const exited = new Promise<number | null>((resolve) => {
-    child.once('exit', resolve)
-  })
+  const exited = new Promise<number | null>((resolve) => child.once('exit', resolve))
   return { child, ended: Promise.all([exited, read]).then(([code]) => code) }
 }

@@ -45,9 +45,9 @@ const text = fc.oneof(
 
 test('ClickHouse computes the hash that decides on the shard as the gateway does, for any text', async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(fc.tuple(text, text), { minLength: 1, maxLength: 200 }), async (pairs) => {
-      expect(await hashesInClickHouse(pairs)).toStrictEqual(pairs.map(([site, id]) => keyHash(site, id)))
-    }),
+    fc.asyncProperty(fc.array(fc.tuple(text, text), { minLength: 1, maxLength: 200 }), async (pairs) =>
+      expect(await hashesInClickHouse(pairs)).toStrictEqual(pairs.map(([site, id]) => keyHash(site, id))),
+    ),
     { numRuns: 50 },
   )
 }, 120_000)

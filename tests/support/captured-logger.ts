@@ -12,9 +12,7 @@ export interface CapturedLogger {
 export function capturedLogger(): CapturedLogger {
   const chunks: string[] = []
   const destination = {
-    write: (chunk: string) => {
-      chunks.push(chunk)
-    },
+    write: (chunk: string) => chunks.push(chunk),
   }
   const text = (): string => chunks.join('')
   return {

@@ -55,9 +55,7 @@ describe('the check accepts', () => {
     ['a response of an unknown path', 'GET', 'http://here/parties', answer(418, {})],
     ['a response of an unknown method', 'PUT', one, answer(405, {})],
   ])('%s', (_, method, url, given) => {
-    expect(() => {
-      check(method, url, given)
-    }).not.toThrow()
+    expect(() => check(method, url, given)).not.toThrow()
   })
 })
 
@@ -126,8 +124,6 @@ describe('the check rejects', () => {
       /has the media type text\/html/,
     ],
   ])('%s', (_, method, url, given, message) => {
-    expect(() => {
-      check(method, url, given)
-    }).toThrow(message)
+    expect(() => check(method, url, given)).toThrow(message)
   })
 })

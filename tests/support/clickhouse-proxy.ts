@@ -86,9 +86,7 @@ export async function clickHouseProxy(
 
 function closeServer(server: Server): Promise<void> {
   return new Promise((resolve) => {
-    server.close(() => {
-      resolve()
-    })
+    server.close(() => resolve())
     server.closeAllConnections()
   })
 }

@@ -128,9 +128,7 @@ export async function startCollectProxy(
     },
     stop: () =>
       new Promise<void>((resolve) => {
-        server.close(() => {
-          resolve()
-        })
+        server.close(() => resolve())
         server.closeAllConnections()
       }),
   })

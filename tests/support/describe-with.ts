@@ -7,20 +7,12 @@ type Define<Body> = (name: string, body: Body, timeoutMs?: number) => void
  * says what is missing.
  */
 export function describeWith(needed: string, isThere: boolean): Define<() => void> {
-  return isThere
-    ? describe
-    : (name, suite) => {
-        describe.skip(nameWithout(needed, name), suite)
-      }
+  return isThere ? describe : (name, suite) => describe.skip(nameWithout(needed, name), suite)
 }
 
 /** The same for `test`. */
 export function testWith(needed: string, isThere: boolean): Define<() => void | Promise<void>> {
-  return isThere
-    ? test
-    : (name, body) => {
-        test.skip(nameWithout(needed, name), body)
-      }
+  return isThere ? test : (name, body) => test.skip(nameWithout(needed, name), body)
 }
 
 function nameWithout(needed: string, name: string): string {

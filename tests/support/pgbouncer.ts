@@ -73,8 +73,6 @@ function accepts(port: number): Promise<boolean> {
       socket.destroy()
       resolve(true)
     })
-    socket.once('error', () => {
-      resolve(false)
-    })
+    socket.once('error', () => resolve(false))
   })
 }

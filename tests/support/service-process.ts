@@ -99,18 +99,14 @@ export async function spawnProgram(
   child.stderr.on('data', keep)
   outputs.push(() => output)
   const exited = new Promise<number | NodeJS.Signals>((resolve) => {
-    child.once('close', (code, signal) => {
-      resolve(signal ?? code ?? -1)
-    })
+    child.once('close', (code, signal) => resolve(signal ?? code ?? -1))
   })
   return {
     url: `http://127.0.0.1:${port}`,
     pid: child.pid ?? -1,
     output: () => output,
     exited,
-    signal: (signal) => {
-      child.kill(signal)
-    },
+    signal: (signal) => child.kill(signal),
     stop: () => {
       child.kill('SIGTERM')
       return exited

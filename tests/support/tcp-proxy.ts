@@ -95,9 +95,7 @@ export async function tcpProxy(targetUrl: string): Promise<TcpProxy> {
     endWithin: (bytes) => {
       for (const { client, target } of pairs) {
         target.unpipe(client)
-        target.once('data', (chunk: Buffer) => {
-          client.write(chunk.subarray(0, bytes), () => client.destroy())
-        })
+        target.once('data', (chunk: Buffer) => client.write(chunk.subarray(0, bytes), () => client.destroy()))
         target.resume()
       }
     },

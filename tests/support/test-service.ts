@@ -162,9 +162,7 @@ export async function connectRaw(port: number): Promise<RawConnection> {
   })
   return {
     socket,
-    send: (bytes) => {
-      socket.write(bytes)
-    },
+    send: (bytes) => socket.write(bytes),
     closed,
     received: (pattern) =>
       new Promise((resolve, reject) => {

@@ -64,9 +64,7 @@ export async function startTraceCollector(): Promise<TraceCollector> {
     received: () => texts.join('\n'),
     close: () =>
       new Promise((resolve) => {
-        server.close(() => {
-          resolve()
-        })
+        server.close(() => resolve())
         server.closeAllConnections()
       }),
   }

@@ -67,9 +67,7 @@ function startWorker(postgresUrl: string, now: number, timeoutMs: number): Worke
   })
   let quiet = Promise.withResolvers<undefined>()
   const exited = once(child, 'exit')
-  child.on('message', () => {
-    quiet.resolve(undefined)
-  })
+  child.on('message', () => quiet.resolve(undefined))
   child.on('exit', (code) => {
     if (code === null) quiet.resolve(undefined)
     else quiet.reject(new Error('a worker has ended by itself'))

@@ -62,9 +62,7 @@ export async function startReceivers({ secret, seed }: { secret: string; seed: n
   const server = createServer((request, response) => {
     const chunks: Buffer[] = []
     request.on('data', (chunk: Buffer) => chunks.push(chunk))
-    request.on('end', () => {
-      respond(request, response, receive(request, Buffer.concat(chunks).toString()))
-    })
+    request.on('end', () => respond(request, response, receive(request, Buffer.concat(chunks).toString())))
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return {

@@ -140,9 +140,7 @@ describe('the error statuses of an operation', () => {
   ]
   it.each(cases.map(([operation, expected]) => ({ id: operation.id, operation, expected })))(
     'follow from the request of $id',
-    ({ operation, expected }) => {
-      expect(failuresOf(operation)).toEqual(expected)
-    },
+    ({ operation, expected }) => expect(failuresOf(operation)).toEqual(expected),
   )
 })
 

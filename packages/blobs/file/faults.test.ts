@@ -31,9 +31,7 @@ describeWith(mountRight, canMountTmpfs())('a small disk', () => {
     store = await openBlobStore(`file:${disk}`)
   })
 
-  afterEach(() => {
-    unmount(disk)
-  })
+  afterEach(() => unmount(disk))
 
   test('that is full: a blob is not stored at all, and the others stay', async () => {
     await store.write('old', chunksOf(Buffer.from('before')))
@@ -63,9 +61,7 @@ describeWith(mountRight, canMountTmpfs())('a small disk', () => {
 
   test('that is full: the check fails', async () => {
     await store.check()
-    expect(() => {
-      writeFileSync(join(disk, 'filler'), Buffer.alloc(20 * mebibyte))
-    }).toThrow('ENOSPC')
+    expect(() => writeFileSync(join(disk, 'filler'), Buffer.alloc(20 * mebibyte))).toThrow('ENOSPC')
     await expect(store.check()).rejects.toMatchObject(full)
     rmSync(join(disk, 'filler'))
     await store.check()

@@ -39,19 +39,13 @@ export function streamFile(folder: string, file: FileHandle, { start, end }: Byt
           if (bytesRead > 0) this.push(buffer.subarray(0, bytesRead))
           else this.destroy(unavailable(`A file of ${folder} is shorter than it was`))
         },
-        (error: unknown) => {
-          this.destroy(toDiskError(folder, error))
-        },
+        (error: unknown) => this.destroy(toDiskError(folder, error)),
       )
     },
     destroy(error, callback) {
       file.close().then(
-        () => {
-          callback(error)
-        },
-        (closeError: unknown) => {
-          callback(error ?? toDiskError(folder, closeError))
-        },
+        () => callback(error),
+        (closeError: unknown) => callback(error ?? toDiskError(folder, closeError)),
       )
     },
   })

@@ -76,12 +76,7 @@ describeWithS3('an S3 server', () => {
 
     test.each<[string, () => Promise<void> | void]>([
       ['that is gone', () => proxy.cut()],
-      [
-        'that does not answer',
-        () => {
-          proxy.freeze()
-        },
-      ],
+      ['that does not answer', () => proxy.freeze()],
     ])('one %s is a retryable failure of every call, within seconds, until it is back', async (_, fail) => {
       await direct.write('a', chunksOf(Buffer.from('before')))
       const hasty = await open(throughProxy, { timeouts: impatient })
@@ -122,18 +117,8 @@ describeWithS3('an S3 server', () => {
     const rest = async (stream: Readable) => Buffer.concat((await stream.toArray()) as Buffer[])
 
     test.each<[string, () => void]>([
-      [
-        'is reset',
-        () => {
-          proxy.reset()
-        },
-      ],
-      [
-        'falls silent',
-        () => {
-          proxy.strand()
-        },
-      ],
+      ['is reset', () => proxy.reset()],
+      ['falls silent', () => proxy.strand()],
     ])('reading goes on when the connection %s', async (_, fail) => {
       await direct.write('a', chunksOf(content))
       const stream = await beginReading(await open(throughProxy, { timeouts: { connectMs: 60_000, idleMs: 5_000 } }))
@@ -177,9 +162,7 @@ describeWithS3('an S3 server', () => {
       }
       await store.write(
         'a',
-        failing(() => {
-          proxy.reset()
-        }),
+        failing(() => proxy.reset()),
       )
       expect((await readAll(direct, 'a')).equals(Buffer.concat([content, content]))).toBe(true)
 

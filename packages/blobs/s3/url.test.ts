@@ -11,9 +11,7 @@ describe('an s3: URL', () => {
       { prefix: 'a/', region: 'us-east-1', endpoint: 'http://127.0.0.1:8333' },
     ],
     ['s3://sluice?endpoint=https%3A%2F%2Fminio.local%2F&region=here', { region: 'here' }],
-  ])('%s is read', (url, expected) => {
-    expect(parseS3Url(url)).toMatchObject(expected)
-  })
+  ])('%s is read', (url, expected) => expect(parseS3Url(url)).toMatchObject(expected))
 
   test.each([
     ['s3:sluice?region=a', 'expected s3://bucket'],

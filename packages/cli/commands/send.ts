@@ -117,9 +117,7 @@ async function send(context: Context, event: string, options: SendOptions): Prom
 /** A signal that is aborted `ms` after another one. */
 function delayed(signal: AbortSignal, ms: number): AbortSignal {
   const controller = new AbortController()
-  const abort = (): void => {
-    controller.abort(signal.reason)
-  }
+  const abort = (): void => controller.abort(signal.reason)
   signal.addEventListener('abort', () => setTimeout(abort, ms).unref(), { once: true })
   return controller.signal
 }

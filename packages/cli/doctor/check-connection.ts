@@ -62,9 +62,7 @@ function open<S extends Socket>(socket: S, event: 'connect' | 'secureConnect'): 
       socket.destroy(Object.assign(new Error(`no answer within ${timeoutMs / 1_000} s`), { code: 'ETIMEDOUT' }))
     })
     socket.once('error', reject)
-    socket.once(event, () => {
-      resolve(socket)
-    })
+    socket.once(event, () => resolve(socket))
   })
 }
 

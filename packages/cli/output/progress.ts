@@ -35,8 +35,6 @@ export function openProgress(terminal: Terminal, now: () => number = Date.now): 
       lineAt = now()
       terminal.note(total === 0 ? `${text}…` : `${text} (${percent})`)
     },
-    end: () => {
-      terminal.status(null)
-    },
+    end: () => terminal.status(null),
   }
 }

@@ -60,9 +60,7 @@ export function openTerminal(out: OutputStream, err: OutputStream): Terminal {
       if (error) fail(stream, error)
     })
   }
-  out.on('error', (error) => {
-    fail(out, error)
-  })
+  out.on('error', (error) => fail(out, error))
   const showsStatus = err.isTTY === true
   const around = (stream: OutputStream, text: string): void => {
     if (shown !== null) write(err, clearLine)
@@ -98,9 +96,7 @@ export function openTerminal(out: OutputStream, err: OutputStream): Terminal {
       // Callbacks come in the order of the writes, so those of everything that was printed have been called before this
       // one.
       await new Promise<void>((resolve) => {
-        out.write('', () => {
-          resolve()
-        })
+        out.write('', () => resolve())
       })
       return !failed.has(out)
     },

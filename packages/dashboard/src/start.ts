@@ -39,9 +39,7 @@ function showFailure(): void {
   if (page === null) return
   page.hidden = false
   document.getElementById('app')?.replaceChildren(page)
-  page.querySelector('button')?.addEventListener('click', () => {
-    location.reload()
-  })
+  page.querySelector('button')?.addEventListener('click', () => location.reload())
 }
 
 // A page in the background is not painted. A task that is queued in a frame's callback runs after the frame is painted.

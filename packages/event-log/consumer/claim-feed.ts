@@ -274,9 +274,7 @@ function heldBytes({ payload }: Block): number {
 /** Resolves once `event` settles or `ms` have passed, and leaves no timer behind. */
 async function settledOrAfter(event: Promise<unknown>, ms: number): Promise<void> {
   const timer = Promise.withResolvers<undefined>()
-  const handle = setTimeout(() => {
-    timer.resolve(undefined)
-  }, Math.ceil(ms))
+  const handle = setTimeout(() => timer.resolve(undefined), Math.ceil(ms))
   try {
     await Promise.race([event, timer.promise])
   } finally {

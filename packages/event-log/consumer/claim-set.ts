@@ -80,9 +80,7 @@ export function createClaimSet(
     loseAll,
     async drain({ hasFailed } = { hasFailed: false }) {
       for (const feed of feeds.values()) feed.end()
-      const loseSlow = (): void => {
-        loseAll('another handler failed')
-      }
+      const loseSlow = (): void => loseAll('another handler failed')
       const timer = hasFailed ? setTimeout(loseSlow, graceMs) : undefined
       await Promise.all(handlers.values())
       clearTimeout(timer)

@@ -140,9 +140,7 @@ export function createKafkaAdmin(create: () => KafkaClient): KafkaAdmin {
   const connect = (): Connected => {
     const client = create()
     const admin = client.kafka.admin()
-    admin.on(admin.events.REQUEST_TIMEOUT, ({ payload }) => {
-      client.destroyConnections(payload.broker)
-    })
+    admin.on(admin.events.REQUEST_TIMEOUT, ({ payload }) => client.destroyConnections(payload.broker))
     return { client, admin, connected: admin.connect() }
   }
 

@@ -45,9 +45,7 @@ export function createKafkaConsumer(context: KafkaConsumerContext, options: Cons
   /** Aborted by `stop` and by failures. Then no new claim begins, and the current ones end. */
   const draining = new AbortController()
   const drained = Promise.withResolvers<undefined>()
-  draining.signal.addEventListener('abort', () => {
-    drained.resolve(undefined)
-  })
+  draining.signal.addEventListener('abort', () => drained.resolve(undefined))
   let failure: { error: unknown } | undefined
   let session: KafkaSession | undefined
   let hasJoined = false

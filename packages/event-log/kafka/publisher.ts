@@ -96,9 +96,7 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
           ({ message }) =>
             message.partition ?? 0,
       })
-      producer.on(producer.events.REQUEST_TIMEOUT, ({ payload }) => {
-        newClient.destroyConnections(payload.broker)
-      })
+      producer.on(producer.events.REQUEST_TIMEOUT, ({ payload }) => newClient.destroyConnections(payload.broker))
       try {
         await producer.connect()
         client = newClient
@@ -134,9 +132,7 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
   async function producer(deadlineSignal: AbortSignal): Promise<Producer> {
     if (connected) return connected
     const waiter = Promise.withResolvers<Producer>()
-    const rejectWaiter = () => {
-      waiter.reject(new Error('not connected in time'))
-    }
+    const rejectWaiter = () => waiter.reject(new Error('not connected in time'))
     if (deadlineSignal.aborted) rejectWaiter()
     deadlineSignal.addEventListener('abort', rejectWaiter)
     waiters.add(waiter)

@@ -107,18 +107,10 @@ export function openKafkaSession(options: KafkaSessionOptions): KafkaSession {
     expiry.recordRejoin()
     assignment.lose('the group is rebalancing')
   })
-  consumer.on(events.HEARTBEAT, () => {
-    expiry.recordContact()
-  })
-  consumer.on(events.COMMIT_OFFSETS, () => {
-    expiry.recordContact()
-  })
-  consumer.on(events.REQUEST_TIMEOUT, ({ payload }) => {
-    client.destroyConnections(payload.broker)
-  })
-  consumer.on(events.CRASH, ({ payload }) => {
-    ended.resolve(payload.error)
-  })
+  consumer.on(events.HEARTBEAT, () => expiry.recordContact())
+  consumer.on(events.COMMIT_OFFSETS, () => expiry.recordContact())
+  consumer.on(events.REQUEST_TIMEOUT, ({ payload }) => client.destroyConnections(payload.broker))
+  consumer.on(events.CRASH, ({ payload }) => ended.resolve(payload.error))
 
   // Some waits of kafkajs are unlimited, for example for a frozen coordinator.
   const watch = setInterval(() => expiry.check(), times.heartbeatIntervalMs)

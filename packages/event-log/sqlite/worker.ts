@@ -255,9 +255,7 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
         // Offsets must still advance, because that frees space. After the checkpoint, the WAL is overwritten from its
         // start.
         db.exec('PRAGMA wal_checkpoint(PASSIVE)')
-        transaction(() => {
-          storePositions(request.commits)
-        })
+        transaction(() => storePositions(request.commits))
       }
       rememberPositions(request.commits)
       return { ends: [...ends], appendError }
@@ -285,9 +283,7 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
         // Stored at once, so that no block is deleted before this group has read it.
         positions = [...starts]
         const commits = positions.map((nextOffset, partition) => ({ group, partition, nextOffset }))
-        transaction(() => {
-          storePositions(commits)
-        })
+        transaction(() => storePositions(commits))
         groups.set(group, positions)
       }
       // The retention has deleted the blocks below the first one, and nobody waits for them.
@@ -355,9 +351,7 @@ function isLocked(error: unknown): boolean {
 }
 
 function serve(port: NonNullable<typeof parentPort>): void {
-  const post = (message: WorkerMessage, transfer: ArrayBuffer[] = []) => {
-    port.postMessage(message, transfer)
-  }
+  const post = (message: WorkerMessage, transfer: ArrayBuffer[] = []) => port.postMessage(message, transfer)
   let log: Log
   try {
     log = open(workerData as SqliteWorkerData)

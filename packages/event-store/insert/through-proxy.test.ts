@@ -44,9 +44,7 @@ async function startProxy(): Promise<{ url: string; urlLengths: number[]; close:
     urlLengths,
     close: () =>
       new Promise((resolve) => {
-        server.close(() => {
-          resolve()
-        })
+        server.close(() => resolve())
         server.closeAllConnections()
       }),
   }

@@ -39,9 +39,7 @@ try {
         base: base === undefined ? undefined : await open(base, '--base', { mustExist: true }),
         disk,
         ...secretsKeysOf(config),
-        say: (line) => {
-          console.log(line)
-        },
+        say: (line) => console.log(line),
       })
       console.log(`${backupId} is complete in ${target}. Keep SLUICE_SECRETS_KEY elsewhere: it is not in the backup.`)
     }

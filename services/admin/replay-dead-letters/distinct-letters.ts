@@ -29,9 +29,7 @@ export function distinctLetters(): DistinctLetters {
       seen.add(key)
       return true
     },
-    forget: (letter) => {
-      seen.delete(keyOf(letter))
-    },
+    forget: (letter) => seen.delete(keyOf(letter)),
   }
 }
 

@@ -75,9 +75,7 @@ try {
     const { letters, rows } = await listDeadLetters({ deadLetters, positions }, print)
     // A write error ends the process here, before the list counts as complete.
     await new Promise<void>((resolve) => {
-      process.stdout.write('', () => {
-        setImmediate(resolve)
-      })
+      process.stdout.write('', () => setImmediate(resolve))
     })
     console.error(`${letters} dead letters with ${rows} rows are waiting.`)
   } else {

@@ -35,9 +35,7 @@ try {
     await run(engines, {
       cluster,
       database,
-      say: (line) => {
-        console.log(line)
-      },
+      say: (line) => console.log(line),
     })
   } finally {
     await postgres.close()

@@ -93,9 +93,7 @@ describe('a body that is split has the same result as one that is parsed as a wh
     `{"events": [${'1,'.repeat(2_000)}1]}`,
     `{"events": [${'{},'.repeat(1_999)}{}]}`,
     `{"events": [${'{},'.repeat(2_000)}{}]}`,
-  ])('when it is %.60s', (body) => {
-    expect(read(body + padding)).toStrictEqual(read(body))
-  })
+  ])('when it is %.60s', (body) => expect(read(body + padding)).toStrictEqual(read(body)))
 })
 
 test('an event with more brackets and commas than allowed bytes is too large, and the others are read', () => {

@@ -218,9 +218,7 @@ describe.each(Object.entries(rows) as [LimitName, Row][])('%s', (name, row) => {
   const { beyond, inBatch } = limitDescriptions[name]
 
   if ('testedIn' in row) {
-    test.each(row.testedIn)('is tested in %s', (file) => {
-      expect(existsSync(new URL(file, root))).toBe(true)
-    })
+    test.each(row.testedIn)('is tested in %s', (file) => expect(existsSync(new URL(file, root))).toBe(true))
   } else if ('check' in row) {
     test('has the described effect at the limit and one beyond it', () => row.check(limit))
   } else {

@@ -33,12 +33,8 @@ function scriptedLog(partitions: () => Promise<number> = () => Promise.resolve(4
       publish: (blocks: readonly Block[], { timeoutMs, onDurable }: PublishOptions) => {
         const { promise, resolve, reject } = Promise.withResolvers<undefined>()
         const lines = blocks.flatMap(({ payload }) => payload.toString().split('\n').slice(0, -1))
-        const acknowledge = (): void => {
-          resolve(undefined)
-        }
-        const acknowledgePartitions = (durable: readonly number[]): void => {
-          onDurable?.(durable)
-        }
+        const acknowledge = (): void => resolve(undefined)
+        const acknowledgePartitions = (durable: readonly number[]): void => onDurable?.(durable)
         calls.push({ lines, blocks, timeoutMs, acknowledgePartitions, acknowledge, refuse: reject })
         for (const watch of watchers) watch()
         return promise

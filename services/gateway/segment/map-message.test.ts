@@ -403,9 +403,7 @@ describe('a message is refused in its own words when', () => {
       { type: 'alias', ...Object.fromEntries(Array.from({ length: 101 }, (_, n) => [n, n])) },
       'Invalid field: message must not have more than 100 fields',
     ],
-  ])('%s', (...[, message, error, type]) => {
-    expect(() => rowOf(message, type)).toThrow(error)
-  })
+  ])('%s', (...[, message, error, type]) => expect(() => rowOf(message, type)).toThrow(error))
 })
 
 describe('names that are chosen to be compared with one another take no seconds', () => {

@@ -336,9 +336,8 @@ describe('an upload of a session', () => {
     return answer
   }
 
-  test('that goes on is stored', async () => {
-    expect(await uploadDuring(await openSession(), () => Promise.resolve())).toMatch(/^HTTP\/1\.1 202 /)
-  })
+  test('that goes on is stored', async () =>
+    expect(await uploadDuring(await openSession(), () => Promise.resolve())).toMatch(/^HTTP\/1\.1 202 /))
 
   test('that ends meanwhile is refused with 401, and leaves nothing', async () => {
     const Cookie = await openSession()

@@ -23,9 +23,7 @@ export function dashboardPages({ shell, assets }: DashboardFiles, collectUrl: st
   return [
     ...routes.map((path): StaticPage => ({
       path,
-      handle: (request, response) => {
-        sendBuiltFile(request, response, shell, shellHeaders)
-      },
+      handle: (request, response) => sendBuiltFile(request, response, shell, shellHeaders),
     })),
     {
       path: `${assetsPath}:name`,

@@ -76,8 +76,6 @@ describe('a site that the request cannot see', () => {
 
   test.each(['__proto__', "' OR 1 = 1 --", 'x'.repeat(5_000), 'a\0b', '\u{1F600}'])(
     'is 404 for the unknown id %j',
-    async (siteId) => {
-      expect((await get(siteId)).status).toBe(404)
-    },
+    async (siteId) => expect((await get(siteId)).status).toBe(404),
   )
 })

@@ -66,9 +66,7 @@ describe('previous_year', () => {
       '2024-02-29T12:00Z',
       ['2023-02-28T12:00', '2023-03-01T12:00'],
     ],
-  ])('%s', (_, start, end, expected) => {
-    expect(over(start, end)).toStrictEqual(expected)
-  })
+  ])('%s', (_, start, end, expected) => expect(over(start, end)).toStrictEqual(expected))
 
   test('uses the dates of the time zone', () => {
     // 1 April has summer time in Berlin in both years; the midnight of 31 March 2024 is still winter time.

@@ -48,9 +48,7 @@ test.each<[string, (request: Parameters<RequestListener>[0]) => string, string]>
   ['no key that a server repeats', ({ headers }) => JSON.stringify({ error: headers.authorization }), 'Bearer [key]'],
   ['200 characters at most', () => JSON.stringify({ error: 'x'.repeat(1_000) }), 'x'.repeat(200)],
 ])('the reason of a refusal is %s', async (_, answer, error) => {
-  const origin = await answering((request, response) => {
-    response.writeHead(404).end(answer(request))
-  })
+  const origin = await answering((request, response) => response.writeHead(404).end(answer(request)))
   expect(await gatewaySender(origin, key)({}, never)).toStrictEqual({ isAcknowledged: false, status: 404, error })
 })
 

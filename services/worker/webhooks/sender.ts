@@ -67,9 +67,7 @@ export function deliverySender(options: SenderOptions): Component {
       // After a failure the component runs again.
       abort = new AbortController()
     },
-    warn: (fields) => {
-      logger.warn(fields, 'deliveries could not be taken, retrying')
-    },
+    warn: (fields) => logger.warn(fields, 'deliveries could not be taken, retrying'),
   })
 }
 
@@ -83,9 +81,9 @@ async function sendOne(
   const { clock, logger, metrics, leases } = options
   const ended = new AbortController()
   const expired = new AbortController()
-  void clock.sleep(leaseWorkMsMax - (clock.now() - takenAt), ended.signal).then(() => {
-    expired.abort(new Error('the lease ends'))
-  })
+  void clock
+    .sleep(leaseWorkMsMax - (clock.now() - takenAt), ended.signal)
+    .then(() => expired.abort(new Error('the lease ends')))
   const startedAt = clock.now()
   const fields = { kind: 'deliveries', delivery_id: taken.id, endpoint_id: taken.endpointId, site_id: taken.siteId }
   try {

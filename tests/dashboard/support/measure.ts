@@ -72,9 +72,7 @@ export async function gzipBytes(url: string): Promise<number> {
     const sent = request(url, { headers: { 'Accept-Encoding': 'gzip' } }, (response) => {
       let bytes = 0
       response.on('data', (chunk: Buffer) => (bytes += chunk.length))
-      response.on('end', () => {
-        resolve(bytes)
-      })
+      response.on('end', () => resolve(bytes))
     })
     sent.on('error', reject).end()
   })

@@ -19,8 +19,6 @@ export function rowOf(page: Page, region: string, text: string): Locator {
 
 /** A headline number once it is there. */
 export async function settledHeadline(page: Page, name: string): Promise<number> {
-  await waitUntilPasses(async () => {
-    expect(await headline(page, name)).not.toBeNaN()
-  })
+  await waitUntilPasses(async () => expect(await headline(page, name)).not.toBeNaN())
   return headline(page, name)
 }

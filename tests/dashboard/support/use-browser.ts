@@ -92,9 +92,7 @@ export function useBrowser(): Visitors {
       return {
         page: await context.newPage(),
         context,
-        expectMessages: (pattern) => {
-          expected.push(pattern)
-        },
+        expectMessages: (pattern) => expected.push(pattern),
       }
     },
   }

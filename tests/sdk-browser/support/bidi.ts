@@ -51,8 +51,6 @@ export async function openBidiSession(url: string): Promise<BidiSession> {
   await send('session.new', { capabilities: {} })
   return {
     send,
-    close: () => {
-      socket.close()
-    },
+    close: () => socket.close(),
   }
 }

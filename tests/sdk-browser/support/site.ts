@@ -26,9 +26,7 @@ export async function startSite(): Promise<Site> {
       html = `<!doctype html><title>A shop</title>\n${nextHtml}`
       headers = nextHeaders
     },
-    serve: (path, listener) => {
-      others.set(path, listener)
-    },
+    serve: (path, listener) => others.set(path, listener),
   }
 }
 

@@ -17,11 +17,7 @@ export async function holdEngine(kind: EngineKind, dir: string): Promise<EngineH
   const holder = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', file, kind, dir], {
     stdio: ['ignore', 'pipe', 'pipe'],
   })
-  const gone = new Promise<void>((resolve) =>
-    holder.once('exit', () => {
-      resolve()
-    }),
-  )
+  const gone = new Promise<void>((resolve) => holder.once('exit', () => resolve()))
   let output = ''
   let errors = ''
   holder.stderr.on('data', (chunk: Buffer) => (errors += chunk.toString()))
@@ -30,9 +26,7 @@ export async function holdEngine(kind: EngineKind, dir: string): Promise<EngineH
       output += chunk.toString()
       if (output.endsWith('\n')) resolve(JSON.parse(output) as HeldEngine)
     })
-    holder.once('close', () => {
-      reject(new Error(errors))
-    })
+    holder.once('close', () => reject(new Error(errors)))
   })
   return {
     ...held,

@@ -26,9 +26,7 @@ const engines = {
   },
   lock: (dir: string): Promise<HeldEngine> => {
     const lock = lockDataFolder(dir, 'Test')
-    process.on('exit', () => {
-      lock.release()
-    })
+    process.on('exit', () => lock.release())
     return Promise.resolve({ pid: process.pid, url: '' })
   },
 }

@@ -19,15 +19,9 @@ export async function kafkaAnswers(host: string, port: number): Promise<boolean>
       socket.destroy()
       resolve(answers)
     }
-    socket.setTimeout(timeoutMs, () => {
-      end(false)
-    })
-    socket.on('error', () => {
-      end(false)
-    })
-    socket.on('close', () => {
-      end(false)
-    })
+    socket.setTimeout(timeoutMs, () => end(false))
+    socket.on('error', () => end(false))
+    socket.on('close', () => end(false))
     socket.on('connect', () => socket.write(metadataRequest()))
     socket.on('data', (chunk) => {
       received = Buffer.concat([received, chunk])

@@ -117,9 +117,7 @@ export function startKafka({
     const stopBroker = async (): Promise<void> => {
       broker.signal('SIGCONT')
       broker.signal('SIGTERM')
-      const timer = setTimeout(() => {
-        broker.signal('SIGKILL')
-      }, stopTimeoutMs)
+      const timer = setTimeout(() => broker.signal('SIGKILL'), stopTimeoutMs)
       await broker.exited
       clearTimeout(timer)
     }
@@ -137,12 +135,8 @@ export function startKafka({
       },
       shutDown: stopBroker,
       kill,
-      pause: () => {
-        pauseProcess(broker.pid)
-      },
-      resume: () => {
-        process.kill(broker.pid, 'SIGCONT')
-      },
+      pause: () => pauseProcess(broker.pid),
+      resume: () => process.kill(broker.pid, 'SIGCONT'),
       restart: async () => {
         await stopBroker()
         broker = await startBroker({ folder, port, files, options })

@@ -15,15 +15,9 @@ export async function redisAnswers(host: string, port: number): Promise<boolean>
       socket.destroy()
       resolve(answers)
     }
-    socket.setTimeout(timeoutMs, () => {
-      end(false)
-    })
-    socket.on('error', () => {
-      end(false)
-    })
-    socket.on('close', () => {
-      end(false)
-    })
+    socket.setTimeout(timeoutMs, () => end(false))
+    socket.on('error', () => end(false))
+    socket.on('close', () => end(false))
     socket.on('connect', () => socket.write('PING\r\n'))
     socket.on('data', (chunk) => {
       received += chunk.toString('latin1')

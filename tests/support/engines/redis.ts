@@ -74,9 +74,7 @@ export function startRedis({
     const stopServer = async (): Promise<void> => {
       server.signal('SIGCONT')
       server.signal('SIGTERM')
-      const timer = setTimeout(() => {
-        server.signal('SIGKILL')
-      }, stopTimeoutMs)
+      const timer = setTimeout(() => server.signal('SIGKILL'), stopTimeoutMs)
       await server.exited
       clearTimeout(timer)
     }
@@ -95,12 +93,8 @@ export function startRedis({
         server.signal('SIGKILL')
         await server.exited
       },
-      pause: () => {
-        pauseProcess(server.pid)
-      },
-      resume: () => {
-        process.kill(server.pid, 'SIGCONT')
-      },
+      pause: () => pauseProcess(server.pid),
+      resume: () => process.kill(server.pid, 'SIGCONT'),
       restart: async () => {
         await stopServer()
         server = await startServer(folder, port, args)

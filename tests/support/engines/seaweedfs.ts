@@ -83,12 +83,8 @@ export function startSeaweedfs({ dir, url: askedUrl, signal }: SeaweedfsOptions)
         release()
       },
       kill,
-      pause: () => {
-        pauseProcess(server.pid)
-      },
-      resume: () => {
-        process.kill(server.pid, 'SIGCONT')
-      },
+      pause: () => pauseProcess(server.pid),
+      resume: () => process.kill(server.pid, 'SIGCONT'),
       restart: async () => {
         await kill()
         server = await start()

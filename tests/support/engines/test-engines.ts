@@ -139,9 +139,7 @@ export function describeWithS3(name: string, suite: () => void): void {
  * `describe` for suites that run services as production does: skipped, and named so, without Kafka or without Redis.
  */
 export function describeWithServices(name: string, suite: () => void): void {
-  describeWithKafka(name, () => {
-    describeWithRedis('with Redis', suite)
-  })
+  describeWithKafka(name, () => describeWithRedis('with Redis', suite))
 }
 
 /**

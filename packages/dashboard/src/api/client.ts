@@ -100,9 +100,7 @@ export function upload(
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest()
     request.open(method, path)
-    request.upload.addEventListener('progress', ({ loaded, total }) => {
-      onProgress(total > 0 ? loaded / total : 0)
-    })
+    request.upload.addEventListener('progress', ({ loaded, total }) => onProgress(total > 0 ? loaded / total : 0))
     request.addEventListener('load', () => {
       const { status, responseText: text } = request
       if (status === 401) isSignedOut.value = true
@@ -112,15 +110,9 @@ export function upload(
         reject(asApiError(error))
       }
     })
-    request.addEventListener('error', () => {
-      reject(new ApiError(0, messages.errors.unreachable))
-    })
-    request.addEventListener('abort', () => {
-      reject(new ApiError(0, messages.errors.unknown))
-    })
-    signal.addEventListener('abort', () => {
-      request.abort()
-    })
+    request.addEventListener('error', () => reject(new ApiError(0, messages.errors.unreachable)))
+    request.addEventListener('abort', () => reject(new ApiError(0, messages.errors.unknown)))
+    signal.addEventListener('abort', () => request.abort())
     request.send(form)
   })
 }

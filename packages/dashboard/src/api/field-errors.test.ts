@@ -7,9 +7,7 @@ describe('the field that an error names', () => {
     ['Invalid field: url exceeds maximum length of 2048', 'url'],
     ['Missing required field: condition.metric', 'condition.metric'],
     ['Rate limit exceeded. Retry after 3 seconds.', undefined],
-  ])('of %s is %s', (message, field) => {
-    expect(fieldOf(message)).toBe(field)
-  })
+  ])('of %s is %s', (message, field) => expect(fieldOf(message)).toBe(field))
 
   it('gets the error when the form shows it, a list that of its members', () => {
     const error = new ApiError(400, 'Invalid field: site_ids[1] must not be empty')

@@ -30,15 +30,7 @@ export class ErrorBoundary extends Component<Props, { error: unknown; failedKey:
             <code class="crash">{error instanceof Error ? error.message : JSON.stringify(error)}</code>
           </>
         }
-        action={
-          <Button
-            onClick={() => {
-              location.reload()
-            }}
-          >
-            {messages.errors.reload}
-          </Button>
-        }
+        action={<Button onClick={() => location.reload()}>{messages.errors.reload}</Button>}
       />
     )
   }

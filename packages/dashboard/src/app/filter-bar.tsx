@@ -15,22 +15,13 @@ export function FilterBar() {
   const set = (next: Condition[]) => {
     setView({ filters: next })
   }
-  useShortcut('/', messages.shortcuts.filter, () => {
-    setEdited(filters.length)
-  })
+  useShortcut('/', messages.shortcuts.filter, () => setEdited(filters.length))
   useShortcut('Escape', messages.shortcuts.dropFilter, () => {
     if (filters.length > 0) set(filters.slice(0, -1))
   })
   return (
     <>
-      <Button
-        kind="quiet"
-        icon="list-filter"
-        title={messages.bar.addFilter}
-        onClick={() => {
-          setEdited(filters.length)
-        }}
-      >
+      <Button kind="quiet" icon="list-filter" title={messages.bar.addFilter} onClick={() => setEdited(filters.length)}>
         {messages.bar.filter}
       </Button>
       {filters.length === 0 ? null : (
@@ -44,9 +35,7 @@ export function FilterBar() {
                   class="chip-text"
                   aria-label={messages.filters.edit(text)}
                   title={text}
-                  onClick={() => {
-                    setEdited(at)
-                  }}
+                  onClick={() => setEdited(at)}
                 >
                   <bdi class="truncate">{text}</bdi>
                 </button>
@@ -54,9 +43,7 @@ export function FilterBar() {
                   type="button"
                   class="chip-remove"
                   aria-label={messages.filters.remove(text)}
-                  onClick={() => {
-                    set(filters.filter((_, other) => other !== at))
-                  }}
+                  onClick={() => set(filters.filter((_, other) => other !== at))}
                 >
                   <Icon name="x" size={14} />
                 </button>
@@ -68,9 +55,7 @@ export function FilterBar() {
       {edited === undefined ? null : (
         <FilterDialog
           condition={filters[edited]}
-          onClose={() => {
-            setEdited(undefined)
-          }}
+          onClose={() => setEdited(undefined)}
           onApply={(condition) => {
             setEdited(undefined)
             set(

@@ -182,13 +182,7 @@ function SitePageOf({ page, siteId }: { page: SitePage; siteId: string }) {
 function OverviewOrFirst({ site, children }: { site: SiteResource; children: ComponentChildren }) {
   const [isFirst, setFirst] = useState(site.first_event_at === null)
   if (!isFirst) return <>{children}</>
-  return (
-    <FirstEvent
-      onDone={() => {
-        setFirst(false)
-      }}
-    />
-  )
+  return <FirstEvent onDone={() => setFirst(false)} />
 }
 
 /** Says what the address asks for that does not exist. */
@@ -206,14 +200,7 @@ function AddressProblems() {
           </p>
         ))}
       </div>
-      <Button
-        kind="quiet"
-        icon="x"
-        isIconOnly
-        onClick={() => {
-          setDismissed(key)
-        }}
-      >
+      <Button kind="quiet" icon="x" isIconOnly onClick={() => setDismissed(key)}>
         {messages.errors.dismiss}
       </Button>
     </div>

@@ -24,12 +24,8 @@ export function Freshness() {
   const [isDue, setDue] = useState(false)
   useEffect(() => {
     // The page's own numbers come first.
-    const timer = setTimeout(() => {
-      setDue(true)
-    }, firstAskMs)
-    return () => {
-      clearTimeout(timer)
-    }
+    const timer = setTimeout(() => setDue(true), firstAskMs)
+    return () => clearTimeout(timer)
   }, [])
   const { data, error } = useAnswer(
     mayRead && isDue ? ['freshness', siteId] : null,

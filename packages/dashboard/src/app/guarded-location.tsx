@@ -43,9 +43,7 @@ export function GuardedLocation({ children }: { children: ComponentChildren }) {
           submit={messages.leave.submit}
           isBusy={false}
           onClose={restore}
-          onSubmit={() => {
-            choose(location)
-          }}
+          onSubmit={() => choose(location)}
         >
           <p>{messages.leave.text}</p>
         </ConfirmDialog>

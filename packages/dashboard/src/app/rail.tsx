@@ -140,27 +140,15 @@ function SiteList({ siteId, onFollow }: { siteId: string; onFollow: () => void }
 export function BottomBar({ route, siteId }: NavigationProps) {
   const [opened, setOpened] = useState<'explore' | 'more'>()
   const [analyses = [], operations = [], settings = []] = destinations
-  const close = () => {
-    setOpened(undefined)
-  }
+  const close = () => setOpened(undefined)
   const groups = opened === 'explore' ? [analyses.slice(2)] : [operations, settings]
   return (
     <nav class="bottom-bar" aria-label={messages.nav.main}>
       <Group group={analyses.slice(0, 2)} route={route} siteId={siteId} />
-      <BottomButton
-        icon="search"
-        onClick={() => {
-          setOpened('explore')
-        }}
-      >
+      <BottomButton icon="search" onClick={() => setOpened('explore')}>
         {messages.nav.explore}
       </BottomButton>
-      <BottomButton
-        icon="menu"
-        onClick={() => {
-          setOpened('more')
-        }}
-      >
+      <BottomButton icon="menu" onClick={() => setOpened('more')}>
         {messages.nav.more}
       </BottomButton>
       {opened === undefined ? null : (

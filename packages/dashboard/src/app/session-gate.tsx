@@ -142,9 +142,7 @@ function SignedIn() {
     return (
       <SignIn
         problem={wasThere && !isOwnSignOut.value ? messages.signIn.ended : undefined}
-        onSignedIn={() => {
-          setWasThere(false)
-        }}
+        onSignedIn={() => setWasThere(false)}
       />
     )
   }

@@ -21,9 +21,7 @@ export function useShortcut(key: string, description: string, handler: Handler):
   useEffect(() => {
     const shortcut = {
       description,
-      handler: () => {
-        latest.current()
-      },
+      handler: () => latest.current(),
     }
     registered.set(key, shortcut)
     return () => {
@@ -80,19 +78,11 @@ export function Shortcuts({ siteId }: { siteId: string | undefined }) {
       }
     }
     addEventListener('keydown', onKeyDown)
-    return () => {
-      removeEventListener('keydown', onKeyDown)
-    }
+    return () => removeEventListener('keydown', onKeyDown)
   })
   if (!isHelp) return null
   return (
-    <Dialog
-      size="large"
-      title={messages.shortcuts.title}
-      onClose={() => {
-        setHelp(false)
-      }}
-    >
+    <Dialog size="large" title={messages.shortcuts.title} onClose={() => setHelp(false)}>
       <dl class="keys">
         {[...registered].map(([key, { description }]) => (
           <div key={key}>

@@ -69,24 +69,11 @@ function BarParts({ shown }: { shown: readonly Part[] }) {
   return (
     <>
       {has('range') ? <RangeChoice /> : null}
-      <Button
-        kind="quiet"
-        icon="sliders-horizontal"
-        isIconOnly={changes === 0}
-        onClick={() => {
-          setOpen(true)
-        }}
-      >
+      <Button kind="quiet" icon="sliders-horizontal" isIconOnly={changes === 0} onClick={() => setOpen(true)}>
         {changes === 0 ? messages.bar.view : messages.bar.viewWith(changes)}
       </Button>
       {isOpen ? (
-        <Dialog
-          title={messages.bar.view}
-          size="large"
-          onClose={() => {
-            setOpen(false)
-          }}
-        >
+        <Dialog title={messages.bar.view} size="large" onClose={() => setOpen(false)}>
           <div class="stack bar-dialog">
             {has('compare') ? (
               <Labelled label={messages.bar.compare}>
@@ -138,9 +125,7 @@ const presetKeys: Record<Preset, string> = {
 }
 
 function PresetShortcut({ preset, choose }: { preset: Preset; choose: (range: Range) => void }) {
-  useShortcut(presetKeys[preset], messages.shortcuts.range(messages.bar.ranges[preset]), () => {
-    choose(preset)
-  })
+  useShortcut(presetKeys[preset], messages.shortcuts.range(messages.bar.ranges[preset]), () => choose(preset))
   return null
 }
 
@@ -157,15 +142,9 @@ function RangeChoice() {
     const to = shifted(range, by, moment)
     if (to !== undefined) choose(to)
   }
-  useShortcut('c', messages.shortcuts.custom, () => {
-    setCustom(true)
-  })
-  useShortcut('ArrowLeft', messages.shortcuts.back, () => {
-    shift(-1)
-  })
-  useShortcut('ArrowRight', messages.shortcuts.forth, () => {
-    shift(1)
-  })
+  useShortcut('c', messages.shortcuts.custom, () => setCustom(true))
+  useShortcut('ArrowLeft', messages.shortcuts.back, () => shift(-1))
+  useShortcut('ArrowRight', messages.shortcuts.forth, () => shift(1))
   const custom = typeof range === 'object' ? [{ value: 'chosen', label: rangeLabel(range) }] : []
   return (
     <>
@@ -189,9 +168,7 @@ function RangeChoice() {
       {isCustom ? (
         <RangeDialog
           title={messages.bar.chooseRange}
-          onClose={() => {
-            setCustom(false)
-          }}
+          onClose={() => setCustom(false)}
           onChoose={(chosen: CustomRange) => {
             setCustom(false)
             choose(chosen)
@@ -209,9 +186,7 @@ function CompareChoice() {
   const choose = (chosen: Compare) => {
     setView({ compare: chosen })
   }
-  useShortcut('x', messages.shortcuts.compare, () => {
-    choose(compare === 'none' ? 'previous' : 'none')
-  })
+  useShortcut('x', messages.shortcuts.compare, () => choose(compare === 'none' ? 'previous' : 'none'))
   const names = messages.bar.compares
   const custom = typeof compare === 'object' ? [{ value: 'chosen', label: formatCustom(compare) }] : []
   return (
@@ -233,9 +208,7 @@ function CompareChoice() {
       {isCustom ? (
         <RangeDialog
           title={messages.bar.chooseCompare}
-          onClose={() => {
-            setCustom(false)
-          }}
+          onClose={() => setCustom(false)}
           onChoose={(chosen) => {
             setCustom(false)
             choose(chosen)

@@ -39,21 +39,15 @@ export function Columns({ caption, columns, describe, ends }: ColumnsProps) {
         else return
         event.preventDefault()
       }}
-      onBlur={() => {
-        setAt(undefined)
-      }}
-      onPointerLeave={() => {
-        setAt(undefined)
-      }}
+      onBlur={() => setAt(undefined)}
+      onPointerLeave={() => setAt(undefined)}
     >
       <div class="columns-plot" role="img" aria-label={caption}>
         {columns.map((column, index) => (
           <span
             key={column.label}
             class={index === at ? 'column current' : 'column'}
-            onPointerEnter={() => {
-              setAt(index)
-            }}
+            onPointerEnter={() => setAt(index)}
           >
             <span style={{ blockSize: `${(column.value / highest) * 100}%` }} />
           </span>

@@ -54,13 +54,9 @@ export default function Plot(props: ChartProps) {
 
   useEffect(() => {
     const dark = matchMedia('(prefers-color-scheme: dark)')
-    const onChange = () => {
-      setTheme((count) => count + 1)
-    }
+    const onChange = () => setTheme((count) => count + 1)
     dark.addEventListener('change', onChange)
-    return () => {
-      dark.removeEventListener('change', onChange)
-    }
+    return () => dark.removeEventListener('change', onChange)
   }, [])
 
   useEffect(() => {
@@ -77,9 +73,7 @@ export default function Plot(props: ChartProps) {
       element,
     )
     plot.current = made
-    const observer = new ResizeObserver(() => {
-      made.setSize(size())
-    })
+    const observer = new ResizeObserver(() => made.setSize(size()))
     observer.observe(element)
     // A tap beside the chart hides the value that a tap on the chart shows.
     const onPress = ({ target }: PointerEvent) => {
@@ -94,9 +88,7 @@ export default function Plot(props: ChartProps) {
     }
   }, [shape])
 
-  useEffect(() => {
-    plot.current?.setData(data)
-  }, [data, top])
+  useEffect(() => plot.current?.setData(data), [data, top])
 
   const moveTo = (at: number) => {
     const bounded = Math.min(Math.max(at, 0), values.length - 1)

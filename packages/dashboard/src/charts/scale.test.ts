@@ -11,9 +11,7 @@ describe('the top of a scale', () => {
     [0.3, 0.3],
     [98.2, 100],
     [1_240_312, 1_600_000],
-  ])('of %d is %d', (highest, top) => {
-    expect(niceTop(highest)).toBe(top)
-  })
+  ])('of %d is %d', (highest, top) => expect(niceTop(highest)).toBe(top))
 
   test('holds the highest value and is at most twice as much', () => {
     for (let highest = 1; highest < 1e9; highest = Math.ceil(highest * 1.07)) {

@@ -44,9 +44,7 @@ export default function WorldMap({ values, describe, label, chosen, onPick }: Wo
             d={shape}
             class={`counted${chosen.includes(letters) ? ' chosen' : ''}`}
             style={{ '--share': `${share}%` }}
-            onClick={(event) => {
-              onPick(letters, event)
-            }}
+            onClick={(event) => onPick(letters, event)}
           >
             <title>{describe(letters, value)}</title>
           </path>

@@ -99,9 +99,7 @@ curl -sS '/api/v1/stats?start_date='"$start"'&end_date='"$end"'&exact=true' \
 describe('dates', () => {
   const range = { startMs: Date.UTC(2015, 4, 17), endMs: Date.UTC(2015, 4, 21), isOpen: false }
 
-  test('name a range once where its ends agree', () => {
-    expect(formatBounds(range, 'UTC')).toBe('17–20 May 2015')
-  })
+  test('name a range once where its ends agree', () => expect(formatBounds(range, 'UTC')).toBe('17–20 May 2015'))
 
   test('name the times of a range that was chosen by times', () => {
     const hours = {

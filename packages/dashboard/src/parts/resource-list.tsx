@@ -78,9 +78,7 @@ export function ResourceList<Id extends OperationId, Row extends object>({
             rows={records}
             rowKey={rowKey}
             openKey={openKey}
-            onOpen={(row) => {
-              onOpen(rowKey(row))
-            }}
+            onOpen={(row) => onOpen(rowKey(row))}
             empty={
               // The pager goes to the last page that has records.
               pager !== undefined && pager.total > 0 ? (

@@ -42,9 +42,9 @@ describe('a click on a value', () => {
       '5',
       ['properties.seats:greater_than_or_equal:5', 'properties.seats:not_equals:5'],
     ],
-  ])('keeps conditions that compare otherwise: %j, %s %s %s', (filters, click, property, value, expected) => {
-    expect(afterClick(filters, property, value, click)).toStrictEqual(expected)
-  })
+  ])('keeps conditions that compare otherwise: %j, %s %s %s', (filters, click, property, value, expected) =>
+    expect(afterClick(filters, property, value, click)).toStrictEqual(expected),
+  )
 
   test.each<[string[], FilterClick, string, string[]]>([
     [['country:in:DE,FR'], 'is_not', 'FR', ['country:equals:DE', 'country:not_equals:FR']],
@@ -54,7 +54,7 @@ describe('a click on a value', () => {
     [['country:not_exists'], 'is_not', '', ['country:exists']],
     [['country:exists'], 'is', '', ['country:not_exists']],
     [['country:exists'], 'is', 'FR', ['country:exists', 'country:equals:FR']],
-  ])('takes the value alone out of the opposite choice: %j, %s %s', (filters, click, value, expected) => {
-    expect(afterClick(filters, 'country', value, click)).toStrictEqual(expected)
-  })
+  ])('takes the value alone out of the opposite choice: %j, %s %s', (filters, click, value, expected) =>
+    expect(afterClick(filters, 'country', value, click)).toStrictEqual(expected),
+  )
 })

@@ -56,9 +56,7 @@ describe('a range', () => {
     [{ from: '2026-11-01', to: '2026-11-03' }, '2026-11-01T00:00', '2026-11-04T00:00'],
     [{ from: '2026-11-20', to: '2026-11-22' }, '2026-11-20T00:00', '2026-11-22T14:30'],
     [{ from: '2026-11-01T10:00', to: '2026-11-01T12:30' }, '2026-11-01T10:00', '2026-11-01T12:30'],
-  ])('%j', (range, start, end) => {
-    expect(local(boundsOf(range, now))).toStrictEqual([start, end])
-  })
+  ])('%j', (range, start, end) => expect(local(boundsOf(range, now))).toStrictEqual([start, end]))
 
   test('days are those of the zone: Kolkata is ahead, and has half hours', () => {
     const bounds = boundsOf('today', { ...now, zone: 'Asia/Kolkata' })
@@ -92,9 +90,9 @@ describe('a comparison', () => {
     [{ from: '2026-11-01T10:00', to: '2026-11-01T12:30' }, '2026-11-01T07:30', '2026-11-01T10:00'],
     [{ from: '2026-11-20T00:00', to: '2026-11-20T06:00' }, '2026-11-19T18:00', '2026-11-20T00:00'],
     [{ from: '2026-11-19T18:00', to: '2026-11-20T00:00' }, '2026-11-19T12:00', '2026-11-19T18:00'],
-  ])('of %j takes the same part of the range before', (range, start, end) => {
-    expect(local(comparedBoundsOf('previous', range, now))).toStrictEqual([start, end])
-  })
+  ])('of %j takes the same part of the range before', (range, start, end) =>
+    expect(local(comparedBoundsOf('previous', range, now))).toStrictEqual([start, end]),
+  )
 
   test('of a month to date ends with the shorter month', () => {
     expect(local(comparedBoundsOf('previous', 'month', moment('2026-03-31T10:00')))).toStrictEqual([
@@ -111,9 +109,8 @@ describe('a comparison', () => {
     expect(inCairo('yesterday', '2026-04-26T14:30')).toStrictEqual(['2026-04-24T01:00', '2026-04-25T00:00'])
   })
 
-  test('with the year before keeps the weekdays', () => {
-    expect(local(comparedBoundsOf('year', '7d', now))).toStrictEqual(['2025-11-17T00:00', '2025-11-23T14:30'])
-  })
+  test('with the year before keeps the weekdays', () =>
+    expect(local(comparedBoundsOf('year', '7d', now))).toStrictEqual(['2025-11-17T00:00', '2025-11-23T14:30']))
 
   test('none, and none of all time', () => {
     expect(comparedBoundsOf('none', '7d', now)).toBeUndefined()
@@ -155,9 +152,7 @@ describe('moving a range', () => {
     [{ from: '2026-11-01T10:00', to: '2026-11-01T12:00' }, 1, { from: '2026-11-01T12:00', to: '2026-11-01T14:00' }],
     ['today', 1, undefined],
     ['all', -1, undefined],
-  ])('%j by %d', (range, by, expected) => {
-    expect(shifted(range, by, now)).toStrictEqual(expected)
-  })
+  ])('%j by %d', (range, by, expected) => expect(shifted(range, by, now)).toStrictEqual(expected))
 })
 
 test('bounds of whole days are days, others local times', () => {
@@ -210,9 +205,9 @@ describe('buckets that are chosen on the chart', () => {
       { from: '2026-11-01', to: '2026-11-03' },
     ],
     ['today', 'hour', '2026-11-22T12:00', '2026-11-22T14:00', { from: '2026-11-22T12:00', to: '2026-11-22T14:30' }],
-  ])('of %j by %s: %s to %s', (range, unit, from, to, expected) => {
-    expect(chosen(range, unit, from, to)).toStrictEqual(expected)
-  })
+  ])('of %j by %s: %s to %s', (range, unit, from, to, expected) =>
+    expect(chosen(range, unit, from, to)).toStrictEqual(expected),
+  )
 
   test('end with the day before when the clock shows midnight', () => {
     const midnight = moment('2026-11-22T00:00')

@@ -47,9 +47,7 @@ export function Announcer() {
   // Before the timer of `announce`: what the same click announces belongs to the dialog that it opens.
   useLayoutEffect(() => {
     regions.push(region)
-    return () => {
-      regions.splice(regions.indexOf(region), 1)
-    }
+    return () => regions.splice(regions.indexOf(region), 1)
   }, [])
   return (
     <div class="hidden-text announcer" aria-live="polite">

@@ -20,9 +20,7 @@ export function Checkbox({ label, checked, onChange, hint, disabled = false }: C
         checked={checked}
         disabled={disabled}
         aria-describedby={hint === undefined ? undefined : `${id}-hint`}
-        onChange={(event) => {
-          onChange(event.currentTarget.checked)
-        }}
+        onChange={(event) => onChange(event.currentTarget.checked)}
       />
       <div>
         <label for={id}>{label}</label>
@@ -65,9 +63,7 @@ export function RadioGroup<T extends string>({
             id={`${name}-${each.value}`}
             checked={each.value === value}
             disabled={each.disabled ?? false}
-            onChange={() => {
-              onChange(each.value)
-            }}
+            onChange={() => onChange(each.value)}
           />
           <div>
             <label for={`${name}-${each.value}`}>{each.label}</label>

@@ -151,9 +151,7 @@ export function Combobox({
               role="option"
               aria-selected={option.value === value}
               class={`menu-item${at === active ? ' active' : ''}`}
-              onClick={() => {
-                choose(option)
-              }}
+              onClick={() => choose(option)}
             >
               <bdi class="truncate">{option.label}</bdi>
               {option.detail === undefined ? null : <span class="muted">{option.detail}</span>}
@@ -218,12 +216,8 @@ function List({ id, name, anchor, active, children }: ListProps) {
       popover="manual"
       class="popover combobox-list"
       // The field keeps the focus.
-      onPointerDown={(event) => {
-        event.preventDefault()
-      }}
-      onMouseDown={(event) => {
-        event.preventDefault()
-      }}
+      onPointerDown={(event) => event.preventDefault()}
+      onMouseDown={(event) => event.preventDefault()}
     >
       {children}
     </ul>

@@ -59,9 +59,7 @@ export function CopyButton({
       onClick={() => {
         void copyText(text, what).then((done) => {
           setCopied(done)
-          setTimeout(() => {
-            setCopied(false)
-          }, 2_000)
+          setTimeout(() => setCopied(false), 2_000)
         })
       }}
     >

@@ -98,9 +98,7 @@ export function TextField({
             class="input"
             type={type}
             value={value}
-            onInput={(event) => {
-              onInput(event.currentTarget.value)
-            }}
+            onInput={(event) => onInput(event.currentTarget.value)}
           />
         ) : (
           <textarea
@@ -109,9 +107,7 @@ export function TextField({
             rows={lines}
             placeholder={typeof rest.placeholder === 'string' ? rest.placeholder : undefined}
             value={value}
-            onInput={(event) => {
-              onInput(event.currentTarget.value)
-            }}
+            onInput={(event) => onInput(event.currentTarget.value)}
           />
         )
       }

@@ -12,9 +12,7 @@ export function useOnScreen(onSeen: () => void): RefObject<HTMLSpanElement> {
       onSeen()
     })
     observer.observe(element.current)
-    return () => {
-      observer.disconnect()
-    }
+    return () => observer.disconnect()
   }, [])
   return element
 }
@@ -30,9 +28,7 @@ export function InView({
   class?: string
 }) {
   const [isSeen, setSeen] = useState(false)
-  const element = useOnScreen(() => {
-    setSeen(true)
-  })
+  const element = useOnScreen(() => setSeen(true))
   return (
     <span ref={element} class={name}>
       {isSeen ? children() : placeholder}

@@ -58,12 +58,7 @@ export function lazyPage<Props extends object>(load: Load<Props>): ComponentType
       <EmptyState
         title={messages.errors[failure]}
         action={
-          <Button
-            kind="primary"
-            onClick={() => {
-              location.reload()
-            }}
-          >
+          <Button kind="primary" onClick={() => location.reload()}>
             {messages.errors.reload}
           </Button>
         }

@@ -55,9 +55,7 @@ export function useLeaveGuard(rule: LeaveRule, isActive: boolean): () => void {
   }, [rule])
   useLayoutEffect(() => {
     if (!isActive) return undefined
-    const ask = (event: BeforeUnloadEvent) => {
-      event.preventDefault()
-    }
+    const ask = (event: BeforeUnloadEvent) => event.preventDefault()
     guards.add(guard)
     addEventListener('beforeunload', ask)
     end.current = () => {
@@ -66,7 +64,5 @@ export function useLeaveGuard(rule: LeaveRule, isActive: boolean): () => void {
     }
     return end.current
   }, [isActive])
-  return () => {
-    end.current()
-  }
+  return () => end.current()
 }

@@ -58,14 +58,7 @@ function Menu({ source }: { source: NumberSource }) {
   const { label, request, relativeRequest, rows, fileName, value, alertHref } = source
   return (
     <>
-      {isTable ? (
-        <TableDialog
-          source={source}
-          onClose={() => {
-            setTable(false)
-          }}
-        />
-      ) : null}
+      {isTable ? <TableDialog source={source} onClose={() => setTable(false)} /> : null}
       <Popover
         kind="actions"
         label={`${messages.more.button}: ${label}`}
@@ -168,9 +161,7 @@ export function saveFile(name: string, text: string, type = 'text/csv'): void {
   link.href = url
   link.download = name
   link.click()
-  setTimeout(() => {
-    URL.revokeObjectURL(url)
-  }, 10_000)
+  setTimeout(() => URL.revokeObjectURL(url), 10_000)
 }
 
 export interface NumProps {

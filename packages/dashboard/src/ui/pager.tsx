@@ -25,20 +25,10 @@ export function Pager({ offset, limit, total, onChange }: PagerProps) {
       <span class="muted">
         {messages.ui.rowsOf(Math.min(offset + 1, total), Math.min(offset + limit, total), total)}
       </span>
-      <Button
-        disabled={offset === 0}
-        onClick={() => {
-          onChange(Math.max(0, offset - limit))
-        }}
-      >
+      <Button disabled={offset === 0} onClick={() => onChange(Math.max(0, offset - limit))}>
         {messages.ui.newer}
       </Button>
-      <Button
-        disabled={offset + limit >= total}
-        onClick={() => {
-          onChange(offset + limit)
-        }}
-      >
+      <Button disabled={offset + limit >= total} onClick={() => onChange(offset + limit)}>
         {messages.ui.older}
       </Button>
     </div>

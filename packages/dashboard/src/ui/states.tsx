@@ -70,9 +70,7 @@ function Failure({ error, onRetry, isChange = false }: ErrorPanelProps & { error
       clearInterval(timer)
       latest.current?.()
     }, 250)
-    return () => {
-      clearInterval(timer)
-    }
+    return () => clearInterval(timer)
     // A new error starts a new countdown; the function is a new one at each render.
   }, [error, isRetried])
   return (

@@ -97,9 +97,7 @@ export function DataTable<Row>({
                     type="button"
                     class="open-row"
                     aria-pressed={isChosen?.(row)}
-                    onClick={(event) => {
-                      onOpen(row, event)
-                    }}
+                    onClick={(event) => onOpen(row, event)}
                   >
                     {column.cell(row)}
                   </button>

@@ -49,9 +49,7 @@ export function Tabs({
             aria-selected={tab.id === chosen}
             aria-controls={`${base}-panel`}
             tabIndex={tab.id === chosen ? 0 : -1}
-            onClick={() => {
-              choose(at)
-            }}
+            onClick={() => choose(at)}
           >
             {tab.label}
           </button>

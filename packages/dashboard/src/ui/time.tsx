@@ -7,12 +7,8 @@ import { formatDuration } from '../format/numbers.ts'
 export function useNow(everyMs = 1_000): number {
   const [now, setNow] = useState(serverNow)
   useEffect(() => {
-    const timer = setInterval(() => {
-      setNow(serverNow())
-    }, everyMs)
-    return () => {
-      clearInterval(timer)
-    }
+    const timer = setInterval(() => setNow(serverNow()), everyMs)
+    return () => clearInterval(timer)
   }, [everyMs])
   return now
 }

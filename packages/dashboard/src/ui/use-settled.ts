@@ -7,12 +7,8 @@ const settleMs = 400
 export function useSettled<T>(value: T, key: unknown = value): T {
   const [settled, setSettled] = useState(value)
   useEffect(() => {
-    const timer = setTimeout(() => {
-      setSettled(value)
-    }, settleMs)
-    return () => {
-      clearTimeout(timer)
-    }
+    const timer = setTimeout(() => setSettled(value), settleMs)
+    return () => clearTimeout(timer)
   }, [key])
   return settled
 }

@@ -35,17 +35,13 @@ export function VirtualRows({ label, headers, count, cells, onRange }: VirtualRo
     scrollToFn: elementScroll,
     observeElementRect,
     observeElementOffset,
-    onChange: () => {
-      redraw(undefined)
-    },
+    onChange: () => redraw(undefined),
   }
   const kept = useRef<Virtualizer<HTMLDivElement, HTMLDivElement>>()
   const virtualizer = (kept.current ??= new Virtualizer<HTMLDivElement, HTMLDivElement>(options))
   virtualizer.setOptions(options)
   useEffect(() => virtualizer._didMount(), [])
-  useEffect(() => {
-    virtualizer._willUpdate()
-  })
+  useEffect(() => virtualizer._willUpdate())
   const items = virtualizer.getVirtualItems()
   const [first, last] = [items[0]?.index ?? 0, items.at(-1)?.index ?? 0]
   useEffect(() => onRange?.(first, last), [first, last, count])

@@ -24,9 +24,7 @@ describe('the curl example of an operation', () => {
     ['POST', plain, 'curl -s -X POST "$SLUICE_URL/things"'],
     ['POST', withBody({}), 'curl -s "$SLUICE_URL/things"'],
     ['PUT', withBody({}), 'curl -s -X PUT "$SLUICE_URL/things"'],
-  ])('%s', (method, operation, start) => {
-    expect(example(method, operation).split(' \\\n')[0]).toBe(start)
-  })
+  ])('%s', (method, operation, start) => expect(example(method, operation).split(' \\\n')[0]).toBe(start))
 
   it('has a key only for operations that require a credential', () => {
     expect(example('GET', plain)).toContain('Bearer $SLUICE_KEY')

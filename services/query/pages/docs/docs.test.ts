@@ -104,9 +104,7 @@ describe('GET /docs', () => {
     expect(levels.filter((level, index) => level > (levels[index - 1] ?? 0) + 1)).toEqual([])
   })
 
-  it('links to the dashboard', () => {
-    expect(html).toContain('<a href="/">')
-  })
+  it('links to the dashboard', () => expect(html).toContain('<a href="/">'))
 
   it('shows the address of the request, unless that could be markup', async () => {
     expect(html).toContain(`export SLUICE_URL=${service.url}`)

@@ -17,9 +17,7 @@ describe('the rules of a value', () => {
       false,
     ],
     ['', { type: 'string', minLength: 1 }, false],
-  ])('%s', (rules, schema, isRequired) => {
-    expect(rulesOf(schema, isRequired)).toBe(rules)
-  })
+  ])('%s', (rules, schema, isRequired) => expect(rulesOf(schema, isRequired)).toBe(rules))
 })
 
 describe('the type of a value', () => {
@@ -28,9 +26,7 @@ describe('the type of a value', () => {
     ['list of integer', { type: 'array', items: { type: 'integer' } }],
     ['list of <a href="#object-Key">Key</a>', { type: 'array', items: { $ref: '#/components/schemas/Key' } }],
     ['<code>true</code>', { const: true }],
-  ])('%s', (words, schema) => {
-    expect(typeOf(schema)).toBe(words)
-  })
+  ])('%s', (words, schema) => expect(typeOf(schema)).toBe(words))
 })
 
 it('fields within fields are named by their path', () => {

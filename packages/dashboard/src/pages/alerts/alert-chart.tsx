@@ -57,9 +57,7 @@ export function AlertChart({ label, series, bands, kind, zone, threshold, onThre
         event.preventDefault()
         move((at ?? series.length) + by)
       }}
-      onBlur={() => {
-        setAt(undefined)
-      }}
+      onBlur={() => setAt(undefined)}
     >
       <div
         ref={plot}
@@ -69,9 +67,7 @@ export function AlertChart({ label, series, bands, kind, zone, threshold, onThre
           const nearest = series.findIndex((each) => scale.x(each.timestamp) >= x)
           setAt(nearest === -1 ? series.length - 1 : nearest)
         }}
-        onPointerLeave={() => {
-          setAt(undefined)
-        }}
+        onPointerLeave={() => setAt(undefined)}
       >
         <svg
           viewBox={`0 0 ${width} ${height}`}
@@ -113,9 +109,7 @@ export function AlertChart({ label, series, bands, kind, zone, threshold, onThre
               event.currentTarget.setPointerCapture(event.pointerId)
               setDragScale(scale)
             }}
-            onLostPointerCapture={() => {
-              setDragScale(undefined)
-            }}
+            onLostPointerCapture={() => setDragScale(undefined)}
             onPointerMove={(event) => {
               if (!event.currentTarget.hasPointerCapture(event.pointerId)) return
               onThreshold?.(roundedTo3(scale.valueAt(shareOf(event).y)))

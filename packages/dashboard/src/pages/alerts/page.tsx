@@ -43,9 +43,7 @@ function RuleList({ onOpen }: { onOpen: (id: string) => void }) {
       create={{
         label: texts.create,
         icon: 'plus',
-        onClick: () => {
-          onOpen('new')
-        },
+        onClick: () => onOpen('new'),
       }}
       empty={{ icon: 'bell', title: texts.none, why: texts.noneWhy }}
       columns={columns}

@@ -22,14 +22,7 @@ interface OnDone {
 }
 
 const Back = ({ onDone }: OnDone) => (
-  <Button
-    kind="quiet"
-    icon="arrow-left"
-    class="alert-back"
-    onClick={() => {
-      onDone(undefined)
-    }}
-  >
+  <Button kind="quiet" icon="arrow-left" class="alert-back" onClick={() => onDone(undefined)}>
     {texts.back}
   </Button>
 )
@@ -145,19 +138,12 @@ function Loaded({ of, onDone }: OnDone & { of: AlertResource }) {
               icon="send"
               isBusy={test.isBusy}
               onClick={() => {
-                test.start({ params }, () => {
-                  toast(texts.tested)
-                })
+                test.start({ params }, () => toast(texts.tested))
               }}
             >
               {texts.test}
             </Button>
-            <Button
-              kind="danger"
-              onClick={() => {
-                setRemoving(true)
-              }}
-            >
+            <Button kind="danger" onClick={() => setRemoving(true)}>
               {texts.remove}
             </Button>
           </>
@@ -180,21 +166,12 @@ function Loaded({ of, onDone }: OnDone & { of: AlertResource }) {
         isBusy={update.isBusy}
         error={update.error}
       />
-      {secret === undefined ? null : (
-        <NewSecret
-          secret={secret}
-          onSaved={() => {
-            setSecret(undefined)
-          }}
-        />
-      )}
+      {secret === undefined ? null : <NewSecret secret={secret} onSaved={() => setSecret(undefined)} />}
       <History of={of} />
       {isRemoving ? (
         <Remove
           of={of}
-          onClose={() => {
-            setRemoving(false)
-          }}
+          onClose={() => setRemoving(false)}
           onDone={(next) => {
             endGuard()
             onDone(next)

@@ -105,14 +105,7 @@ function Items({ editor, criteria, path }: { editor: Editor; criteria: Criteria;
                       editor.replace(place, { ...each, type: next })
                     }}
                   />
-                  <Button
-                    kind="quiet"
-                    icon="x"
-                    isIconOnly
-                    onClick={() => {
-                      editor.replace(place)
-                    }}
-                  >
+                  <Button kind="quiet" icon="x" isIconOnly onClick={() => editor.replace(place)}>
                     {texts.removeGroup}
                   </Button>
                 </p>
@@ -126,13 +119,7 @@ function Items({ editor, criteria, path }: { editor: Editor; criteria: Criteria;
       })}
       {hasRoom(editor.criteria) ? (
         <p class="builder-add">
-          <button
-            type="button"
-            class="link-button"
-            onClick={() => {
-              add(emptyCondition)
-            }}
-          >
+          <button type="button" class="link-button" onClick={() => add(emptyCondition)}>
             {texts.addCondition}
           </button>
           {path.length + 1 >= conditionLimits.criteriaDepthMax ? null : (
@@ -207,14 +194,7 @@ function ConditionRow({ editor, condition, path }: { editor: Editor; condition: 
           }}
         />
       )}
-      <Button
-        kind="quiet"
-        icon="x"
-        isIconOnly
-        onClick={() => {
-          editor.replace(path)
-        }}
-      >
+      <Button kind="quiet" icon="x" isIconOnly onClick={() => editor.replace(path)}>
         {texts.removeCondition}
       </Button>
     </div>

@@ -87,12 +87,7 @@ export function Detail({ cohort, onEdit, onClose }: DetailProps) {
           {mayWrite ? (
             <>
               <Button onClick={onEdit}>{texts.edit}</Button>
-              <Button
-                kind="danger"
-                onClick={() => {
-                  setDeleting(true)
-                }}
-              >
+              <Button kind="danger" onClick={() => setDeleting(true)}>
                 {texts.remove}
               </Button>
             </>
@@ -111,15 +106,7 @@ export function Detail({ cohort, onEdit, onClose }: DetailProps) {
         {analysis.isLoading ? <SkeletonRows rows={10} /> : null}
         {data === undefined ? null : <Weeks cohort={cohort} analysis={data} menu={<MoreMenu source={source} />} />}
       </div>
-      {isDeleting ? (
-        <DeleteDialog
-          cohort={cohort}
-          onClose={() => {
-            setDeleting(false)
-          }}
-          onDeleted={onClose}
-        />
-      ) : null}
+      {isDeleting ? <DeleteDialog cohort={cohort} onClose={() => setDeleting(false)} onDeleted={onClose} /> : null}
     </Drawer>
   )
 }

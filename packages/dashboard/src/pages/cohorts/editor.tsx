@@ -137,12 +137,7 @@ export function Editor({ cohort: of, onClose }: EditorProps) {
           )}
         </div>
         <div class="row">
-          <Button
-            disabled={change.isBusy}
-            onClick={() => {
-              onClose()
-            }}
-          >
+          <Button disabled={change.isBusy} onClick={() => onClose()}>
             {texts.cancel}
           </Button>
           <Button kind="primary" type="submit" isBusy={change.isBusy}>

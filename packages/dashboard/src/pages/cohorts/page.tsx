@@ -48,14 +48,7 @@ export default function Page() {
   }
   return (
     <>
-      <List
-        cohorts={known}
-        openId={open}
-        onOpen={setOpen}
-        onCreate={() => {
-          setEdited(newCohort)
-        }}
-      />
+      <List cohorts={known} openId={open} onOpen={setOpen} onCreate={() => setEdited(newCohort)} />
       {cohorts.isLoading ? <SkeletonRows rows={6} /> : null}
       {known === undefined || missing === undefined ? null : (
         <p class="notice" role="alert">
@@ -71,9 +64,7 @@ export default function Page() {
             setOpen(undefined)
             setEdited(opened.cohort_id, true)
           }}
-          onClose={() => {
-            setOpen(undefined)
-          }}
+          onClose={() => setOpen(undefined)}
         />
       )}
     </>
@@ -132,9 +123,7 @@ function List({
           rows={cohorts}
           rowKey={({ cohort_id }) => cohort_id}
           openKey={openId}
-          onOpen={({ cohort_id }) => {
-            onOpen(cohort_id)
-          }}
+          onOpen={({ cohort_id }) => onOpen(cohort_id)}
           empty={
             <EmptyState icon="users" title={texts.none} why={texts.noneWhy} action={mayWrite ? create : undefined} />
           }

@@ -60,9 +60,7 @@ export function Properties() {
           <Names
             properties={data.properties}
             chosen={property.name}
-            onChoose={(name) => {
-              setChosen(name === 'event_type' ? undefined : name)
-            }}
+            onChoose={(name) => setChosen(name === 'event_type' ? undefined : name)}
           />
           <Values property={property} />
         </div>
@@ -98,14 +96,7 @@ function Names({
             <tr key={name} class={name === chosen ? 'open' : undefined}>
               <td>
                 <span class="row-bar" style={shareOf(count, most)} />
-                <button
-                  type="button"
-                  class="bar-name"
-                  aria-pressed={name === chosen}
-                  onClick={() => {
-                    onChoose(name)
-                  }}
-                >
+                <button type="button" class="bar-name" aria-pressed={name === chosen} onClick={() => onChoose(name)}>
                   <bdi>{name}</bdi>
                 </button>
               </td>

@@ -118,9 +118,7 @@ export function Samples() {
             ]}
             rows={data.events}
             rowKey={eventKeyOf}
-            onOpen={(event) => {
-              setOpen(eventKeyOf(event))
-            }}
+            onOpen={(event) => setOpen(eventKeyOf(event))}
             empty={<NoEvents />}
           />
         </div>
@@ -128,12 +126,7 @@ export function Samples() {
       {before === undefined && next === undefined ? null : (
         <nav class="row pages" aria-label={texts.samples}>
           {before === undefined ? null : (
-            <Button
-              icon="arrow-left"
-              onClick={() => {
-                setBefore(undefined)
-              }}
-            >
+            <Button icon="arrow-left" onClick={() => setBefore(undefined)}>
               {texts.newest}
             </Button>
           )}
@@ -152,14 +145,7 @@ export function Samples() {
         </nav>
       )}
       {open === undefined ? null : (
-        <OpenedEvent
-          key={open}
-          eventKey={open}
-          listed={data?.events ?? []}
-          onClose={() => {
-            setOpen(undefined)
-          }}
-        />
+        <OpenedEvent key={open} eventKey={open} listed={data?.events ?? []} onClose={() => setOpen(undefined)} />
       )}
     </section>
   )

@@ -63,22 +63,10 @@ export function ExportDrawer({ id, onClose, onOpen }: ExportDrawerProps) {
         </div>
       </Drawer>
       {doing === 'edit' && data !== undefined ? (
-        <ScheduleForm
-          of={data}
-          zone={timezone}
-          onClose={() => {
-            setDoing(undefined)
-          }}
-        />
+        <ScheduleForm of={data} zone={timezone} onClose={() => setDoing(undefined)} />
       ) : null}
       {doing === 'remove' && data !== undefined ? (
-        <RemoveExport
-          of={data}
-          onClose={() => {
-            setDoing(undefined)
-          }}
-          onRemoved={onClose}
-        />
+        <RemoveExport of={data} onClose={() => setDoing(undefined)} onRemoved={onClose} />
       ) : null}
     </>
   )
@@ -178,13 +166,7 @@ function Actions({ of, onDo, onOpen }: ActionsProps) {
     <>
       <ErrorPanel error={again.error} />
       <ErrorPanel error={update.error} />
-      <Button
-        kind="quiet"
-        icon="trash"
-        onClick={() => {
-          onDo('remove')
-        }}
-      >
+      <Button kind="quiet" icon="trash" onClick={() => onDo('remove')}>
         {texts.remove}
       </Button>
       {scheduled === null ? null : (
@@ -198,13 +180,7 @@ function Actions({ of, onDo, onOpen }: ActionsProps) {
           >
             {scheduled.paused ? texts.resume : texts.pause}
           </Button>
-          <Button
-            onClick={() => {
-              onDo('edit')
-            }}
-          >
-            {texts.edit}
-          </Button>
+          <Button onClick={() => onDo('edit')}>{texts.edit}</Button>
         </>
       )}
       {scheduled !== null || isUnderWay(of) ? null : (
@@ -212,9 +188,7 @@ function Actions({ of, onDo, onOpen }: ActionsProps) {
           icon="refresh-cw"
           isBusy={again.isBusy}
           onClick={() => {
-            again.start({ body: againOf(of) }, ({ export_id: id }) => {
-              onOpen(id)
-            })
+            again.start({ body: againOf(of) }, ({ export_id: id }) => onOpen(id))
           }}
         >
           {texts.runAgain}

@@ -41,9 +41,7 @@ export default function Page() {
         create={{
           label: texts.create,
           icon: 'plus',
-          onClick: () => {
-            setNew(true)
-          },
+          onClick: () => setNew(true),
         }}
         empty={{ icon: 'file-down', title: texts.none, why: texts.noneWhy }}
         columns={columns}
@@ -53,26 +51,15 @@ export default function Page() {
         pager={{
           ...query.query,
           total: exports.data?.total ?? 0,
-          onChange: (offset, isReplaced) => {
-            setFrom(offset === 0 ? undefined : String(offset), isReplaced)
-          },
+          onChange: (offset, isReplaced) => setFrom(offset === 0 ? undefined : String(offset), isReplaced),
         }}
       />
       {openId === undefined ? null : (
-        <ExportDrawer
-          key={openId}
-          id={openId}
-          onClose={() => {
-            setOpen(undefined)
-          }}
-          onOpen={setOpen}
-        />
+        <ExportDrawer key={openId} id={openId} onClose={() => setOpen(undefined)} onOpen={setOpen} />
       )}
       {isNew ? (
         <ExportForm
-          onClose={() => {
-            setNew(false)
-          }}
+          onClose={() => setNew(false)}
           onCreated={(id) => {
             setNew(false)
             setOpen(id)

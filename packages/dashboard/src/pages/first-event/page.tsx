@@ -84,9 +84,9 @@ function MakeKey({ siteId, onMade }: { siteId: string; onMade: (key: string) => 
           isBusy={make.isBusy}
           onClick={() => {
             const name = texts.keyName(siteId)
-            make.start({ body: { name, scopes: ['events:write'], environment, site_ids: [siteId] } }, ({ key }) => {
-              onMade(key)
-            })
+            make.start({ body: { name, scopes: ['events:write'], environment, site_ids: [siteId] } }, ({ key }) =>
+              onMade(key),
+            )
           }}
         >
           {texts.makeKey}
@@ -134,12 +134,8 @@ function Waiting({ siteId, origin, apiKey, onArrival, onPast }: WaitingProps) {
     if (isPast) onPast()
   }, [isPast])
   useEffect(() => {
-    const timer = setInterval(() => {
-      setSeconds(Math.floor((serverNow() - since.current) / 1000))
-    }, 250)
-    return () => {
-      clearInterval(timer)
-    }
+    const timer = setInterval(() => setSeconds(Math.floor((serverNow() - since.current) / 1000)), 250)
+    return () => clearInterval(timer)
   }, [])
   const other = sites.data?.sites.find(
     (site) => site.site_id !== siteId && site.last_event_at !== null && site.last_event_at > since.current,

@@ -132,19 +132,7 @@ function Result({ funnel }: { funnel: Funnel }) {
       <EmptyState
         title={texts.none(texts.of[of])}
         why={isUsers ? texts.noneUsers : texts.noneVisitors}
-        action={
-          isUsers ? (
-            <Button
-              onClick={() => {
-                setOf('visitor')
-              }}
-            >
-              {texts.countVisitors}
-            </Button>
-          ) : (
-            <WiderView />
-          )
-        }
+        action={isUsers ? <Button onClick={() => setOf('visitor')}>{texts.countVisitors}</Button> : <WiderView />}
       />
     )
   }

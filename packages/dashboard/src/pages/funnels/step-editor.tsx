@@ -33,38 +33,17 @@ export function StepEditor({ funnel, at }: { funnel: Funnel; at: number }) {
         <span class="label">{at === 0 ? texts.first(texts.ofTitle[of]) : texts.then}</span>
         <span class="step-actions">
           {at === 0 ? null : (
-            <Button
-              kind="quiet"
-              icon="arrow-up"
-              isIconOnly
-              onClick={() => {
-                move(at - 1)
-              }}
-            >
+            <Button kind="quiet" icon="arrow-up" isIconOnly onClick={() => move(at - 1)}>
               {texts.up(place)}
             </Button>
           )}
           {at === steps.length - 1 ? null : (
-            <Button
-              kind="quiet"
-              icon="arrow-down"
-              isIconOnly
-              onClick={() => {
-                move(at + 1)
-              }}
-            >
+            <Button kind="quiet" icon="arrow-down" isIconOnly onClick={() => move(at + 1)}>
               {texts.down(place)}
             </Button>
           )}
           {steps.length <= funnelLimits.stepsMin ? null : (
-            <Button
-              kind="quiet"
-              icon="x"
-              isIconOnly
-              onClick={() => {
-                setSteps(steps.filter((_, other) => other !== at))
-              }}
-            >
+            <Button kind="quiet" icon="x" isIconOnly onClick={() => setSteps(steps.filter((_, other) => other !== at))}>
               {texts.remove(place)}
             </Button>
           )}
@@ -92,9 +71,7 @@ export function StepEditor({ funnel, at }: { funnel: Funnel; at: number }) {
                   type="button"
                   class="chip-text"
                   aria-label={messages.filters.edit(text)}
-                  onClick={() => {
-                    setEdited(index)
-                  }}
+                  onClick={() => setEdited(index)}
                 >
                   <bdi class="truncate">{text}</bdi>
                 </button>
@@ -116,9 +93,7 @@ export function StepEditor({ funnel, at }: { funnel: Funnel; at: number }) {
           type="button"
           class="link-button small"
           aria-label={texts.addConditionTo(place)}
-          onClick={() => {
-            setEdited(conditions.length)
-          }}
+          onClick={() => setEdited(conditions.length)}
         >
           {texts.addCondition}
         </button>
@@ -126,9 +101,7 @@ export function StepEditor({ funnel, at }: { funnel: Funnel; at: number }) {
       {edited === undefined ? null : (
         <FilterDialog
           condition={conditions[edited]}
-          onClose={() => {
-            setEdited(undefined)
-          }}
+          onClose={() => setEdited(undefined)}
           onApply={(condition) => {
             setEdited(undefined)
             const next = [...conditions]

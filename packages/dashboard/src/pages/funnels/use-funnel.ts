@@ -52,20 +52,13 @@ export function useFunnel(): Funnel {
     // The address has moved, by ourselves or by Back: it holds the steps again.
     setDraft(undefined)
   }, [text])
-  useEffect(
-    () => () => {
-      clearTimeout(timer.current)
-    },
-    [],
-  )
+  useEffect(() => () => clearTimeout(timer.current), [])
   const steps = draft ?? settled
   const setSteps = (next: readonly Step[]) => {
     setDraft(next)
     clearTimeout(timer.current)
     if (next.some(({ event_type }) => event_type === '')) return
-    timer.current = setTimeout(() => {
-      setText(formatSteps(next))
-    }, settleMs)
+    timer.current = setTimeout(() => setText(formatSteps(next)), settleMs)
   }
   const of = isOneOf(actors, ofText) ? ofText : 'visitor'
   const problems: Funnel['problems'] = []
@@ -96,13 +89,9 @@ export function useFunnel(): Funnel {
     isSuggested: asked === undefined && draft === undefined,
     setSteps,
     window,
-    setWindow: (value) => {
-      setWindow(value === windowDefault ? undefined : value)
-    },
+    setWindow: (value) => setWindow(value === windowDefault ? undefined : value),
     of,
-    setOf: (value) => {
-      setOf(value === 'visitor' ? undefined : value)
-    },
+    setOf: (value) => setOf(value === 'visitor' ? undefined : value),
     problems,
     seen,
     types,

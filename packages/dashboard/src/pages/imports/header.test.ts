@@ -7,9 +7,7 @@ describe('the header of a CSV file', () => {
     ['event_type;"timestamp_ms"\r\nview;1', ['event_type', 'timestamp_ms']],
     ['"a ""b"", c"\td', ['a "b", c', 'd']],
     ['"two\nlines",b\nx', ['two\nlines', 'b']],
-  ])('of %j is %j', (text, cells) => {
-    expect(headerOf(text)).toStrictEqual(cells)
-  })
+  ])('of %j is %j', (text, cells) => expect(headerOf(text)).toStrictEqual(cells))
 
   it.each([
     ['event_type,timestamp_ms,properties.plan,url', 'events', undefined],

@@ -36,12 +36,7 @@ export function ImportDrawer({ id, onClose }: { id: string; onClose: () => void 
         onClose={onClose}
         actions={
           data !== undefined && isUnderWay(data) ? (
-            <Button
-              kind="danger"
-              onClick={() => {
-                setCancelling(true)
-              }}
-            >
+            <Button kind="danger" onClick={() => setCancelling(true)}>
               {texts.cancel}
             </Button>
           ) : undefined
@@ -95,14 +90,7 @@ export function ImportDrawer({ id, onClose }: { id: string; onClose: () => void 
           )}
         </div>
       </Drawer>
-      {isCancelling ? (
-        <CancelImport
-          id={id}
-          onClose={() => {
-            setCancelling(false)
-          }}
-        />
-      ) : null}
+      {isCancelling ? <CancelImport id={id} onClose={() => setCancelling(false)} /> : null}
     </>
   )
 }

@@ -42,9 +42,7 @@ export function ImportErrors({ id, count }: { id: string; count: number }) {
     load().catch((failure: unknown) => {
       if (!aborter.signal.aborted) setError(asApiError(failure))
     })
-    return () => {
-      aborter.abort()
-    }
+    return () => aborter.abort()
   }, [id, wanted[0], wanted[1], count, tries])
   const save = async () => {
     setSaving(true)
@@ -81,12 +79,7 @@ export function ImportErrors({ id, count }: { id: string; count: number }) {
         />
       </div>
       <p class="muted small">{texts.correct}</p>
-      <ErrorPanel
-        error={error}
-        onRetry={() => {
-          setTries((before) => before + 1)
-        }}
-      />
+      <ErrorPanel error={error} onRetry={() => setTries((before) => before + 1)} />
       <VirtualRows
         label={texts.errors}
         headers={[
@@ -108,9 +101,7 @@ export function ImportErrors({ id, count }: { id: string; count: number }) {
             </bdi>,
           ]
         }}
-        onRange={(from, to) => {
-          setWanted([Math.floor(from / pageSize), Math.floor(to / pageSize)])
-        }}
+        onRange={(from, to) => setWanted([Math.floor(from / pageSize), Math.floor(to / pageSize)])}
       />
     </section>
   )

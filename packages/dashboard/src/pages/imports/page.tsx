@@ -39,9 +39,7 @@ export default function Page() {
         create={{
           label: texts.start,
           icon: 'file-up',
-          onClick: () => {
-            setNew(true)
-          },
+          onClick: () => setNew(true),
         }}
         empty={{ icon: 'file-up', title: texts.none, why: texts.noneWhy }}
         columns={columns}
@@ -51,25 +49,13 @@ export default function Page() {
         pager={{
           ...query.query,
           total: imports.data?.total ?? 0,
-          onChange: (offset, isReplaced) => {
-            setFrom(offset === 0 ? undefined : String(offset), isReplaced)
-          },
+          onChange: (offset, isReplaced) => setFrom(offset === 0 ? undefined : String(offset), isReplaced),
         }}
       />
-      {openId === undefined ? null : (
-        <ImportDrawer
-          key={openId}
-          id={openId}
-          onClose={() => {
-            setOpen(undefined)
-          }}
-        />
-      )}
+      {openId === undefined ? null : <ImportDrawer key={openId} id={openId} onClose={() => setOpen(undefined)} />}
       {isNew ? (
         <UploadDialog
-          onClose={() => {
-            setNew(false)
-          }}
+          onClose={() => setNew(false)}
           onAccepted={(id) => {
             setNew(false)
             setOpen(id)

@@ -60,9 +60,7 @@ export function UploadDialog({ onClose, onAccepted }: UploadDialogProps) {
     }
     setShare(undefined)
   }
-  const stop = () => {
-    aborter.current?.abort()
-  }
+  const stop = () => aborter.current?.abort()
   return (
     <FormDialog
       title={texts.start}
@@ -106,9 +104,7 @@ export function UploadDialog({ onClose, onAccepted }: UploadDialogProps) {
               const judge = (text: string) => {
                 if (latest.current === chosen) setStart(text)
               }
-              startOf(chosen).then(judge, () => {
-                judge('\0')
-              })
+              startOf(chosen).then(judge, () => judge('\0'))
             }}
           />
         )}

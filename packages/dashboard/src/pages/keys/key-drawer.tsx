@@ -34,9 +34,7 @@ interface KeyDrawerProps {
 export function KeyDrawer({ of, onClose, onReveal }: KeyDrawerProps) {
   const [doing, setDoing] = useState<'edit' | 'rotate' | 'revoke'>()
   const isLive = ['active', 'expiring'].includes(stateOf(of, serverNow()))
-  const done = () => {
-    setDoing(undefined)
-  }
+  const done = () => setDoing(undefined)
   const origins = of.allowed_origins
   return (
     <>
@@ -46,27 +44,11 @@ export function KeyDrawer({ of, onClose, onReveal }: KeyDrawerProps) {
         actions={
           isLive ? (
             <>
-              <Button
-                onClick={() => {
-                  setDoing('edit')
-                }}
-              >
-                {texts.edit}
-              </Button>
-              <Button
-                icon="refresh-cw"
-                onClick={() => {
-                  setDoing('rotate')
-                }}
-              >
+              <Button onClick={() => setDoing('edit')}>{texts.edit}</Button>
+              <Button icon="refresh-cw" onClick={() => setDoing('rotate')}>
                 {texts.rotate}
               </Button>
-              <Button
-                kind="danger"
-                onClick={() => {
-                  setDoing('revoke')
-                }}
-              >
+              <Button kind="danger" onClick={() => setDoing('revoke')}>
                 {texts.revoke}
               </Button>
             </>

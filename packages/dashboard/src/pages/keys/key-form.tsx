@@ -265,9 +265,7 @@ function SiteChoice({ value, onChange, problem }: SiteChoiceProps) {
           { value: 'all', label: texts.allSites, disabled: own !== null },
           { value: 'some', label: texts.someSites, disabled: offered.length === 0 },
         ]}
-        onChange={(chosen) => {
-          onChange(chosen === 'all' ? null : offered.length === 1 ? offered : [])
-        }}
+        onChange={(chosen) => onChange(chosen === 'all' ? null : offered.length === 1 ? offered : [])}
       />
       {value === null ? null : (
         <div class="site-choice" role="group" aria-label={texts.sites}>
@@ -276,9 +274,7 @@ function SiteChoice({ value, onChange, problem }: SiteChoiceProps) {
               key={site}
               label={<bdi>{site}</bdi>}
               checked={value.includes(site)}
-              onChange={(isChosen) => {
-                onChange(isChosen ? [...value, site] : value.filter((each) => each !== site))
-              }}
+              onChange={(isChosen) => onChange(isChosen ? [...value, site] : value.filter((each) => each !== site))}
             />
           ))}
         </div>

@@ -53,13 +53,7 @@ export default function Page() {
                 source={listSource(messages.nav.keys, ['listKeys', query], records, { fileParts: ['api-keys'] })}
               />
             )}
-            <Button
-              kind="primary"
-              icon="plus"
-              onClick={() => {
-                setNew(true)
-              }}
-            >
+            <Button kind="primary" icon="plus" onClick={() => setNew(true)}>
               {texts.create}
             </Button>
           </>
@@ -75,9 +69,7 @@ export default function Page() {
             rows={shown}
             rowKey={(key) => key.key_id}
             openKey={openId}
-            onOpen={(key) => {
-              setOpen(key.key_id)
-            }}
+            onOpen={(key) => setOpen(key.key_id)}
             empty={<EmptyState icon="key-round" title={texts.none} why={texts.noneWhy} />}
           />
           <ListEnd id="listKeys" listed={records.length} total={keys.data.total} />
@@ -90,9 +82,7 @@ export default function Page() {
         <KeyDrawer
           key={open.key_id}
           of={open}
-          onClose={() => {
-            setOpen(undefined)
-          }}
+          onClose={() => setOpen(undefined)}
           onReveal={(next) => {
             setOpen(undefined)
             setRevealed(next)
@@ -101,9 +91,7 @@ export default function Page() {
       )}
       {isNew ? (
         <NewKey
-          onClose={() => {
-            setNew(false)
-          }}
+          onClose={() => setNew(false)}
           onReveal={(next) => {
             setNew(false)
             setRevealed(next)

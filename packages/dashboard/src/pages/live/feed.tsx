@@ -72,9 +72,7 @@ export function Feed({
   const shown = isPaused ? held.current : events
   const known = new Set(shown.map(eventKeyOf))
   const newer = events.filter((event) => !known.has(eventKeyOf(event))).length
-  useShortcut(' ', texts.pauseKey, () => {
-    setStopped(!isStopped)
-  })
+  useShortcut(' ', texts.pauseKey, () => setStopped(!isStopped))
   return (
     <section class="feed" aria-labelledby="feed-title">
       <header class="section-head">
@@ -86,9 +84,7 @@ export function Feed({
           kind="quiet"
           icon={isStopped ? 'play' : 'pause'}
           title={texts.hint}
-          onClick={() => {
-            setStopped(!isStopped)
-          }}
+          onClick={() => setStopped(!isStopped)}
         >
           {isStopped ? texts.resume : texts.pause}
         </Button>
@@ -100,15 +96,9 @@ export function Feed({
           // A tap leaves no pointer behind that could leave again.
           if (event.pointerType === 'mouse') setHovered(true)
         }}
-        onPointerLeave={() => {
-          setHovered(false)
-        }}
-        onFocusIn={() => {
-          setFocused(true)
-        }}
-        onFocusOut={() => {
-          setFocused(false)
-        }}
+        onPointerLeave={() => setHovered(false)}
+        onFocusIn={() => setFocused(true)}
+        onFocusOut={() => setFocused(false)}
       >
         {shown.map((event) => (
           <Row
@@ -116,9 +106,7 @@ export function Feed({
             event={event}
             zone={zone}
             isOpen={open === eventKeyOf(event)}
-            onToggle={() => {
-              setOpen(open === eventKeyOf(event) ? undefined : eventKeyOf(event))
-            }}
+            onToggle={() => setOpen(open === eventKeyOf(event) ? undefined : eventKeyOf(event))}
           />
         ))}
       </ol>

@@ -54,9 +54,7 @@ export default function Page() {
       if (latest.current !== undefined && document.visibilityState === 'visible')
         announce(texts.spoken(latest.current.visitors_5m, latest.current.events_5m))
     }, spokenMs)
-    return () => {
-      clearInterval(timer)
-    }
+    return () => clearInterval(timer)
   }, [])
   // What is shown belongs to this query until the next one is answered.
   const shownQuery = useFromAnswer(live, () => query) ?? query
@@ -127,9 +125,7 @@ function Now({ data, isLoading, sourceOf }: PartProps) {
 
 function Minutes({ data, answeredAt, isLoading, zone, sourceOf }: PartProps & { answeredAt: number; zone: string }) {
   const [isTable, setTable] = useState(false)
-  useShortcut('t', messages.more.showTable, () => {
-    setTable(data !== undefined)
-  })
+  useShortcut('t', messages.more.showTable, () => setTable(data !== undefined))
   // The minutes end with the answer, however long the next one is waited for.
   const now = useMemo(() => serverNow() - (answeredAt === 0 ? 0 : Date.now() - answeredAt), [answeredAt])
   const columns = (data?.per_minute ?? []).map((value, at, all) => ({
@@ -150,14 +146,7 @@ function Minutes({ data, answeredAt, isLoading, zone, sourceOf }: PartProps & { 
         {data === undefined ? null : <MoreMenu source={source} />}
       </header>
       {isLoading ? <Skeleton height={96} /> : null}
-      {isTable ? (
-        <TableDialog
-          source={source}
-          onClose={() => {
-            setTable(false)
-          }}
-        />
-      ) : null}
+      {isTable ? <TableDialog source={source} onClose={() => setTable(false)} /> : null}
       {columns.length === 0 ? null : (
         <Columns
           caption={texts.perMinuteCaption(columns.at(-1)?.value ?? 0, Math.max(...columns.map(({ value }) => value)))}

@@ -84,9 +84,7 @@ export function AllDialog({ title, dimension, viewQueries, metric, onClose }: Al
       header: messages.metrics[other],
       align: 'end' as const,
       sort: ({ key }: Row) => values.get(key)?.value,
-      onSort: () => {
-        setRanked(true)
-      },
+      onSort: () => setRanked(true),
       cell: ({ key }: Row) => <DetailCell detail={values.get(key)} metric={other} name={key} />,
     })),
   ]
@@ -233,9 +231,7 @@ function ExportAll({ title, statsQuery }: { title: string; statsQuery: StatsQuer
         icon="file-down"
         isBusy={create.isBusy}
         onClick={() => {
-          create.start({ body: exported }, () => {
-            toast(texts.exportStarted)
-          })
+          create.start({ body: exported }, () => toast(texts.exportStarted))
         }}
       >
         {texts.exportAll}

@@ -30,9 +30,7 @@ export function ChartPanel({ viewQueries, sentence, isAsked }: ChartPanelProps) 
   const [isTable, setTable] = useState(false)
   const statsQuery = viewQueries.statsQuery(metric, { group_by: unit })
   const { answer, result, earlier, compared } = useChart(viewQueries, statsQuery, isAsked)
-  useShortcut('t', texts.showTable, () => {
-    setTable(true)
-  })
+  useShortcut('t', texts.showTable, () => setTable(true))
   const label = messages.metrics[metric]
   const source = useFromAnswer({ data: result, isOld: answer.isOld }, (answered) =>
     breakdownSource(label, statsQuery, answered, viewQueries),
@@ -70,14 +68,7 @@ export function ChartPanel({ viewQueries, sentence, isAsked }: ChartPanelProps) 
       ) : (
         <ResultChart result={result} before={earlier} sentence={sentence} viewQueries={viewQueries} />
       )}
-      {isTable && source !== undefined ? (
-        <TableDialog
-          source={source}
-          onClose={() => {
-            setTable(false)
-          }}
-        />
-      ) : null}
+      {isTable && source !== undefined ? <TableDialog source={source} onClose={() => setTable(false)} /> : null}
     </section>
   )
 }
@@ -187,9 +178,7 @@ function ResultChart({ result, before, sentence, viewQueries }: ResultChartProps
       {...(finer[unit] === undefined
         ? {}
         : {
-            onPick: (at: number) => {
-              select(at, at)
-            },
+            onPick: (at: number) => select(at, at),
           })}
       onSelect={select}
     />

@@ -32,9 +32,7 @@ export function CountriesPanel({ viewQueries, isAsked }: { viewQueries: ViewQuer
             { value: 'table', label: texts.table },
             { value: 'map', label: texts.map },
           ]}
-          onChange={(value) => {
-            setChosen(value === 'map' ? value : undefined)
-          }}
+          onChange={(value) => setChosen(value === 'map' ? value : undefined)}
         />
       }
       {...(form === 'table'

@@ -60,9 +60,7 @@ export function Headlines({ headlines, metric, onChoose }: HeadlinesProps) {
           metric={each}
           {...headlines[each]}
           isChosen={each === chosen}
-          onChoose={() => {
-            onChoose(each)
-          }}
+          onChoose={() => onChoose(each)}
         />
       ))}
     </div>

@@ -196,15 +196,11 @@ function usePanelShortcuts(hrefOf: ViewState['hrefOf']) {
     panels[to]?.focus()
     panels[to]?.scrollIntoView({ block: 'nearest' })
   }
-  useShortcut('j', texts.next, () => {
-    move(1)
-  })
-  useShortcut('k', texts.previous, () => {
-    move(-1)
-  })
-  useShortcut('.', texts.menu, () => {
-    document.activeElement?.closest('[data-menu]')?.querySelector<HTMLElement>('.more')?.click()
-  })
+  useShortcut('j', texts.next, () => move(1))
+  useShortcut('k', texts.previous, () => move(-1))
+  useShortcut('.', texts.menu, () =>
+    document.activeElement?.closest('[data-menu]')?.querySelector<HTMLElement>('.more')?.click(),
+  )
   useShortcut('r', texts.live, () => {
     route(hrefOf({}, 'live'))
   })

@@ -124,13 +124,7 @@ export function Panel(props: PanelProps) {
       )}
       <ErrorPanel error={rareAnswer.error} onRetry={rareAnswer.retry} />
       {shown?.hasMore === true ? (
-        <Button
-          kind="quiet"
-          class="panel-all"
-          onClick={() => {
-            setAll(true)
-          }}
-        >
+        <Button kind="quiet" class="panel-all" onClick={() => setAll(true)}>
           {texts.all}
         </Button>
       ) : null}
@@ -140,9 +134,7 @@ export function Panel(props: PanelProps) {
           dimension={dimension}
           viewQueries={viewQueries}
           metric={metric}
-          onClose={() => {
-            setAll(false)
-          }}
+          onClose={() => setAll(false)}
         />
       ) : null}
     </section>

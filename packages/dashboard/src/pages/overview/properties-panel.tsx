@@ -49,9 +49,7 @@ export function PropertiesPanel({ viewQueries, isAsked }: { viewQueries: ViewQue
           name={texts.property}
           value={name}
           options={[...new Set([name, ...names])].sort().map((each) => ({ value: each, label: each }))}
-          onChange={(value) => {
-            setChosen(value)
-          }}
+          onChange={(value) => setChosen(value)}
         />
       }
     />

@@ -85,21 +85,9 @@ function Matrix({ matrix, settings }: { matrix: RetentionMatrix; settings: Reten
         why={isCohort ? texts.noneInCohort : texts.noneWhy[settings.of]}
         action={
           isCohort ? (
-            <Button
-              onClick={() => {
-                settings.set('cohort', undefined)
-              }}
-            >
-              {texts.allUsersButton}
-            </Button>
+            <Button onClick={() => settings.set('cohort', undefined)}>{texts.allUsersButton}</Button>
           ) : settings.of === 'user' ? (
-            <Button
-              onClick={() => {
-                settings.set('of', 'visitor')
-              }}
-            >
-              {texts.countVisitors}
-            </Button>
+            <Button onClick={() => settings.set('of', 'visitor')}>{texts.countVisitors}</Button>
           ) : undefined
         }
       />
@@ -135,9 +123,7 @@ function Matrix({ matrix, settings }: { matrix: RetentionMatrix; settings: Reten
         isWeek0Counted={isWeek0Counted}
         shown={shown}
         onShow={setHovered}
-        onPin={(weekStart) => {
-          setPinned(pinned === weekStart ? undefined : weekStart)
-        }}
+        onPin={(weekStart) => setPinned(pinned === weekStart ? undefined : weekStart)}
       />
       <p class="legend-line label">
         <span class="swatch in-progress" aria-hidden="true" />

@@ -74,17 +74,13 @@ export function Settings({ settings }: { settings: RetentionSettings }) {
           label={texts.weeks}
           value={String(weeks)}
           options={choices.map((each) => ({ value: String(each), label: texts.lastWeeks(each) }))}
-          onChange={(value) => {
-            set('weeks', value === String(retentionLimits.weeksDefault) ? undefined : value)
-          }}
+          onChange={(value) => set('weeks', value === String(retentionLimits.weeksDefault) ? undefined : value)}
         />
         <SelectField
           label={texts.countOf}
           value={of}
           options={actors.map((value) => ({ value, label: texts.actors[value] }))}
-          onChange={(value) => {
-            set('of', value === 'user' ? undefined : value)
-          }}
+          onChange={(value) => set('of', value === 'user' ? undefined : value)}
         />
         <Field label={texts.returnEvent}>
           {(attributes) => (
@@ -99,9 +95,7 @@ export function Settings({ settings }: { settings: RetentionSettings }) {
                   : [{ value: returnEvent, label: returnEvent }]),
                 ...types.map(({ value, count }) => ({ value, label: value, detail: formatCompact(count) })),
               ]}
-              onChange={(value) => {
-                set('return_event', value === '' ? undefined : value)
-              }}
+              onChange={(value) => set('return_event', value === '' ? undefined : value)}
             />
           )}
         </Field>
@@ -109,9 +103,7 @@ export function Settings({ settings }: { settings: RetentionSettings }) {
           label={texts.mode}
           value={mode}
           options={retentionModes.map((value) => ({ value, label: texts.modes[value] }))}
-          onChange={(value) => {
-            set('mode', value === 'on' ? undefined : value)
-          }}
+          onChange={(value) => set('mode', value === 'on' ? undefined : value)}
         />
         <SelectField
           label={texts.cohort}
@@ -123,9 +115,7 @@ export function Settings({ settings }: { settings: RetentionSettings }) {
             ...(isKnown ? [] : [{ value: cohortId, label: cohortId }]),
             ...known.map(({ cohort_id, name }) => ({ value: cohort_id, label: name })),
           ]}
-          onChange={(value) => {
-            set('cohort', value === '' ? undefined : value)
-          }}
+          onChange={(value) => set('cohort', value === '' ? undefined : value)}
         />
       </div>
       <ErrorPanel error={cohorts.error} onRetry={cohorts.retry} />

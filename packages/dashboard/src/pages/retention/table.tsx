@@ -56,11 +56,7 @@ export function MatrixTable({ matrix, of, isWeek0Counted, shown, onShow, onPin }
             ))}
           </tr>
         </thead>
-        <tbody
-          onPointerLeave={() => {
-            onShow(undefined)
-          }}
-        >
+        <tbody onPointerLeave={() => onShow(undefined)}>
           <tr class="average">
             <th scope="row" title={texts.averageHint}>
               {texts.average}
@@ -72,9 +68,7 @@ export function MatrixTable({ matrix, of, isWeek0Counted, shown, onShow, onPin }
             <tr
               key={week_start}
               class={shown === week_start ? 'open' : undefined}
-              onPointerEnter={() => {
-                onShow(week_start)
-              }}
+              onPointerEnter={() => onShow(week_start)}
             >
               <th scope="row">
                 {size === 0 ? (
@@ -84,15 +78,9 @@ export function MatrixTable({ matrix, of, isWeek0Counted, shown, onShow, onPin }
                     type="button"
                     class="bar-name"
                     aria-pressed={shown === week_start}
-                    onFocus={() => {
-                      onShow(week_start)
-                    }}
-                    onBlur={() => {
-                      onShow(undefined)
-                    }}
-                    onClick={() => {
-                      onPin(week_start)
-                    }}
+                    onFocus={() => onShow(week_start)}
+                    onBlur={() => onShow(undefined)}
+                    onClick={() => onPin(week_start)}
                   >
                     {formatDate(week_start, timezone)}
                   </button>

@@ -21,13 +21,7 @@ export function DeleteSite() {
         <p class="muted">{texts.removeText}</p>
       </div>
       <div>
-        <Button
-          kind="danger"
-          icon="trash"
-          onClick={() => {
-            setSure(true)
-          }}
-        >
+        <Button kind="danger" icon="trash" onClick={() => setSure(true)}>
           {texts.remove}
         </Button>
       </div>
@@ -38,9 +32,7 @@ export function DeleteSite() {
           isBusy={remove.isBusy}
           error={remove.error}
           typed={siteId}
-          onClose={() => {
-            setSure(false)
-          }}
+          onClose={() => setSure(false)}
           onSubmit={async () => {
             await remove.run({ params: { site_id: siteId } })
             remember('site', undefined)

@@ -93,9 +93,7 @@ export function Erasures() {
           error={create.error}
           onSubmit={erase}
           typed={texts.eraseWord}
-          onClose={() => {
-            setSure(false)
-          }}
+          onClose={() => setSure(false)}
         >
           <p>
             <bdi>{texts.eraseWhat(texts.kinds[kind], trimmed)}</bdi>

@@ -169,9 +169,7 @@ export function SiteForm() {
           isBusy={update.isBusy}
           error={update.error}
           onSubmit={save}
-          onClose={() => {
-            setSure(false)
-          }}
+          onClose={() => setSure(false)}
           typed={site.site_id}
         >
           <p>{texts.shorter(body.retention_days ?? 0)}</p>

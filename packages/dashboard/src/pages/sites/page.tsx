@@ -65,13 +65,7 @@ export default function Page() {
   const groups = groupsOf(records.map((site) => site.site_id))
   const unanswered = groups.findIndex((ids) => ids.some((id) => !answers.has(id)))
   const add = mayAdd ? (
-    <Button
-      kind="primary"
-      icon="plus"
-      onClick={() => {
-        setAdding(true)
-      }}
-    >
+    <Button kind="primary" icon="plus" onClick={() => setAdding(true)}>
       {texts.add}
     </Button>
   ) : undefined
@@ -99,9 +93,7 @@ export default function Page() {
           ids={ids}
           isSeen={ids.some((id) => seen.has(id))}
           isRanked={isRanked && (unanswered === -1 || at <= unanswered)}
-          onAnswer={(group) => {
-            setAnswers((before) => new Map([...before, ...group]))
-          }}
+          onAnswer={(group) => setAnswers((before) => new Map([...before, ...group]))}
         />
       ))}
       {sites.data === undefined ? null : (
@@ -113,20 +105,14 @@ export default function Page() {
               aria-label={texts.search}
               placeholder={texts.search}
               value={search}
-              onInput={(event) => {
-                setSearch(event.currentTarget.value)
-              }}
+              onInput={(event) => setSearch(event.currentTarget.value)}
             />
           )}
           <DataTable
             caption={messages.nav.sites}
             columns={columnsOf(answers, {
-              onSeen: (id) => {
-                setSeen((before) => (before.has(id) ? before : new Set([...before, id])))
-              },
-              onRank: () => {
-                setRanked(true)
-              },
+              onSeen: (id) => setSeen((before) => (before.has(id) ? before : new Set([...before, id]))),
+              onRank: () => setRanked(true),
             })}
             rows={shown}
             rowKey={(site) => site.site_id}
@@ -141,13 +127,7 @@ export default function Page() {
           <ListEnd id="listSites" listed={records.length} total={sites.data.total} />
         </div>
       )}
-      {isAdding ? (
-        <AddSite
-          onClose={() => {
-            setAdding(false)
-          }}
-        />
-      ) : null}
+      {isAdding ? <AddSite onClose={() => setAdding(false)} /> : null}
     </>
   )
 }
@@ -190,9 +170,7 @@ function GroupVisitors({ ids, isSeen, isRanked, onAnswer }: GroupProps) {
 /** A cell that tells once that it is on the screen. */
 function Seen({ id, onSeen, of }: { id: string; onSeen: (id: string) => void; of: Answer | undefined }) {
   const { environment } = useSession()
-  const element = useOnScreen(() => {
-    onSeen(id)
-  })
+  const element = useOnScreen(() => onSeen(id))
   return (
     <span ref={element} class="site-number">
       {of === undefined ? (

@@ -66,9 +66,7 @@ export function Deliveries({ id, siteId, onOpen }: DeliveriesProps) {
             columns={columns}
             rows={records}
             rowKey={(each) => each.delivery_id}
-            onOpen={(each) => {
-              onOpen(each.delivery_id)
-            }}
+            onOpen={(each) => onOpen(each.delivery_id)}
             empty={
               deliveries.data.total > 0 ? (
                 <SkeletonRows rows={4} />

@@ -43,9 +43,7 @@ export function Delivery({ webhookId, deliveryId, onBack }: DeliveryProps) {
               icon="refresh-cw"
               isBusy={replay.isBusy}
               onClick={() => {
-                replay.start({ params }, () => {
-                  toast(texts.replayed)
-                })
+                replay.start({ params }, () => toast(texts.replayed))
               }}
             >
               {texts.replay}

@@ -39,9 +39,7 @@ export default function Page() {
         create={{
           label: texts.create,
           icon: 'plus',
-          onClick: () => {
-            setNew(true)
-          },
+          onClick: () => setNew(true),
         }}
         empty={{ icon: 'webhook', title: texts.none, why: texts.noneWhy }}
         columns={columns}
@@ -50,23 +48,9 @@ export default function Page() {
         onOpen={setOpen}
       />
       {open === undefined ? null : (
-        <WebhookDrawer
-          key={open.webhook_id}
-          of={open}
-          onSecret={setSecret}
-          onClose={() => {
-            setOpen(undefined)
-          }}
-        />
+        <WebhookDrawer key={open.webhook_id} of={open} onSecret={setSecret} onClose={() => setOpen(undefined)} />
       )}
-      {isNew ? (
-        <NewWebhook
-          onClose={() => {
-            setNew(false)
-          }}
-          onSecret={setSecret}
-        />
-      ) : null}
+      {isNew ? <NewWebhook onClose={() => setNew(false)} onSecret={setSecret} /> : null}
       {secret === undefined ? null : (
         <SecretDialog
           title={texts.reveal}

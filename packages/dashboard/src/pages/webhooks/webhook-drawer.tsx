@@ -30,9 +30,7 @@ type Task = 'edit' | 'recover' | 'rotate' | 'remove'
 export function WebhookDrawer({ of, onClose, onSecret }: WebhookDrawerProps) {
   const [deliveryId, setDelivery] = usePageParameter('delivery')
   const [task, setTask] = useState<Task>()
-  const done = () => {
-    setTask(undefined)
-  }
+  const done = () => setTask(undefined)
   const close = () => {
     if (deliveryId !== undefined) setDelivery(undefined, true)
     onClose()
@@ -48,13 +46,7 @@ export function WebhookDrawer({ of, onClose, onSecret }: WebhookDrawerProps) {
             <Receiver />
           </div>
         ) : (
-          <Delivery
-            webhookId={of.webhook_id}
-            deliveryId={deliveryId}
-            onBack={() => {
-              setDelivery(undefined)
-            }}
-          />
+          <Delivery webhookId={of.webhook_id} deliveryId={deliveryId} onBack={() => setDelivery(undefined)} />
         )}
       </Drawer>
       {task === 'edit' ? <EditWebhook of={of} onClose={done} /> : null}
@@ -80,12 +72,7 @@ function Tasks({ of, onTask }: { of: WebhookResource; onTask: (task: Task) => vo
   const update = useChange('updateWebhook', ['listWebhooks'])
   const isOff = ['disabled', 'paused'].includes(stateOf(of))
   const button = (task: Task, label: string) => (
-    <Button
-      key={task}
-      onClick={() => {
-        onTask(task)
-      }}
-    >
+    <Button key={task} onClick={() => onTask(task)}>
       {label}
     </Button>
   )
@@ -97,9 +84,7 @@ function Tasks({ of, onTask }: { of: WebhookResource; onTask: (task: Task) => vo
           icon="send"
           isBusy={test.isBusy}
           onClick={() => {
-            test.start({ params }, () => {
-              toast(texts.tested)
-            })
+            test.start({ params }, () => toast(texts.tested))
           }}
         >
           {texts.test}
@@ -118,15 +103,7 @@ function Tasks({ of, onTask }: { of: WebhookResource; onTask: (task: Task) => vo
         {button('recover', texts.recover)}
         {button('rotate', texts.rotate)}
         {button('edit', texts.edit)}
-        <Button
-          kind="danger"
-          icon="trash"
-          isIconOnly
-          title={texts.remove}
-          onClick={() => {
-            onTask('remove')
-          }}
-        >
+        <Button kind="danger" icon="trash" isIconOnly title={texts.remove} onClick={() => onTask('remove')}>
           {texts.remove}
         </Button>
       </div>

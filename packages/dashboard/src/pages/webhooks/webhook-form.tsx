@@ -83,9 +83,9 @@ function WebhookForm({ of, onSubmit, onClose, isBusy, error }: FormProps) {
             label={texts.kinds[kind]}
             {...(texts.kindHints[kind] === '' ? {} : { hint: texts.kindHints[kind] })}
             checked={events.includes(kind)}
-            onChange={(isChosen) => {
+            onChange={(isChosen) =>
               setEvents((now) => (isChosen ? [...now, kind] : now.filter((each) => each !== kind)))
-            }}
+            }
           />
         ))}
         <Problem text={noEvents} />
