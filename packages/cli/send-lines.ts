@@ -117,10 +117,9 @@ export async function sendLines({ context, client, siteId, onStored }: SendLines
   } finally {
     clearInterval(timer)
   }
-  const cutNote = cut.signal.aborted || failure !== undefined ? ' The input was not read to its end.' : ''
   if (failure === undefined) await flush()
   if (cut.signal.aborted || failure !== undefined) {
-    terminal.note(`Stored ${formatCount(stored)} of ${countOf(seen, 'event')}.${cutNote}`)
+    terminal.note(`Read ${countOf(seen, 'event')} and stored ${formatCount(stored)}.`)
     if (signal.aborted) throw new Failure('ended by a signal')
   }
   if (failure !== undefined) throw failure instanceof Error ? failure : new Failure(messageOf(failure))

@@ -40,28 +40,41 @@ export type Verdict =
 export function readAnswer({ status, header, body }: Answer, count: number, mayMixSites?: boolean): Verdict {
   const { errors, rejected = 0 } = body?.data ?? {}
   let next: 'repeat' | 'stop' = 'repeat'
-  let error = body?.error ?? (status ? `HTTP ${status}` : 'no response')
+  let error = errorOf(status, body)
   if (status === 413 || Number(body?.timestamp)) {
-    // The body may be of another service, with anything in it.
-    const listed: readonly (EventError | null)[] = Array.isArray(errors) ? errors : []
-    const refused = listed.map((each) => [each?.index, each?.error] as Refusal)
+    const refused = refusalsOf(errors)
     // `Key is not allowed for this site`, `Site not found`, `Rate limit exceeded`: no other error begins like these.
-    const siteError = mayMixSites ? undefined : refused.find(([, each]) => /^(Key|Site|Rate) /.test(each))
+    const siteError = refused.find(([, each]) => !mayMixSites && /^(Key|Site|Rate) /.test(each))
     if (siteError) [, error] = siteError
-    if (siteError || status === 401 || status === 403) next = /^Rate/.test(error) ? 'repeat' : 'stop'
+    if (siteError || status === 401 || status === 403) next = siteError?.[1].startsWith('Rate') ? 'repeat' : 'stop'
     else if (status === 202 || (status === 400 && refused.length))
       return { next: 'done', refused, more: (status === 202 ? rejected : count) > refused.length }
     else if (status === 400 || status === 413)
       return count > 1 ? { next: 'split' } : { next: 'done', refused: [[0, error]], more: false }
   }
   // A date, which Sluice never sends, counts as none.
-  return { next, afterMs: Math.max(0, Number(header('retry-after')) * 1000) || 0, error }
+  return { next, afterMs: positive(Number(header('retry-after')) * 1000), error }
+}
+
+function errorOf(status: number, body: Answer['body']): string {
+  return body?.error ?? (status ? `HTTP ${status}` : 'no response')
+}
+
+/** The body may be of another service, with anything in it. */
+function refusalsOf(errors: unknown): readonly Refusal[] {
+  const listed: readonly (EventError | null)[] = Array.isArray(errors) ? errors : []
+  return listed.map((each) => [each?.index, each?.error] as Refusal)
+}
+
+/** 0 for what is no number. */
+function positive(ms: number): number {
+  return Math.max(0, ms) || 0
 }
 
 /** How long to wait for the reset of the key's limit when it leaves fewer than `count` events, in ms; otherwise 0. */
 export function limitPauseMs({ header }: Pick<Answer, 'header'>, count: number, now: number): number {
   if (Number(header('x-ratelimit-remaining') ?? count) >= count) return 0
-  return Math.max(0, Number(header('x-ratelimit-reset')) * 1000 - now) || 0
+  return positive(Number(header('x-ratelimit-reset')) * 1000 - now)
 }
 
 /** Milliseconds to wait before retry `attempt` (from 0): a random time below 1 s, doubled up to 60 s (full jitter). */
