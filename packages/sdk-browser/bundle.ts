@@ -35,6 +35,7 @@ const ownNames = [
   'report',
   'save',
   'sender',
+  'skew',
   'stop',
   'swap',
   'text',
@@ -42,11 +43,8 @@ const ownNames = [
   'wipe',
 ]
 
-/**
- * Names that are stored in browsers, where scripts of other releases read them: they are the same in every build.
- * Earlier ones stored `k`, which therefore means nothing else.
- */
-const storedNames = { began: 'b' }
+/** Names that are stored in browsers, where scripts of other releases read them: they are the same in every build. */
+const storedNames = { began: 'b', skew: 'k' }
 
 /**
  * The SDK as one minified script: `snippet` for a script element, `index` as a module of npm. swc makes it smaller by a

@@ -33,7 +33,7 @@ describe('an SDK takes', () => {
   test('400 with names as these refusals, and the others to be sent again', () => {
     const data = { accepted: 0, rejected: 2, errors: [rejection(0), rejection(1)] }
     expect(readAnswer(answer(400, { data }), 2)).toMatchObject({ next: 'done', more: false })
-    expect(readAnswer(answer(400, { data }), 3)).toMatchObject({ next: 'done', more: true })
+    expect(readAnswer(answer(400, { data: { ...data, rejected: 3 } }), 3)).toMatchObject({ next: 'done', more: true })
   })
 
   test('400 and 413 without names as a request to split, down to the event that is refused', () => {
@@ -62,23 +62,17 @@ describe('an SDK takes', () => {
     }
   })
 
-  test.each(['Key is not allowed for this site', 'Site not found'])(
-    '%s as an end of sending, because it holds for all events of the site',
+  test.each(['Key is not allowed for this site', 'Site not found', 'Rate limit exceeded. Retry after 60 seconds.'])(
+    '%s as a repetition, because it holds for all events of the site until somebody mends it',
     (error) => {
       const data = { accepted: 0, rejected: 2, errors: [rejection(0), { index: 1, error }] }
-      expect(readAnswer(answer(400, { error: 'why', data }), 2)).toEqual({ next: 'stop', afterMs: 0, error })
+      expect(readAnswer(answer(400, { error: 'why', data }), 2)).toEqual({ next: 'repeat', afterMs: 0, error })
       expect(readAnswer(answer(400, { data }), 2, true)).toMatchObject({
         next: 'done',
         refused: [expect.anything(), [1, error]],
       })
     },
   )
-
-  test('that the key may register no further site today as a repetition', () => {
-    const error = 'Rate limit exceeded. Retry after 60 seconds.'
-    const data = { accepted: 0, rejected: 2, errors: [0, 1].map((index) => ({ index, error })) }
-    expect(readAnswer(answer(400, { data }), 2)).toEqual({ next: 'repeat', afterMs: 0, error })
-  })
 
   test('the JSON of another service that has a timestamp like one without an error of an event', () => {
     for (const errors of [null, 'none', { length: 1 }]) {

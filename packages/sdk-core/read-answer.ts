@@ -20,8 +20,7 @@ export type Refusal = readonly [index: number, error: string]
  *   events that it did not list are sent again, which stores nothing twice.
  * - `repeat`: the same events are sent again, after `afterMs` or, if that is 0, after the next backoff.
  * - `split`: the events are sent again in two requests. (A single event in such a request is refused.)
- * - `stop`: the key may not send events, or none of this site. The events are kept until the application uses another
- *   key.
+ * - `stop`: the key may not send events. The events are kept until the application uses another key.
  */
 export type Verdict =
   | { next: 'done'; refused: readonly Refusal[]; more: boolean }
@@ -35,35 +34,27 @@ export type Verdict =
  * says nothing about the events or the key, unless it says that the body is too large.
  *
  * The events of an SDK all belong to one site, so the error of one event about the site holds for all: the events are
- * kept. With `mayMixSites` it holds for this event alone, which is refused.
+ * sent again, because the key may get rights to the site, and the site be registered. With `mayMixSites` it holds for this event alone, which is refused.
  */
 export function readAnswer({ status, header, body }: Answer, count: number, mayMixSites?: boolean): Verdict {
   const { errors, rejected = 0 } = body?.data ?? {}
   let next: 'repeat' | 'stop' = 'repeat'
-  let error = errorOf(status, body)
+  let error = body?.error ?? (status ? `HTTP ${status}` : 'no response')
   if (status === 413 || Number(body?.timestamp)) {
-    const refused = refusalsOf(errors)
-    // `Key is not allowed for this site`, `Site not found`, `Rate limit exceeded`: no other error begins like these.
-    const siteError = refused.find(([, each]) => !mayMixSites && /^(Key|Site|Rate) /.test(each))
+    // The body may be of another service, with anything in it.
+    const listed: readonly (EventError | null)[] = Array.isArray(errors) ? errors : []
+    const refused = listed.map((each) => [each?.index, each?.error] as Refusal)
+    // `Key is not allowed for this site`, `Site not found`, `Rate limit exceeded`: no other error has these initials.
+    const siteError = refused.find(([, each]) => !mayMixSites && /^[KRS]/.test(each))
     if (siteError) [, error] = siteError
-    if (siteError || status === 401 || status === 403) next = siteError?.[1].startsWith('Rate') ? 'repeat' : 'stop'
+    else if (status === 401 || status === 403) next = 'stop'
     else if (status === 202 || (status === 400 && refused.length))
-      return { next: 'done', refused, more: (status === 202 ? rejected : count) > refused.length }
+      return { next: 'done', refused, more: rejected > refused.length }
     else if (status === 400 || status === 413)
       return count > 1 ? { next: 'split' } : { next: 'done', refused: [[0, error]], more: false }
   }
   // A date, which Sluice never sends, counts as none.
   return { next, afterMs: positive(Number(header('retry-after')) * 1000), error }
-}
-
-function errorOf(status: number, body: Answer['body']): string {
-  return body?.error ?? (status ? `HTTP ${status}` : 'no response')
-}
-
-/** The body may be of another service, with anything in it. */
-function refusalsOf(errors: unknown): readonly Refusal[] {
-  const listed: readonly (EventError | null)[] = Array.isArray(errors) ? errors : []
-  return listed.map((each) => [each?.index, each?.error] as Refusal)
 }
 
 /** 0 for what is no number. */

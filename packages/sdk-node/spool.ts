@@ -98,7 +98,7 @@ export function openSpool({ folder, scope, bytesMax, report, onTaken }: SpoolPar
 
   function create(): { file: SpoolFile; fd: number } {
     const path = join(folder, newFileName(scope))
-    const fd = openSync(path, constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_EXCL, 0o600)
+    const fd = openSync(path, 'ax', 0o600)
     const file = { path, pending: 0, bytes: 0 }
     files.add(file)
     return { file, fd }
@@ -107,9 +107,9 @@ export function openSpool({ folder, scope, bytesMax, report, onTaken }: SpoolPar
   function remove(file: SpoolFile): void {
     files.delete(file)
     forgetFileName(basename(file.path))
-    const size = statSync(file.path, { throwIfNoEntry: false })?.size ?? 0
+    const size = sizeOf(file)
     // The process that owned the file has not ended, and has written more events.
-    if (size > 0 && size !== file.bytes) release(file)
+    if (size && size !== file.bytes) release(file)
     else rmSync(file.path, { force: true })
   }
 
@@ -134,7 +134,7 @@ export function openSpool({ folder, scope, bytesMax, report, onTaken }: SpoolPar
 
   function write(line: string): SpoolFile {
     // After a suspension, or in a container whose host name another one has, a process may find its file taken over.
-    if (active && !exists(active.file)) touch()
+    if (active && sizeOf(active.file) === undefined) touch()
     if (active && active.file.bytes >= fileBytesMax) endActive(syncAndClose)
     // After a failed write the file may end with a partial line: begin on a new line.
     const bytes = Buffer.from(isTorn ? `\n${line}` : line)
@@ -146,7 +146,7 @@ export function openSpool({ folder, scope, bytesMax, report, onTaken }: SpoolPar
     isTorn = true
     const written = writeSync(fd, bytes)
     file.bytes += written
-    if (written < bytes.length) throw new Error('the disk took a part of a write only')
+    if (written < bytes.length) throw new Error('the disk took a part of a write')
     isTorn = false
     file.pending++
     syncing ??= setTimeout(sync, syncAfterMs).unref()
@@ -175,7 +175,7 @@ export function openSpool({ folder, scope, bytesMax, report, onTaken }: SpoolPar
         const now = new Date()
         utimesSync(file.path, now, now)
       } catch {
-        if (exists(file)) continue
+        if (sizeOf(file) !== undefined) continue
         files.delete(file)
         forgetFileName(basename(file.path))
         if (active?.file === file) endActive(closeSync)
@@ -236,8 +236,9 @@ export function openSpool({ folder, scope, bytesMax, report, onTaken }: SpoolPar
           const bytes = Buffer.from(`\n${encodeLine(event, replaces)}`)
           const written = writeSync(fd, bytes)
           file.bytes += written
-          if (written < bytes.length && active?.file === file) isTorn = true
-          return written === bytes.length
+          const isWhole = written === bytes.length
+          if (active?.file === file) isTorn = !isWhole
+          return isWhole
         } finally {
           closeSync(fd)
         }
@@ -251,7 +252,7 @@ export function openSpool({ folder, scope, bytesMax, report, onTaken }: SpoolPar
       tidy(() => {
         if (active?.file !== file) remove(file)
         // The file of this descriptor may belong to another process, which would not see that it has been written to.
-        else if (exists(file)) {
+        else if (sizeOf(file) !== undefined) {
           ftruncateSync(active.fd, 0)
           file.bytes = 0
         }
@@ -272,7 +273,7 @@ export function openSpool({ folder, scope, bytesMax, report, onTaken }: SpoolPar
           release(file)
           continue
         }
-        const { events, damaged } = decodeLines(content.toString())
+        const { events, damaged } = decodeLines(String(content))
         if (damaged > 0)
           report('spool_corrupt', `${damaged} lines of a spool file could not be read`, { count: damaged })
         Object.assign(file, { pending: events.length, bytes: content.length })
@@ -296,8 +297,9 @@ export function openSpool({ folder, scope, bytesMax, report, onTaken }: SpoolPar
   }
 }
 
-function exists({ path }: SpoolFile): boolean {
-  return statSync(path, { throwIfNoEntry: false }) !== undefined
+/** The size of a file in bytes; undefined without the file. */
+function sizeOf({ path }: SpoolFile): number | undefined {
+  return statSync(path, { throwIfNoEntry: false })?.size
 }
 
 /** Asynchronous, so that the call of `track` that has filled the file does not wait. */

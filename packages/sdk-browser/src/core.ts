@@ -66,8 +66,6 @@ export function createCore(options: Options): Sluice {
   let delivery: Delivery | undefined
   const held: Draft[] = []
   let dropped: Drops | undefined
-  /** Ms that Sluice's clock is ahead of the device's. Not stored: the clock may be set until the next page. */
-  let skew = 0
   const end = new AbortController()
   const { signal } = end
 
@@ -86,7 +84,7 @@ export function createCore(options: Options): Sluice {
   const open = (storage = hasSignal ? 'none' : wanted): Delivery => {
     const name = `sluice:${site}`
     const onFailure = (): undefined => {
-      report(`${storage} storage fails`)
+      report('storage fails')
     }
     const values = guard(() => (storage === 'tab' ? sessionStorage : storage === 'device' ? localStorage : undefined))
     const store =
@@ -101,9 +99,9 @@ export function createCore(options: Options): Sluice {
         report(message, entry && (JSON.parse(entry.text) as SluiceEvent))
       },
       onTime: (serverNow, tookMs) => {
-        const ahead = serverNow - Date.now()
+        const skew = serverNow - Date.now()
         // A difference that the duration of the request may explain is no error of the clock.
-        skew = Math.abs(ahead) > tookMs + 1_000 ? ahead : 0
+        visitor.change({ skew: Math.abs(skew) > tookMs + 1_000 ? skew : 0 })
       },
       onRoom: reportDrops,
     })
@@ -164,7 +162,7 @@ export function createCore(options: Options): Sluice {
     more?: () => Pick<SluiceEvent, 'user_id' | 'referrer' | 'properties'>,
   ): Receipt => {
     const deviceNow = Date.now()
-    const now = deviceNow + skew
+    const now = deviceNow + (delivery?.visitor.read().skew ?? 0)
     const { event_id = makeId(now), timestamp = now } = at ?? {}
     guard(() => {
       if (isInert || decision === 'denied') return
@@ -236,7 +234,7 @@ export function createCore(options: Options): Sluice {
       for (const { visitor, queue, sender } of [delivery ?? open(), open(wanted)]) {
         sender.stop()
         queue.wipe()
-        visitor.forget()
+        visitor.forget(true)
       }
       delivery = undefined
       held.splice(0)

@@ -7,6 +7,8 @@ interface Visit extends Context {
   /** Unix ms of the session's first and last event, by the device's clock. */
   began?: number
   last?: number
+  /** Ms that Sluice's clock is ahead of the device's. */
+  skew?: number
 }
 
 /** A session ends after this time without an event, and at the latest after a day. */
@@ -14,14 +16,15 @@ const idleMs = 30 * 60_000
 const sessionMs = 24 * 3_600_000
 
 export interface Visitor {
+  read: () => Visit
   change: (fields: Visit) => void
   /**
    * The ids at `now` (Unix ms by the device's clock), of a new session if there is none or it has ended. `isEvent`:
    * whether they are for an event, which continues the session.
    */
   ids: (now: number, isEvent?: boolean) => Context
-  /** Removes everything. */
-  forget: () => void
+  /** Removes the ids or, with `isAll`, everything. */
+  forget: (isAll?: boolean) => void
 }
 
 /**
@@ -41,6 +44,7 @@ export function openVisitor(storage: Storage | undefined, name: string, isLastin
     })
   }
   return {
+    read,
     change,
     ids: (now, isEvent) => {
       const { session_id, began = 0, last = 0, anonymous_id = isLasting ? makeId(now) : undefined, user_id } = read()
@@ -49,9 +53,11 @@ export function openVisitor(storage: Storage | undefined, name: string, isLastin
       if (isOver || isEvent) change({ ...ids, last: now, began: isOver ? now : began })
       return ids
     },
-    forget: () => {
+    forget: (isAll) => {
+      const { skew } = read()
       unstored = ''
       attempt(() => storage?.removeItem(name))
+      if (skew && !isAll) change({ skew })
     },
   }
 }

@@ -174,15 +174,6 @@ export function testSending(shop: Shop): void {
     expect(Math.abs((right?.timestamp ?? 0) - Date.now())).toBeLessThan(60_000)
   })
 
-  it('corrects no time on the next page before an answer: the clock may have been set right', async () => {
-    const { page } = await open()
-    await page.evaluate(`{ const now = Date.now; Date.now = () => now() - 43_200_000 }`)
-    await page.evaluate(`sluice.track('wrong'); sluice.flush()`)
-    await page.reload()
-    await page.evaluate(`sluice.track('next page'); sluice.flush()`)
-    expect(Math.abs((shop.proxy.events('next page')[0]?.timestamp ?? 0) - Date.now())).toBeLessThan(60_000)
-  })
-
   it('corrects the time of an event that was refused for it, also when the storage of the device fails', async () => {
     const blocked = `<script>IDBFactory.prototype.open = () => { throw new Error('blocked') }</script>`
     shop.site.show(blocked + tag({ 'data-storage': 'device', 'data-auto-page': 'false' }))

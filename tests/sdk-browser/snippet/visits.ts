@@ -200,7 +200,7 @@ export function testVisits(shop: Shop): void {
     const { page } = await open({ 'data-storage': 'device' })
     await page.evaluate(`sluice.identify('ada'); sluice.flush()`)
     const stored = await page.evaluate<object>(`JSON.parse(localStorage['sluice:${siteId}'])`)
-    expect(Object.keys(stored).sort()).toEqual(['anonymous_id', 'b', 'last', 'session_id', 'user_id'])
+    expect(Object.keys(stored).sort()).toEqual(['anonymous_id', 'b', 'k', 'last', 'session_id', 'user_id'])
   })
 
   it('stores and identifies nothing under Global Privacy Control, but counts', async () => {
