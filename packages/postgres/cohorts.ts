@@ -84,7 +84,7 @@ export function cohortStore(postgres: Postgres): CohortStore {
       postgres.run(async (db) => {
         const row = await db
           .updateTable('cohorts')
-          // Kysely leaves out what is undefined.
+          // Columns that are undefined are left out.
           .set({ name, description, criteria: criteria && JSON.stringify(criteria), updated_at: sql`now()` })
           .where('cohort_id', '=', cohortId)
           .where(siteCondition(siteIds))

@@ -36,7 +36,7 @@ export function siteStore(postgres: Postgres): SiteStore {
       postgres.run(async (db) => {
         const row = await db
           .insertInto('sites')
-          // Kysely leaves out what is undefined.
+          // Columns that are undefined are left out.
           .values({
             site_id: siteId,
             name,
