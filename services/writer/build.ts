@@ -37,7 +37,7 @@ export function buildWriter(
 ): Service {
   const budget = readBudget(readBytesMax, { consumers: 2 })
   const logs = { live: log, backfill }
-  const deps = { logs, deadLetters, inserter, logger, metrics, clock, budget }
+  const deps = { logs, deadLetters, inserter, logger, metrics, budget }
   const consumer = eventConsumer(livePolicy(), deps)
   const backfillConsumer = eventConsumer(backfillPolicy(liveTraffic(log, consumer.lag)), deps)
   const reported = { logs, store: watermarkStore(postgres), logger, metrics, clock }

@@ -8,7 +8,6 @@ import { internalMessage } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import type { Metrics } from '@sluice/runtime/metrics'
 import { type Component, FatalError } from '@sluice/runtime/supervisor'
-import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { tracedCall } from '@sluice/runtime/tracing'
 import { consumeClaim } from './consume-claim.ts'
 import type { LanePolicy } from './lane-policy.ts'
@@ -28,7 +27,6 @@ export interface ConsumeDeps {
   inserter: Pick<EventInserter, 'storeId' | 'shards' | 'insert' | 'findBadRows'>
   logger: Logger
   metrics: Metrics
-  clock: Pick<SynchronizedClock, 'now'>
   /** Memory for blocks, which the consumers of a process share; unlimited by default. */
   budget?: ReadBudget
 }
@@ -52,7 +50,7 @@ export function eventConsumer(policy: LanePolicy, deps: ConsumeDeps): EventConsu
   const log = logs[lane]
   let consumer: LogConsumer | undefined
   const lag = () => consumer?.lag() ?? []
-  const metrics = writerMetrics(deps.metrics, lane, { log, lag, clock: deps.clock })
+  const metrics = writerMetrics(deps.metrics, lane, { log, lag })
   const stalledPartitions = new Map<number, string>()
   const context: Omit<BatchContext, 'logId'> = {
     policy,

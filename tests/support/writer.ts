@@ -163,8 +163,8 @@ function startWriter(policy: LanePolicy, place: TestStores, changes: WriterChang
   const { logger, lines } = capturedLogger()
   const metrics = createMetrics()
   const { log, backfill, deadLetters, inserter } = place
-  const logs = { live: log, backfill }
-  const consumer = eventConsumer(policy, { logs, deadLetters, inserter, logger, metrics, clock: Date, ...changes })
+  const deps: ConsumeDeps = { logs: { live: log, backfill }, deadLetters, inserter, logger, metrics, ...changes }
+  const consumer = eventConsumer(policy, deps)
   const abort = new AbortController()
   const running = consumer.run?.(abort.signal)
   return {
