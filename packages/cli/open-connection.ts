@@ -5,7 +5,11 @@ import { formatDuration } from './output/format.ts'
 import { safeText } from './output/safe-text.ts'
 import { losesTls, readSettings, requireKey, type Settings, type SiteOptions } from './settings.ts'
 
-/** The message when `losesTls` is true, with what to do. */
+/** The message when `losesTls` is true for the address in SLUICE_COLLECT_URL, with what to do. */
+export const unencryptedSetting = (url: string, collectUrl: string): string =>
+  `SLUICE_COLLECT_URL is ${collectUrl}, which is not encrypted, but ${url} is: set it to an address with https.`
+
+/** The message when `losesTls` is true for the address that Sluice names, with what to do. */
 export const unencrypted = (url: string, collectUrl: string): string =>
   `${url} names ${safeText(collectUrl)} for events, which is not encrypted: set SLUICE_COLLECT_URL to the address of the gateway ` +
   'with https, here or on the query service; or SLUICE_TRUSTED_PROXIES there, to the proxy that ends TLS.'
@@ -50,11 +54,10 @@ export function clientFor(
  */
 export async function collectUrlOf({ settings, client }: Connection): Promise<string> {
   const { url, collectUrl: given } = settings
-  if (given !== undefined && losesTls(url, given))
-    throw new Failure(
-      `SLUICE_COLLECT_URL is ${given}, which is not encrypted, but ${url} is: set it to an address with https.`,
-    )
-  if (given !== undefined) return given
+  if (given !== undefined) {
+    if (losesTls(url, given)) throw new Failure(unencryptedSetting(url, given))
+    return given
+  }
   try {
     const { collect_url: collectUrl } = await client.session()
     if (losesTls(url, collectUrl)) throw new Failure(unencrypted(url, collectUrl))

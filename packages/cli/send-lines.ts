@@ -117,7 +117,7 @@ export async function sendLines({ context, client, siteId, onStored }: SendLines
   } finally {
     clearInterval(timer)
   }
-  if (failure === undefined) await flush()
+  await (failure === undefined ? flush() : sending)
   if (cut.signal.aborted || failure !== undefined) {
     terminal.note(`Read ${countOf(seen, 'event')} and stored ${formatCount(stored)}.`)
     if (signal.aborted) throw new Failure('ended by a signal')

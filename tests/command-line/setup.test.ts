@@ -5,7 +5,9 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { waitUntil } from '@sluice/runtime/wait-until'
+import { describeWithOpenssl, makeCertificate } from '../support/certificates.ts'
 import { spawnService } from '../support/service-process.ts'
+import { tlsProxy } from '../support/tls-proxy.ts'
 import { program, repository, type Standalone, startMsMax, startStandalone } from './standalone.ts'
 
 let standalone: Standalone
@@ -330,6 +332,23 @@ describe('login', () => {
     const env = { SLUICE_CONFIG: join(standalone.folder, 'wrong/config.json') }
     expect(await standalone.run(['login'], { env, input: 'svc_prod_wrong\n' })).toMatchObject({ code: 4 })
     await expect(stat(env.SLUICE_CONFIG)).rejects.toThrow('ENOENT')
+  })
+})
+
+describeWithOpenssl('doctor, when Sluice is asked with TLS', () => {
+  it('sends nothing to a gateway without it', async () => {
+    const certificate = makeCertificate(standalone.folder, 'doctor')
+    const proxy = await tlsProxy(standalone.service.url, certificate)
+    const env = {
+      SLUICE_URL: `https://127.0.0.1:${proxy.port}`,
+      SLUICE_COLLECT_URL: standalone.service.url,
+      NODE_EXTRA_CA_CERTS: certificate.cert,
+    }
+    const { code, stdout } = await standalone.run(['doctor', '--site', 'shop'], { env })
+    await proxy.close()
+    expect(code).toBe(1)
+    expect(stdout).toContain(`SLUICE_COLLECT_URL is ${standalone.service.url}, which is not encrypted`)
+    expect(stdout).not.toContain('event sent')
   })
 })
 

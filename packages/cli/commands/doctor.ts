@@ -8,7 +8,7 @@ import { checkSession, checkSite, readSession } from '../doctor/check-key.ts'
 import { checkService } from '../doctor/check-service.ts'
 import { examples } from '../examples.ts'
 import { Failure, messageOf } from '../failure.ts'
-import { clientFor, unencrypted } from '../open-connection.ts'
+import { clientFor, unencrypted, unencryptedSetting } from '../open-connection.ts'
 import { countOf } from '../output/format.ts'
 import { safeJson, safeText } from '../output/safe-text.ts'
 import type { Terminal } from '../output/terminal.ts'
@@ -105,8 +105,9 @@ async function* examine(context: Context, settings: Settings, options: DoctorOpt
   yield site
   yield limits
   const collectUrl = (settings.collectUrl ?? session.collect_url).replace(/\/+$/, '')
-  if (settings.collectUrl === undefined && losesTls(settings.url, collectUrl)) {
-    yield failed('events go to', collectUrl, unencrypted(settings.url, collectUrl))
+  if (losesTls(settings.url, collectUrl)) {
+    const sentenceOf = settings.collectUrl === undefined ? unencrypted : unencryptedSetting
+    yield failed('events go to', collectUrl, sentenceOf(settings.url, collectUrl))
     return
   }
   if (collectUrl !== settings.url && (yield* untilFailure(checkGateway(collectUrl)))) return

@@ -4,10 +4,10 @@ import { type ListOf, pageDefaults } from '@sluice/contracts/paging'
 import { environments, scopes } from '@sluice/contracts/scopes'
 import { confirm } from '../ask.ts'
 import type { Client } from '../client.ts'
-import { ConnectionFailure, isServerAbsent } from '../connection-failure.ts'
+import { isTransient } from '../connection-failure.ts'
 import type { Context } from '../context.ts'
 import { examples } from '../examples.ts'
-import { Failure, usageFailure } from '../failure.ts'
+import { Failure, messageOf, usageFailure } from '../failure.ts'
 import { openConnection } from '../open-connection.ts'
 import { formatDuration, formatTime, localTimeZone } from '../output/format.ts'
 import { safeJson, safeText } from '../output/safe-text.ts'
@@ -204,8 +204,8 @@ async function makeKey(client: Client, path: string, json: object): Promise<NewK
     return (await client.request<NewKeyResource>('POST', path, { json, isRepeatable: false })).data
   } catch (error) {
     // The answer may have been lost.
-    if (!(error instanceof ConnectionFailure) || isServerAbsent(error)) throw error
-    throw new Failure(`${error.message} The key may exist all the same: see "sluice keys list".`)
+    if (!isTransient(error)) throw error
+    throw new Failure(`${messageOf(error)} The key may exist all the same: see "sluice keys list".`)
   }
 }
 
