@@ -75,7 +75,7 @@ describe('an SDK takes', () => {
   )
 
   test('the JSON of another service that has a timestamp like one without an error of an event', () => {
-    for (const errors of [null, 'none', { length: 1 }]) {
+    for (const errors of [null, 'none', { length: 1 }, [{}]]) {
       const body = { timestamp: 1, data: { errors } } as unknown as NonNullable<Answer['body']>
       expect(readAnswer(answer(503, body), 2)).toMatchObject({ next: 'repeat' })
       expect(readAnswer(answer(400, body), 2)).toEqual({ next: 'split' })

@@ -34,7 +34,8 @@ export type Verdict =
  * says nothing about the events or the key, unless it says that the body is too large.
  *
  * The events of an SDK all belong to one site, so the error of one event about the site holds for all: the events are
- * sent again, because the key may get rights to the site, and the site be registered. With `mayMixSites` it holds for this event alone, which is refused.
+ * sent again, because the key may get rights to the site, and the site be registered. With `mayMixSites`, the error
+ * holds for this event alone, which is refused.
  */
 export function readAnswer({ status, header, body }: Answer, count: number, mayMixSites?: boolean): Verdict {
   const { errors, rejected = 0 } = body?.data ?? {}
@@ -48,7 +49,7 @@ export function readAnswer({ status, header, body }: Answer, count: number, mayM
     const siteError = refused.find(([, each]) => !mayMixSites && /^[KRS]/.test(each))
     if (siteError) [, error] = siteError
     else if (status === 401 || status === 403) next = 'stop'
-    else if (status === 202 || (status === 400 && refused.length))
+    else if (status === 202 || (rejected && refused.length))
       return { next: 'done', refused, more: rejected > refused.length }
     else if (status === 400 || status === 413)
       return count > 1 ? { next: 'split' } : { next: 'done', refused: [[0, error]], more: false }

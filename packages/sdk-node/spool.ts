@@ -70,9 +70,7 @@ export interface SpoolParts {
   scope: string
   bytesMax: number
   report: Report
-  /**
-   * Called when another process has taken over the file, because this one was suspended: its events need another file.
-   */
+  /** Called when another process has taken over the file: its events need another file. */
   onTaken: (file: SpoolFile) => void
 }
 
@@ -133,7 +131,7 @@ export function openSpool({ folder, scope, bytesMax, report, onTaken }: SpoolPar
   }
 
   function write(line: string): SpoolFile {
-    // After a suspension, or in a container whose host name another one has, a process may find its file taken over.
+    // After a suspension, or when two containers have the same host name, a process may find its file taken over.
     if (active && sizeOf(active.file) === undefined) touch()
     if (active && active.file.bytes >= fileBytesMax) endActive(syncAndClose)
     // After a failed write the file may end with a partial line: begin on a new line.
