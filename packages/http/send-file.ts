@@ -8,8 +8,8 @@ import type { ByteRange, FileResult } from './route.ts'
 
 /**
  * Sends a file: 200, or 206 for one range of it; the response to HEAD has only the headers. Resolves when the file is
- * sent or the client has disconnected. Throws 416 for a range beyond the end, the error of `open`,
- * and an error of the stream, which may come after the headers were sent.
+ * sent or the client has disconnected. Throws 416 for a range beyond the end, the error of `open`, and an error of the
+ * stream, which may come after the headers were sent.
  *
  * For a file with an entity tag, `If-Match` and `If-None-Match` are evaluated first, in the order of RFC 9110 (13.2.2):
  * throws 412 when `If-Match` does not name the content, and sends 304 when `If-None-Match` does.

@@ -149,7 +149,9 @@ export async function openResharding(
     },
     waitForMutations: async (say) => {
       const { sources } = store()
-      await onEach(old, (server, shard) => mutationsOf(server, sources[shard] ?? database, say))
+      await onEach(old, async (server, shard) => {
+        if (sources[shard] === database) await mutationsOf(server, database, say)
+      })
     },
     retire: async (say) => {
       const { sources } = store()

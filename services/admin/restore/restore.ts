@@ -152,8 +152,8 @@ export async function restore(engines: RestoreEngines, options: RestoreOptions):
 }
 
 /**
- * Migrates the restored ClickHouse to this build, prepares the log, and records the backup. Throws an Error that says what to do; all data
- * is restored by then.
+ * Migrates what was restored to this build, prepares the log, and records the backup. Throws an Error that says what to
+ * do; all data is restored by then.
  */
 export async function finishRestore(
   { postgres, clickHouseUrl, logUrl }: Pick<RestoreEngines, 'postgres' | 'clickHouseUrl' | 'logUrl'>,
