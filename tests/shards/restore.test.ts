@@ -17,6 +17,8 @@ describeWithInstallation('backup and restore of shards', () => {
   beforeAll(async () => {
     rig = await startDrillRig({ shards: 2 })
     backup = join(rig.backups, 'whole')
+    // The services create the folder of the files at their start.
+    await (await openBlobStore(rig.engines().blobsUrl)).close()
     await onEach((server, shard) =>
       withServer(server, async (clickHouse) => {
         await clickHouse.command(
