@@ -56,7 +56,10 @@ export type Measured =
 /** What a measurement that did not fail returns. */
 export type MeasuredWindow = Exclude<Measured, { outcome: 'failed' }>
 
-/** `hasEvents` is whether the window has any; a value other than 0 shows that by itself. */
+/**
+ * The outcome of a measurement. `hasEvents`: whether the window has events, which matters only for the value 0, because
+ * another value shows that there are events.
+ */
 export function measuredWindow({
   value,
   previous,

@@ -43,7 +43,10 @@ export interface EventConsumer extends Component {
 
 const names: Readonly<Record<Lane, string>> = { live: 'event consumer', backfill: 'backfill consumer' }
 
-/** Moves the events of a lane from its log into ClickHouse. Its partitions run in parallel (consume-claim.ts). */
+/**
+ * Moves the events of a lane from the log of the lane into ClickHouse. The partitions run in parallel
+ * (consume-claim.ts), unless `policy.reserve` makes them take turns.
+ */
 export function eventConsumer(policy: LanePolicy, deps: ConsumeDeps): EventConsumer {
   const { logs, deadLetters, logger } = deps
   const { lane } = policy
