@@ -135,7 +135,7 @@ module.exports = {
     {
       name: 'analyses-are-apart',
       comment:
-        'Folders of event-store share the files beside them and cohorts alone. A metric is evaluated by evaluateStats.',
+        'Folders of event-store share the files beside them, clickhouse, cohorts and erasures. evaluateStats evaluates a metric.',
       severity: 'error',
       from: { path: `^packages/event-store/(${analyses}|cohorts)/`, pathNot: tests },
       to: {

@@ -1,5 +1,5 @@
 import type { AlertCondition } from '@sluice/contracts/alerts'
-import { openClickHouse } from '@sluice/event-store/client'
+import { openClickHouse } from '@sluice/event-store/clickhouse/client'
 import { alertRuleStore } from '@sluice/postgres/alert-rules'
 import type { Postgres } from '@sluice/postgres/open'
 import { waitUntil } from '@sluice/runtime/wait-until'

@@ -1,5 +1,5 @@
 import { startClickHouse } from '@sluice/engines/clickhouse'
-import { type ClickHouse, openClickHouse } from '@sluice/event-store/client'
+import { type ClickHouse, openClickHouse } from '@sluice/event-store/clickhouse/client'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { waitUntil } from '@sluice/runtime/wait-until'
 

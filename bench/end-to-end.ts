@@ -1,4 +1,4 @@
-import { openClickHouse } from '@sluice/event-store/client'
+import { openClickHouse } from '@sluice/event-store/clickhouse/client'
 import { generateLoad } from '../tests/support/load-generator.ts'
 import { batchRequests } from './batch-requests.ts'
 import { sampleLag, startSluice } from './sluice-rig.ts'

@@ -1,4 +1,4 @@
-import type { ClickHouse } from '@sluice/event-store/client'
+import type { ClickHouse } from '@sluice/event-store/clickhouse/client'
 
 /** Describes events of one or many sites, which ClickHouse generates, with the same result in every run. */
 export interface Filling {

@@ -1,5 +1,5 @@
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
-import { openClickHouse } from '@sluice/event-store/client'
+import { openClickHouse } from '@sluice/event-store/clickhouse/client'
 import { importStore } from '@sluice/postgres/imports'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { uploadFile } from '../tests/support/uploaded-import.ts'

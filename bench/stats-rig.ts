@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { generateKey } from '@sluice/access/api-key'
 import { startPostgres } from '@sluice/engines/postgres'
-import type { ClickHouse } from '@sluice/event-store/client'
+import type { ClickHouse } from '@sluice/event-store/clickhouse/client'
 import { migratePostgres } from '@sluice/postgres/migrate'
 import { openPostgres } from '@sluice/postgres/open'
 import { startRedis } from '../tests/support/engines/redis.ts'

@@ -2,13 +2,13 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { isRetryable } from '@sluice/runtime/errors'
 import { retry } from '@sluice/runtime/retry'
 import type { AppliedMigrations } from '@sluice/runtime/schema-versions'
-import { type ClickHouseAddress, openClickHouseAt, parseClickHouseUrl } from './client.ts'
-import { lazyServers, storeServers, untilSuccessful } from './cluster.ts'
-import type { ErasedRows } from './erased-rows.ts'
-import { openEventEraserAt } from './event-eraser.ts'
+import { type ClickHouseAddress, openClickHouseAt, parseClickHouseUrl } from './clickhouse/client.ts'
+import { lazyServers, storeServers, untilSuccessful } from './clickhouse/cluster.ts'
+import { dropSettings } from './clickhouse/strict-settings.ts'
+import type { ErasedRows } from './erasures/erased-rows.ts'
+import { openEventEraserAt } from './erasures/event-eraser.ts'
 import { appliedClickHouseMigrations } from './migrate.ts'
 import { checkRecordedShards, readStoreId, recordServer } from './store-identity.ts'
-import { dropSettings } from './strict-settings.ts'
 
 /** Where ClickHouse writes its part of a backup: below a disk that its configuration names, or on an S3 server. */
 export type BackupLocation = { kind: 'disk'; disk: string; name: string } | { kind: 's3'; url: string }

@@ -8,8 +8,8 @@ import {
   matchesCondition,
   type RawCondition,
 } from '../../tests/support/oracle/matches-condition.ts'
+import { ClickHouseError } from './clickhouse/errors.ts'
 import { conditionSql, refusedPatternPath } from './conditions.ts'
-import { ClickHouseError } from './errors.ts'
 
 let database: ConditionDatabase
 

@@ -10,9 +10,9 @@ import {
   propertyOf,
   type UserField,
 } from '@sluice/contracts/conditions'
-import type { QueryParams } from './client.ts'
-import { clickHouseCode, ClickHouseError } from './errors.ts'
-import { parameterChunks } from './parameter-chunks.ts'
+import type { QueryParams } from './clickhouse/client.ts'
+import { clickHouseCode, ClickHouseError } from './clickhouse/errors.ts'
+import { parameterChunks } from './clickhouse/parameter-chunks.ts'
 
 /** A condition on a row of `events`, as SQL with the values of its placeholders. */
 export interface ConditionSql {

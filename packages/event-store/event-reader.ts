@@ -1,8 +1,8 @@
-import { openClickHouseAt, parseClickHouseUrl } from './client.ts'
-import { readingAddress } from './cluster.ts'
+import { openClickHouseAt, parseClickHouseUrl } from './clickhouse/client.ts'
+import { readingAddress } from './clickhouse/cluster.ts'
+import { type QueryReader, queryReader, type QueryReaderOptions } from './clickhouse/query-runner.ts'
+import { statementMemory } from './clickhouse/statement-memory.ts'
 import { checkClickHouseSchema } from './migrate.ts'
-import { type QueryReader, queryReader, type QueryReaderOptions } from './query-runner.ts'
-import { statementMemory } from './statement-memory.ts'
 import { checkReaderShards } from './store-identity.ts'
 
 /** The event store for services that read: its URL may name a user with read access only. */

@@ -1,7 +1,7 @@
 import type { Actor } from '@sluice/contracts/actors'
 import type { UserField } from '@sluice/contracts/conditions'
 import type { Environment } from '@sluice/contracts/scopes'
-import type { QueryParams } from './client.ts'
+import type { QueryParams } from './clickhouse/client.ts'
 
 /** The events that an analysis reads. */
 export interface EventScope {

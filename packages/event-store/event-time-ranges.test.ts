@@ -5,9 +5,9 @@ import fc from 'fast-check'
 import { eventLimits } from '@sluice/contracts/event-limits'
 import type { Environment } from '@sluice/contracts/scopes'
 import { openStatsDatabase, type StatsDatabase } from '../../tests/support/stats-database.ts'
-import type { ClickHouseAddress } from './client.ts'
+import type { ClickHouseAddress } from './clickhouse/client.ts'
+import { queryReader, type QueryRunner } from './clickhouse/query-runner.ts'
 import { eventTimeRanges } from './event-time-ranges.ts'
-import { queryReader, type QueryRunner } from './query-runner.ts'
 
 /** Rows of a granule. The number is small, so that sites with some hundred events have many granules. */
 const granuleRows = 64

@@ -1,7 +1,7 @@
-import type { QueryParams } from './client.ts'
-import { granulesTable } from './cluster.ts'
-import { parameterChunks } from './parameter-chunks.ts'
-import type { QueryRunner } from './query-runner.ts'
+import type { QueryParams } from './clickhouse/client.ts'
+import { granulesTable } from './clickhouse/cluster.ts'
+import { parameterChunks } from './clickhouse/parameter-chunks.ts'
+import type { QueryRunner } from './clickhouse/query-runner.ts'
 
 /** Times of each site's first and last event in all environments, Unix ms. Sites without events are absent. */
 export type EventTimeRanges = ReadonlyMap<string, { first: number; last: number }>

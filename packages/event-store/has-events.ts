@@ -1,4 +1,4 @@
-import type { QueryRunner } from './query-runner.ts'
+import type { QueryRunner } from './clickhouse/query-runner.ts'
 
 /**
  * Whether a site has events, in any environment, that were received after `after` (Unix ms). Throws ClickHouseError.

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import type { EventPosition } from '@sluice/contracts/events'
 import { noon, openStatsDatabase, type StatsDatabase } from '../../tests/support/stats-database.ts'
+import type { Statement } from './clickhouse/query-runner.ts'
 import { type EventsSpec, eventsStatement } from './events/events-statement.ts'
 import { observedPropertiesStatement } from './properties/observed-properties-statement.ts'
-import type { Statement } from './query-runner.ts'
 
 const count = 2_000_000
 const gapMs = 1_000

@@ -6,8 +6,9 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { thisBuild } from '@sluice/runtime/schema-versions'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { type TestClickHouse, testClickHouse } from '../../tests/support/engines/test-engines.ts'
-import { type ClickHouse, openClickHouse } from './client.ts'
-import { ClickHouseError } from './errors.ts'
+import { type ClickHouse, openClickHouse } from './clickhouse/client.ts'
+import { ClickHouseError } from './clickhouse/errors.ts'
+import { waitForMutations } from './clickhouse/mutations.ts'
 import {
   checkClickHouseSchema,
   migrateClickHouse,
@@ -16,7 +17,6 @@ import {
   planClickHouse,
   statementsOf,
 } from './migrate.ts'
-import { waitForMutations } from './mutations.ts'
 
 let database: TestClickHouse
 let clickHouse: ClickHouse

@@ -7,9 +7,9 @@ import {
   requireWorkableSchema,
   type SchemaVersions,
 } from '@sluice/runtime/schema-versions'
-import { type ClickHouse, type ClickHouseAddress, parseClickHouseUrl, withClickHouse } from './client.ts'
-import { createShardsTables, onEach, storeServers } from './cluster.ts'
-import { clickHouseCode, ClickHouseError } from './errors.ts'
+import { type ClickHouse, type ClickHouseAddress, parseClickHouseUrl, withClickHouse } from './clickhouse/client.ts'
+import { createShardsTables, onEach, storeServers } from './clickhouse/cluster.ts'
+import { clickHouseCode, ClickHouseError } from './clickhouse/errors.ts'
 import {
   checkRecordedShards,
   type RecordedShards,

@@ -1,6 +1,6 @@
 import { type AppError, internalError } from '@sluice/runtime/errors'
-import { type ClickHouse, type ClickHouseAddress, type QueryParams, withClickHouse } from './client.ts'
-import { retiredDatabase } from './cluster.ts'
+import { type ClickHouse, type ClickHouseAddress, type QueryParams, withClickHouse } from './clickhouse/client.ts'
+import { retiredDatabase } from './clickhouse/cluster.ts'
 
 /** Text of the error when a server that is not the only server of the store refuses an insert. */
 const oneServerText =

@@ -120,7 +120,7 @@ interface ErasuresTable extends LeaseColumns {
   erasure_id: string
   site_id: string
   kind: ErasureKind
-  /** Hashes of the value (packages/event-store/erased-rows.ts); null without one, and 400 days after completion. */
+  /** Hashes of the value (packages/event-store/erasures/erased-rows.ts); null without one, and 400 days after completion. */
   key_hash: Defaulted<string | null>
   row_key: Defaulted<string | null>
   /** Null unless the kind is `before`. */

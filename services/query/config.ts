@@ -1,6 +1,6 @@
 import { adminKey, autoRegisterSites } from '@sluice/access/variables'
 import { blobsUrl, s3Credentials } from '@sluice/blobs/variables'
-import { clickHouseUrl } from '@sluice/event-store/variables'
+import { clickHouseUrl } from '@sluice/event-store/clickhouse/variables'
 import { collectUrl, corsOrigins, drainSeconds, stopSeconds, trustedProxies } from '@sluice/http/variables'
 import { smtp, webhookTargets } from '@sluice/outbound/variables'
 import { postgresUrl } from '@sluice/postgres/variables'

@@ -1,7 +1,7 @@
 import { adminKey, autoRegisterSites } from '@sluice/access/variables'
 import { blobsUrlOrEmbedded, s3Credentials } from '@sluice/blobs/variables'
 import { logUrlOrEmbedded } from '@sluice/event-log/variables'
-import { clickHouseUrlOrEmbedded } from '@sluice/event-store/variables'
+import { clickHouseUrlOrEmbedded } from '@sluice/event-store/clickhouse/variables'
 import { collectUrl, corsOrigins, drainSeconds, trustedProxies } from '@sluice/http/variables'
 import { smtp, webhookTargets } from '@sluice/outbound/variables'
 import { postgresUrlOrEmbedded } from '@sluice/postgres/variables'

@@ -1,6 +1,6 @@
 import { blobsUrl, s3Credentials } from '@sluice/blobs/variables'
 import { logUrl } from '@sluice/event-log/variables'
-import { clickHouseUrl } from '@sluice/event-store/variables'
+import { clickHouseUrl } from '@sluice/event-store/clickhouse/variables'
 import { smtp, webhookTargets } from '@sluice/outbound/variables'
 import { postgresUrl } from '@sluice/postgres/variables'
 import { listenVariables, previousSecretsKey, secretsKey } from '@sluice/runtime/variables'

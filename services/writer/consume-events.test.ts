@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { type ReadBudget, readBudget } from '@sluice/event-log/consumer/read-budget'
 import { writerGroup } from '@sluice/event-log/writer-group'
-import { ClickHouseError } from '@sluice/event-store/errors'
+import { ClickHouseError } from '@sluice/event-store/clickhouse/errors'
 import type { EventInserter } from '@sluice/event-store/insert/event-inserter'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { startStopwatch } from '../../tests/support/stopwatch.ts'

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
-import { type ClickHouse, openClickHouse } from '@sluice/event-store/client'
+import { type ClickHouse, openClickHouse } from '@sluice/event-store/clickhouse/client'
 import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
 import type { UserRow } from '@sluice/event-store/insert/insert-users'
 import { FatalError } from '@sluice/runtime/supervisor'

@@ -6,10 +6,10 @@ import type { EventRow } from '@sluice/contracts/event-columns'
 import { measureAlertSeries } from '@sluice/event-store/alerts/alert-series'
 import type { AlertSpec } from '@sluice/event-store/alerts/alert-spec'
 import { measureAlert, type MeasureOptions } from '@sluice/event-store/alerts/measure-alert'
-import { openClickHouse, type QueryResult } from '@sluice/event-store/client'
+import { openClickHouse, type QueryResult } from '@sluice/event-store/clickhouse/client'
+import { queryReader, type QueryRunner, type Statement } from '@sluice/event-store/clickhouse/query-runner'
 import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
-import { queryReader, type QueryRunner, type Statement } from '@sluice/event-store/query-runner'
 import { type TestClickHouse, testClickHouse } from '../support/engines/test-engines.ts'
 
 const minuteMs = 60_000

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { type ClickHouse, openClickHouse } from '@sluice/event-store/client'
+import { type ClickHouse, openClickHouse } from '@sluice/event-store/clickhouse/client'
 import { keyHash } from '@sluice/events/key-hash'
 import { compareRows, type Difference } from '../support/compare-rows.ts'
 import { drawEvent, eventId, idPrefix, type StoredEvent } from './events.ts'

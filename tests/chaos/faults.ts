@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { openClickHouse } from '@sluice/event-store/client'
+import { openClickHouse } from '@sluice/event-store/clickhouse/client'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import type { PassingInsert } from '../support/clickhouse-proxy.ts'
 import { sendMarkers } from './drain.ts'

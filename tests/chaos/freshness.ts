@@ -1,6 +1,6 @@
 import type { Agent } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
-import { openClickHouse } from '@sluice/event-store/client'
+import { openClickHouse } from '@sluice/event-store/clickhouse/client'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { sendRequest } from './send-request.ts'
 

@@ -1,6 +1,6 @@
 // npm run chaos: the scenarios of docs/faults.md, one after the other, each on a rig of its own.
 import { parseArgs } from 'node:util'
-import { openClickHouse } from '@sluice/event-store/client'
+import { openClickHouse } from '@sluice/event-store/clickhouse/client'
 import { runLedger } from '../sdk-node/ledger.ts'
 import { kafkaMissing } from '../support/engines/kafka-files.ts'
 import { redisMissing } from '../support/engines/redis.ts'

@@ -1,7 +1,7 @@
 import { fork } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
-import { openClickHouse } from '@sluice/event-store/client'
+import { openClickHouse } from '@sluice/event-store/clickhouse/client'
 import type { LoadAnswer, LoadReport, LoadStage } from '../support/load-generator.ts'
 import { type ProducerRequests, producerRequests, requestSuffix } from '../support/producer-requests.ts'
 import { waitForDrain } from './drain.ts'

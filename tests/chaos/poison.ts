@@ -1,6 +1,6 @@
 import { type Block, blockVersion, type DeadLetter } from '@sluice/event-log/block'
 import { deadLetterUrl, openEventLog } from '@sluice/event-log/open-event-log'
-import { openClickHouse } from '@sluice/event-store/client'
+import { openClickHouse } from '@sluice/event-store/clickhouse/client'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { doFault } from './faults.ts'
 import type { Rig } from './rig.ts'

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { openClickHouse } from '@sluice/event-store/client'
+import { openClickHouse } from '@sluice/event-store/clickhouse/client'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { type Audit, audit } from '../chaos/audit.ts'
 import { idPrefix } from '../chaos/events.ts'

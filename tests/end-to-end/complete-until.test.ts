@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
 import { acceptance } from '@sluice/event-log/acceptance-deadline'
-import { openClickHouse } from '@sluice/event-store/client'
+import { openClickHouse } from '@sluice/event-store/clickhouse/client'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { type ClickHouseProxy, clickHouseProxy } from '../support/clickhouse-proxy.ts'
 import { type Client, client } from '../support/client.ts'

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { queryReader } from '@sluice/event-store/query-runner'
+import { queryReader } from '@sluice/event-store/clickhouse/query-runner'
 import { evaluateStats, type RangeNumbers } from '@sluice/event-store/stats/evaluate-stats'
 import { measureSessions } from '@sluice/event-store/stats/measure-sessions'
 import { planStats, type StatsSpec } from '@sluice/event-store/stats/spec'

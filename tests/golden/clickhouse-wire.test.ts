@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from '@jest/globals'
-import { openClickHouse } from '@sluice/event-store/client'
-import { ClickHouseError } from '@sluice/event-store/errors'
+import { openClickHouse } from '@sluice/event-store/clickhouse/client'
+import { ClickHouseError } from '@sluice/event-store/clickhouse/errors'
 import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { AppError } from '@sluice/runtime/errors'

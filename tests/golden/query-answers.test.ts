@@ -1,7 +1,7 @@
 import { test } from '@jest/globals'
 import type { OperationId } from '@sluice/api/operations'
 import type { Criteria } from '@sluice/contracts/conditions'
-import { ClickHouseError } from '@sluice/event-store/errors'
+import { ClickHouseError } from '@sluice/event-store/clickhouse/errors'
 import { type Block, expectGolden, joinBlocks, prettyJson } from './golden.ts'
 import type { Replies } from './recording-clickhouse.ts'
 import { type OperationRequest, receivedAt, refusalText, runOperation } from './run-operation.ts'

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals'
 import { metrics } from '@sluice/contracts/stats'
-import { ClickHouseError } from '@sluice/event-store/errors'
+import { ClickHouseError } from '@sluice/event-store/clickhouse/errors'
 import { expectGolden, joinBlocks } from './golden.ts'
 import { type Replies, type SentStatement, statementBlocks } from './recording-clickhouse.ts'
 import { type OperationRequest, receivedAt, runOperation } from './run-operation.ts'

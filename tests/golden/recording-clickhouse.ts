@@ -1,4 +1,4 @@
-import type { ClickHouse, ClickHouseSettings, QueryParams, QueryResult } from '@sluice/event-store/client'
+import type { ClickHouse, ClickHouseSettings, QueryParams, QueryResult } from '@sluice/event-store/clickhouse/client'
 import { type Block, lineJson, prettyJson } from './golden.ts'
 
 /** A statement as it is sent to ClickHouse. */

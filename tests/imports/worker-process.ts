@@ -1,7 +1,7 @@
 // A worker and a writer as a process of their own, for tests that kill it: a file log has one process.
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { openBackfillLog, openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
-import { openEventEraser } from '@sluice/event-store/event-eraser'
+import { openEventEraser } from '@sluice/event-store/erasures/event-eraser'
 import { openEventReader } from '@sluice/event-store/event-reader'
 import { openExportReader } from '@sluice/event-store/exports/export-reader'
 import { openEventInserter } from '@sluice/event-store/insert/event-inserter'

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { ClickHouse } from '@sluice/event-store/client'
+import type { ClickHouse } from '@sluice/event-store/clickhouse/client'
 import type { Receipt } from '@sluice/node'
 import type { Outcome } from '../chaos/scenario.ts'
 import { compareRows } from '../support/compare-rows.ts'

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { type ClickHouse, openClickHouse } from '@sluice/event-store/client'
+import { type ClickHouse, openClickHouse } from '@sluice/event-store/clickhouse/client'
 import { keyHashSql } from '@sluice/event-store/reshard/key-hash-sql'
 import { keyHash } from '@sluice/events/key-hash'
 import { testClickHouse } from '../support/engines/test-engines.ts'

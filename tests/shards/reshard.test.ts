@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals'
 import { cancelReshard, copyEvents, finishReshard, planReshard } from '@sluice/admin/reshard/reshard'
-import { openClickHouse } from '@sluice/event-store/client'
+import { openClickHouse } from '@sluice/event-store/clickhouse/client'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { openResharding } from '@sluice/event-store/reshard/resharding'
 import { openReshardServers } from '@sluice/event-store/reshard/servers'

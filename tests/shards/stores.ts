@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { eventColumns } from '@sluice/contracts/event-columns'
-import { openClickHouse } from '@sluice/event-store/client'
+import { openClickHouse } from '@sluice/event-store/clickhouse/client'
 import { type EventReader, openEventReader } from '@sluice/event-store/event-reader'
 import { type ExportReader, openExportReader } from '@sluice/event-store/exports/export-reader'
 import { migrateClickHouse } from '@sluice/event-store/migrate'

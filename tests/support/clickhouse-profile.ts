@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import type { ClickHouseAddress } from '@sluice/event-store/client'
+import type { ClickHouseAddress } from '@sluice/event-store/clickhouse/client'
 
 /** A ClickHouse whose user has further settings, as from a settings profile. */
 export interface ProfiledClickHouse {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { filterSchema } from '@sluice/api/conditions'
 import { type Filter, userFields } from '@sluice/contracts/conditions'
-import { type ClickHouse, openClickHouse, type QueryParams } from '@sluice/event-store/client'
+import { type ClickHouse, openClickHouse, type QueryParams } from '@sluice/event-store/clickhouse/client'
 import { conditionSql } from '@sluice/event-store/conditions'
 import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
 import { migrateClickHouse } from '@sluice/event-store/migrate'

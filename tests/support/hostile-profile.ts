@@ -1,4 +1,4 @@
-import type { postedRowSettings, strictSettings } from '@sluice/event-store/strict-settings'
+import type { postedRowSettings, strictSettings } from '@sluice/event-store/clickhouse/strict-settings'
 
 type Pinned = keyof typeof strictSettings | keyof typeof postedRowSettings | keyof typeof insertSettings
 

@@ -1,4 +1,4 @@
-import type { ClickHouse } from '@sluice/event-store/client'
+import type { ClickHouse } from '@sluice/event-store/clickhouse/client'
 
 /** The event of record `n` of a generated file; every tenth record is a bad one. */
 export interface GeneratedEvent {

@@ -1,5 +1,5 @@
-import type { ClickHouse } from '@sluice/event-store/client'
-import { queryReader } from '@sluice/event-store/query-runner'
+import type { ClickHouse } from '@sluice/event-store/clickhouse/client'
+import { queryReader } from '@sluice/event-store/clickhouse/query-runner'
 import type { AnalysisReader } from '@sluice/query/run-analysis'
 
 /** A busy machine may need more time for a statement, and for all statements of a request, than services allow. */

@@ -6,8 +6,8 @@ import {
   openClickHouseAt,
   parseClickHouseUrl,
   type QueryParams,
-} from '@sluice/event-store/client'
-import { readingAddress } from '@sluice/event-store/cluster'
+} from '@sluice/event-store/clickhouse/client'
+import { readingAddress } from '@sluice/event-store/clickhouse/cluster'
 import { type EventInserter, openEventInserter } from '@sluice/event-store/insert/event-inserter'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { keyHash } from '@sluice/events/key-hash'

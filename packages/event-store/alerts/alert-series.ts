@@ -1,6 +1,6 @@
 import { type MeasuredWindow, measuredWindow } from '@sluice/contracts/alert-state'
 import { minuteMs } from '@sluice/contracts/time-units'
-import type { QueryRunner } from '../query-runner.ts'
+import type { QueryRunner } from '../clickhouse/query-runner.ts'
 import { type AlertSpec, countsEvents } from './alert-spec.ts'
 import type { MeasureOptions } from './measure-alert.ts'
 import {

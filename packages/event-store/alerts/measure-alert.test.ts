@@ -10,7 +10,7 @@ import {
   type StatsDatabase,
   type StoredEvent,
 } from '../../../tests/support/stats-database.ts'
-import { queryReader, type QueryRunner } from '../query-runner.ts'
+import { queryReader, type QueryRunner } from '../clickhouse/query-runner.ts'
 import { measureAlertSeries } from './alert-series.ts'
 import type { AlertSpec } from './alert-spec.ts'
 import { measureAlert } from './measure-alert.ts'

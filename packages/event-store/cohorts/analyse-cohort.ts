@@ -1,6 +1,6 @@
 import { sum } from '@sluice/runtime/sum'
+import type { QueryRunner } from '../clickhouse/query-runner.ts'
 import { percent } from '../percent.ts'
-import type { QueryRunner } from '../query-runner.ts'
 import { type AgeRow, analysisStatement, type CohortAnalysisSpec } from './analysis-statement.ts'
 
 /** The members that had an event in a week of theirs. Each member's weeks begin at the member's entry. */

@@ -1,7 +1,7 @@
 import type { Criteria } from '@sluice/contracts/conditions'
 import { dayMs } from '@sluice/contracts/time-units'
+import type { Statement } from '../clickhouse/query-runner.ts'
 import { scopeCondition } from '../event-scope.ts'
-import type { Statement } from '../query-runner.ts'
 import { type CohortScope, eventsOf, membersStatement } from './members.ts'
 
 export interface CohortAnalysisSpec extends CohortScope {

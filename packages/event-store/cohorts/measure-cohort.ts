@@ -1,7 +1,7 @@
 import type { Criteria } from '@sluice/contracts/conditions'
+import type { QueryRunner, Statement } from '../clickhouse/query-runner.ts'
 import { userWeeksScope } from '../event-scope.ts'
 import { percent } from '../percent.ts'
-import type { QueryRunner, Statement } from '../query-runner.ts'
 import { type CohortScope, membersStatement } from './members.ts'
 
 export interface CohortSizeSpec extends CohortScope {

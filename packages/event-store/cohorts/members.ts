@@ -1,8 +1,8 @@
 import type { Criteria } from '@sluice/contracts/conditions'
-import type { QueryParams } from '../client.ts'
+import type { QueryParams } from '../clickhouse/client.ts'
+import type { Statement } from '../clickhouse/query-runner.ts'
 import { conditionSql } from '../conditions.ts'
 import { type EventScope, joinUsers, scopeCondition, scopeParams } from '../event-scope.ts'
-import type { Statement } from '../query-runner.ts'
 import { timeSql } from '../time-sql.ts'
 
 /** The events that decide which users are members of a cohort, and that analyses of the cohort read. */

@@ -1,4 +1,4 @@
-import type { QueryRunner } from '../query-runner.ts'
+import type { QueryRunner } from '../clickhouse/query-runner.ts'
 
 export interface CopiesSpec {
   siteId: string

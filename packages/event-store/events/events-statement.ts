@@ -1,8 +1,8 @@
 import type { Filter } from '@sluice/contracts/conditions'
 import type { EventPosition } from '@sluice/contracts/events'
+import type { Statement } from '../clickhouse/query-runner.ts'
 import { conditionSql } from '../conditions.ts'
 import { type EventScope, inKeyOrder, joinUsers, scopeCondition, scopeParams } from '../event-scope.ts'
-import type { Statement } from '../query-runner.ts'
 import { storedEventColumns } from '../stored-event.ts'
 
 /** A page of events: the events of a scope that meet the conditions and come after a position in the list. */

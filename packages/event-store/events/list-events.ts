@@ -1,6 +1,6 @@
 import type { EventPosition } from '@sluice/contracts/events'
 import type { StoredEvent } from '@sluice/contracts/stored-event'
-import type { QueryRunner } from '../query-runner.ts'
+import type { QueryRunner } from '../clickhouse/query-runner.ts'
 import { type StoredEventRow, toStoredEvent } from '../stored-event.ts'
 import { type EventsSpec, eventsStatement } from './events-statement.ts'
 

@@ -1,6 +1,6 @@
 import type { EventKey } from '@sluice/contracts/exports'
-import type { QueryParams } from '../client.ts'
-import type { Statement } from '../query-runner.ts'
+import type { QueryParams } from '../clickhouse/client.ts'
+import type { Statement } from '../clickhouse/query-runner.ts'
 import { timeSql } from '../time-sql.ts'
 import { columnList, type ExportColumn, type ExportRows } from './row-formats.ts'
 import { type ExportScope, scopeSql } from './scope.ts'

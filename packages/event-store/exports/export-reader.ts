@@ -4,11 +4,11 @@ import {
   type ClickHouseSettings,
   openClickHouseAt,
   parseClickHouseUrl,
-} from '../client.ts'
-import { readingAddress } from '../cluster.ts'
-import { externalTableClient } from '../external-table.ts'
-import { queryReader, type QueryRunner, type Statement } from '../query-runner.ts'
-import { statementMemory } from '../statement-memory.ts'
+} from '../clickhouse/client.ts'
+import { readingAddress } from '../clickhouse/cluster.ts'
+import { externalTableClient } from '../clickhouse/external-table.ts'
+import { queryReader, type QueryRunner, type Statement } from '../clickhouse/query-runner.ts'
+import { statementMemory } from '../clickhouse/statement-memory.ts'
 import { type ExportRows, formatStatement, type RowsFormat } from './row-formats.ts'
 
 /** The event store for services that export. */

@@ -1,6 +1,6 @@
 import type { ExportFormat } from '@sluice/contracts/exports'
-import type { ClickHouseSettings, QueryParams } from '../client.ts'
-import type { Statement } from '../query-runner.ts'
+import type { ClickHouseSettings, QueryParams } from '../clickhouse/client.ts'
+import type { Statement } from '../clickhouse/query-runner.ts'
 
 /** A column of a file. `json` columns hold JSON, `number` columns may be NULL. */
 export interface ExportColumn {

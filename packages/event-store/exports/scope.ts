@@ -1,10 +1,10 @@
 import type { Criteria, Filter } from '@sluice/contracts/conditions'
 import { latestMs } from '@sluice/contracts/stats'
-import type { QueryParams } from '../client.ts'
+import type { QueryParams } from '../clickhouse/client.ts'
+import type { Statement } from '../clickhouse/query-runner.ts'
 import { membersStatement } from '../cohorts/members.ts'
 import { conditionSql } from '../conditions.ts'
 import { type EventScope, joinUsers } from '../event-scope.ts'
-import type { Statement } from '../query-runner.ts'
 import { timeSql } from '../time-sql.ts'
 
 /**

@@ -1,5 +1,5 @@
 import type { EventKey } from '@sluice/contracts/exports'
-import type { QueryRunner } from '../query-runner.ts'
+import type { QueryRunner } from '../clickhouse/query-runner.ts'
 import {
   type EdgesRow,
   edgesStatement,

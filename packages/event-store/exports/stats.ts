@@ -1,7 +1,7 @@
 import { type Grouping, type Metric, statsLimits } from '@sluice/contracts/stats'
 import { dayMs } from '@sluice/contracts/time-units'
 import { isTimeUnit } from '../calendar.ts'
-import type { QueryRunner } from '../query-runner.ts'
+import type { QueryRunner } from '../clickhouse/query-runner.ts'
 import { evaluateStats, type StatsNumbers } from '../stats/evaluate-stats.ts'
 import { type EdgesRow, edgesStatement } from './events.ts'
 import type { ExportColumn, ExportRows } from './row-formats.ts'

@@ -1,6 +1,6 @@
 import { sum } from '@sluice/runtime/sum'
+import type { QueryRunner } from '../clickhouse/query-runner.ts'
 import { percent } from '../percent.ts'
-import type { QueryRunner } from '../query-runner.ts'
 import { type FunnelSpec, funnelStatement, type LevelRow } from './funnel-statement.ts'
 
 /** The users of one step; rates are percent with 2 decimals. */

@@ -1,8 +1,8 @@
 import type { Actor } from '@sluice/contracts/actors'
 import type { FunnelStep } from '@sluice/contracts/funnel'
+import type { Statement } from '../clickhouse/query-runner.ts'
 import { conditionSql } from '../conditions.ts'
 import { actorKeys, type EventScope, joinUsers, scopeCondition, scopeParams } from '../event-scope.ts'
-import type { Statement } from '../query-runner.ts'
 
 /** A funnel over the events of a scope. */
 export interface FunnelSpec extends EventScope {

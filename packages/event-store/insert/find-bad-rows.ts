@@ -1,7 +1,7 @@
 import { propertyTypes } from '@sluice/contracts/event-columns'
 import { environments } from '@sluice/contracts/scopes'
-import { ClickHouseError } from '../errors.ts'
-import type { ExternalTableClient } from '../external-table.ts'
+import { ClickHouseError } from '../clickhouse/errors.ts'
+import type { ExternalTableClient } from '../clickhouse/external-table.ts'
 import { eventTableStructure } from './event-table-structure.ts'
 
 /** A line that ClickHouse can't read as an event. */

@@ -1,4 +1,4 @@
-import type { ClickHouse } from '../client.ts'
+import type { ClickHouse } from '../clickhouse/client.ts'
 
 /** The bytes that are free on the disks of the storage policy of `events`. Throws ClickHouseError. */
 export async function readFreeBytes(clickHouse: Pick<ClickHouse, 'query'>): Promise<number> {

@@ -1,9 +1,9 @@
 import { eventColumns } from '@sluice/contracts/event-columns'
 import { eventLimits } from '@sluice/contracts/event-limits'
-import type { ExternalTableQuery } from '../external-table.ts'
+import type { ExternalTableQuery } from '../clickhouse/external-table.ts'
+import { isNotErased, noTombstoneApplies, tombstonesSql } from '../erasures/tombstones.ts'
 import { ownServerCondition, ownShardCondition, storeParameters, type StoreTarget } from '../store-identity.ts'
 import { timeSql } from '../time-sql.ts'
-import { isNotErased, noTombstoneApplies, tombstonesSql } from '../tombstones.ts'
 import { eventTableStructure } from './event-table-structure.ts'
 
 type ExternalTableStatement = Pick<ExternalTableQuery, 'sql' | 'params' | 'structure' | 'settings'>

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { type TestClickHouse, testClickHouse } from '../../../tests/support/engines/test-engines.ts'
-import { type ClickHouse, openClickHouse } from '../client.ts'
+import { type ClickHouse, openClickHouse } from '../clickhouse/client.ts'
 import { migrateClickHouse, migrationFolder, statementsOf } from '../migrate.ts'
 import { type EventInserter, openEventInserter } from './event-inserter.ts'
 import { type UserRow, userVersion } from './insert-users.ts'

@@ -1,7 +1,7 @@
 import type { Environment } from '@sluice/contracts/scopes'
-import type { ExternalTableQuery } from '../external-table.ts'
+import type { ExternalTableQuery } from '../clickhouse/external-table.ts'
+import { isNotErased, tombstonesSql } from '../erasures/tombstones.ts'
 import { ownServerCondition, ownShardCondition, storeParameters, type StoreTarget } from '../store-identity.ts'
-import { isNotErased, tombstonesSql } from '../tombstones.ts'
 
 /**
  * A user's record to store. It replaces the records of lower versions. An empty text is stored too: it clears the

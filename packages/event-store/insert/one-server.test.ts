@@ -4,7 +4,7 @@ import {
   startBalancedClickHouses,
 } from '../../../tests/support/engines/balanced-clickhouses.ts'
 import { type TestClickHouse, testClickHouse } from '../../../tests/support/engines/test-engines.ts'
-import { type ClickHouse, openClickHouse } from '../client.ts'
+import { type ClickHouse, openClickHouse } from '../clickhouse/client.ts'
 import { migrateClickHouse } from '../migrate.ts'
 import { type EventInserter, openEventInserter } from './event-inserter.ts'
 

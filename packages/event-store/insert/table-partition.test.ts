@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { type TestClickHouse, testClickHouse } from '../../../tests/support/engines/test-engines.ts'
-import { type ClickHouse, openClickHouse } from '../client.ts'
+import { type ClickHouse, openClickHouse } from '../clickhouse/client.ts'
 import { migrateClickHouse } from '../migrate.ts'
 import { tablePartitionOf } from './table-partition.ts'
 

@@ -2,9 +2,9 @@ import type { Filter } from '@sluice/contracts/conditions'
 import { liveLimits } from '@sluice/contracts/live'
 import type { Environment } from '@sluice/contracts/scopes'
 import { hourMs, minuteMs } from '@sluice/contracts/time-units'
+import type { Statement } from '../clickhouse/query-runner.ts'
 import { conditionSql } from '../conditions.ts'
 import { type EventScope, inKeyOrder, joinUsers, scopeCondition, scopeParams } from '../event-scope.ts'
-import type { Statement } from '../query-runner.ts'
 import { storedEventColumns } from '../stored-event.ts'
 
 /** The latest events of a site, and counts over the minutes before `now`. */

@@ -1,7 +1,7 @@
 import { liveLimits } from '@sluice/contracts/live'
 import type { StoredEvent } from '@sluice/contracts/stored-event'
 import { sum } from '@sluice/runtime/sum'
-import type { QueryRunner } from '../query-runner.ts'
+import type { QueryRunner } from '../clickhouse/query-runner.ts'
 import { type StoredEventRow, toStoredEvent } from '../stored-event.ts'
 import { countsStatement, lastEventsStatement, type LiveSpec, type MinuteRow } from './live-statements.ts'
 

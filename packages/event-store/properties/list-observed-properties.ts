@@ -1,5 +1,5 @@
 import type { ObservedProperty } from '@sluice/contracts/observed-properties'
-import type { QueryRunner } from '../query-runner.ts'
+import type { QueryRunner } from '../clickhouse/query-runner.ts'
 import {
   longValues,
   type ObservedPropertiesSpec,

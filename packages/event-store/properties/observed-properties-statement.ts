@@ -2,9 +2,9 @@ import { conditionLimits } from '@sluice/contracts/conditions'
 import { observedPropertiesLimits } from '@sluice/contracts/observed-properties'
 import type { Environment } from '@sluice/contracts/scopes'
 import { dayMs } from '@sluice/contracts/time-units'
+import type { Statement } from '../clickhouse/query-runner.ts'
 import { eventFieldSql } from '../conditions.ts'
 import { inKeyOrder, scopeCondition, scopeParams } from '../event-scope.ts'
-import type { Statement } from '../query-runner.ts'
 
 /**
  * Fields of an event that are offered for conditions. Ids are not offered, because there are too many to choose from a

@@ -1,5 +1,5 @@
 import { eventColumns } from '@sluice/contracts/event-columns'
-import type { ClickHouse } from '../client.ts'
+import type { ClickHouse } from '../clickhouse/client.ts'
 import { requireClosedStore } from '../store-identity.ts'
 import { keyHashSql } from './key-hash-sql.ts'
 import type { ReshardServer, ReshardTarget } from './servers.ts'

@@ -1,9 +1,9 @@
 import { internalError, isRetryable } from '@sluice/runtime/errors'
 import { sum } from '@sluice/runtime/sum'
-import { onEach, retiredDatabase } from '../cluster.ts'
+import { onEach, retiredDatabase } from '../clickhouse/cluster.ts'
+import { defaultTimes, waitForMutationsOf } from '../clickhouse/mutations.ts'
+import { waitForStatements } from '../clickhouse/running-statements.ts'
 import { createClosedStore } from '../migrate.ts'
-import { defaultTimes, waitForMutationsOf } from '../mutations.ts'
-import { waitForStatements } from '../running-statements.ts'
 import { checkRecordedShards } from '../store-identity.ts'
 import {
   type CheckedStore,

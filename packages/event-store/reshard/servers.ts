@@ -1,7 +1,7 @@
 import { internalError, internalMessage } from '@sluice/runtime/errors'
-import { type ClickHouse, type ClickHouseAddress, openClickHouseAt, parseClickHouseUrl } from '../client.ts'
-import { retiredDatabase, shardsDatabase, storeServers } from '../cluster.ts'
-import { dropSettings } from '../strict-settings.ts'
+import { type ClickHouse, type ClickHouseAddress, openClickHouseAt, parseClickHouseUrl } from '../clickhouse/client.ts'
+import { retiredDatabase, shardsDatabase, storeServers } from '../clickhouse/cluster.ts'
+import { dropSettings } from '../clickhouse/strict-settings.ts'
 
 /** The target of a reshard: a cluster of twice as many shards, and a database with a new name on all its servers. */
 export interface ReshardTarget {

@@ -2,10 +2,10 @@ import type { Actor } from '@sluice/contracts/actors'
 import type { Criteria } from '@sluice/contracts/conditions'
 import type { RetentionMode } from '@sluice/contracts/retention'
 import type { Range } from '../calendar.ts'
-import type { QueryParams } from '../client.ts'
+import type { QueryParams } from '../clickhouse/client.ts'
+import type { Statement } from '../clickhouse/query-runner.ts'
 import { type CohortScope, membersStatement } from '../cohorts/members.ts'
 import { actorKeys, siteCondition, userWeeksScope } from '../event-scope.ts'
-import type { Statement } from '../query-runner.ts'
 import {
   epochDayOfWeekMs,
   headEndsMs,

@@ -1,4 +1,4 @@
-import type { QueryRunner } from '../query-runner.ts'
+import type { QueryRunner } from '../clickhouse/query-runner.ts'
 import type { StatsPlan } from './spec.ts'
 import { type RangeRow, rangeStatement } from './statements.ts'
 

@@ -1,7 +1,7 @@
 import { statsLimits } from '@sluice/contracts/stats'
 import { isTimeUnit } from '../calendar.ts'
+import type { QueryRunner } from '../clickhouse/query-runner.ts'
 import { distinctKeyOf } from '../metric-keys.ts'
-import type { QueryRunner } from '../query-runner.ts'
 import { isSessionMetric } from '../session-metrics.ts'
 import { bucketGroups, type StatsGroup, typeGroups } from './groups.ts'
 import { measureGroups, totalOf } from './measure-groups.ts'

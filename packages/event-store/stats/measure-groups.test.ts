@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { noon, openStatsDatabase, type StatsDatabase } from '../../../tests/support/stats-database.ts'
-import { QueryTooLargeError } from '../errors.ts'
-import { queryReader, type QueryRunner, type Statement } from '../query-runner.ts'
+import { QueryTooLargeError } from '../clickhouse/errors.ts'
+import { queryReader, type QueryRunner, type Statement } from '../clickhouse/query-runner.ts'
 import { type LeadingThresholds, measureGroups } from './measure-groups.ts'
 import { planStats, type StatsSpec } from './spec.ts'
 

@@ -1,8 +1,8 @@
 import type { Dimension, Metric } from '@sluice/contracts/stats'
 import { isTimeUnit } from '../calendar.ts'
-import type { QueryParams } from '../client.ts'
+import type { QueryParams } from '../clickhouse/client.ts'
+import { clickHouseCode } from '../clickhouse/errors.ts'
 import { conditionSql, eventFieldSql } from '../conditions.ts'
-import { clickHouseCode } from '../errors.ts'
 import {
   joinUsers,
   outsideWholeQuarters,

@@ -1,6 +1,6 @@
 import { isTimeUnit } from '../calendar.ts'
-import type { QueryResult } from '../client.ts'
-import type { QueryRunner } from '../query-runner.ts'
+import type { QueryResult } from '../clickhouse/client.ts'
+import type { QueryRunner } from '../clickhouse/query-runner.ts'
 import { isSessionMetric } from '../session-metrics.ts'
 import type { StatsSpec } from './spec.ts'
 

@@ -2,7 +2,7 @@ import type { Filter } from '@sluice/contracts/conditions'
 import { defaultConversionEvent } from '@sluice/contracts/sites'
 import { type Comparison, type FilterField, type Grouping, type Metric, statsLimits } from '@sluice/contracts/stats'
 import { bucketStarts, exceedsBucketLimit, isTimeUnit, type Range } from '../calendar.ts'
-import { QueryTooLargeError } from '../errors.ts'
+import { QueryTooLargeError } from '../clickhouse/errors.ts'
 import type { EventScope } from '../event-scope.ts'
 import { comparedRange } from './compared-range.ts'
 

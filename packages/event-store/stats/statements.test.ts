@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { metrics } from '@sluice/contracts/stats'
 import { type TestClickHouse, testClickHouse } from '../../../tests/support/engines/test-engines.ts'
-import { type ClickHouse, openClickHouse } from '../client.ts'
+import { type ClickHouse, openClickHouse } from '../clickhouse/client.ts'
 import { migrateClickHouse } from '../migrate.ts'
 import { planStats } from './spec.ts'
 import { groupsStatement, rangeStatement, typesStatement } from './statements.ts'

@@ -1,7 +1,7 @@
 import type { Metric } from '@sluice/contracts/stats'
 import { isTimeUnit } from '../calendar.ts'
+import type { Statement } from '../clickhouse/query-runner.ts'
 import { scopeParams, siteCondition } from '../event-scope.ts'
-import type { Statement } from '../query-runner.ts'
 import { sessionWindowMs } from '../session-sql.ts'
 import { metricSql, rowSourceOf } from './metric-sql.ts'
 import { eventRows, type RowSource } from './row-sources.ts'

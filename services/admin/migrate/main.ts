@@ -1,5 +1,5 @@
 // npm run migrate [-- [--plan | --wait] [--accept-loss]]: brings the schemas and topics up to date.
-import { waitForMutations } from '@sluice/event-store/mutations'
+import { waitForMutations } from '@sluice/event-store/clickhouse/mutations'
 import type { Reconciled } from '@sluice/postgres/after-restore'
 import { openPostgres } from '@sluice/postgres/open'
 import { internalMessage } from '@sluice/runtime/errors'

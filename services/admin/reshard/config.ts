@@ -1,5 +1,5 @@
 import { logUrl } from '@sluice/event-log/variables'
-import { clickHouseUrl } from '@sluice/event-store/variables'
+import { clickHouseUrl } from '@sluice/event-store/clickhouse/variables'
 import { postgresUrl } from '@sluice/postgres/variables'
 
 /**

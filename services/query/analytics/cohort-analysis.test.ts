@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Criteria } from '@sluice/contracts/conditions'
 import type { CohortAnalysis } from '@sluice/contracts/retention'
-import { queryReader } from '@sluice/event-store/query-runner'
+import { queryReader } from '@sluice/event-store/clickhouse/query-runner'
 import type { ApiRequest } from '@sluice/http/route'
 import { apiRequest } from '../../../tests/support/api-request.ts'
 import { badRequestCode } from '../../../tests/support/error-codes.ts'

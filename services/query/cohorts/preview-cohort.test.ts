@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { operators } from '@sluice/contracts/conditions'
+import { queryReader } from '@sluice/event-store/clickhouse/query-runner'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
-import { queryReader } from '@sluice/event-store/query-runner'
 import { siteStore } from '@sluice/postgres/sites'
 import { apiRequest } from '../../../tests/support/api-request.ts'
 import { matchesCondition, type RawCondition } from '../../../tests/support/oracle/matches-condition.ts'

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { canonicalTimeZone } from '@sluice/contracts/sites'
-import { openClickHouse } from '@sluice/event-store/client'
+import { openClickHouse } from '@sluice/event-store/clickhouse/client'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { siteStore } from '@sluice/postgres/sites'
 import { startQuery, storeEvents, type TestQuery } from '../../../tests/support/query.ts'

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { SiteRecord, SiteRequest } from '@sluice/access/sites'
+import { queryReader } from '@sluice/event-store/clickhouse/query-runner'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
-import { queryReader } from '@sluice/event-store/query-runner'
 import { siteStore } from '@sluice/postgres/sites'
 import { unavailable } from '@sluice/runtime/errors'
 import { waitUntil } from '@sluice/runtime/wait-until'

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import type { ClickHouse } from '@sluice/event-store/client'
-import { queryReader } from '@sluice/event-store/query-runner'
+import type { ClickHouse } from '@sluice/event-store/clickhouse/client'
+import { queryReader } from '@sluice/event-store/clickhouse/query-runner'
 import { apiRequest } from '../../../tests/support/api-request.ts'
 import {
   allSitesKnown,

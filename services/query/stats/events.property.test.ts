@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import type { PropertyType } from '@sluice/contracts/event-columns'
 import { eventsLimits, type EventsResult } from '@sluice/contracts/events'
 import { environments } from '@sluice/contracts/scopes'
-import { queryReader } from '@sluice/event-store/query-runner'
+import { queryReader } from '@sluice/event-store/clickhouse/query-runner'
 import { apiRequest } from '../../../tests/support/api-request.ts'
 import { matchesCondition, type RawCondition } from '../../../tests/support/oracle/matches-condition.ts'
 import {

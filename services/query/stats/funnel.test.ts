@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { FunnelResult } from '@sluice/contracts/funnel'
-import { queryReader } from '@sluice/event-store/query-runner'
+import { queryReader } from '@sluice/event-store/clickhouse/query-runner'
 import type { ApiRequest } from '@sluice/http/route'
 import { apiRequest } from '../../../tests/support/api-request.ts'
 import { badRequestCode } from '../../../tests/support/error-codes.ts'

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { statsQuery } from '@sluice/api/stats'
 import type { StatsBatchResult } from '@sluice/contracts/stats-batch'
-import { queryReader } from '@sluice/event-store/query-runner'
+import { queryReader } from '@sluice/event-store/clickhouse/query-runner'
 import { measureSessions } from '@sluice/event-store/stats/measure-sessions'
 import { planStats } from '@sluice/event-store/stats/spec'
 import { validate } from '@sluice/runtime/validate'

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import type { LiveResult } from '@sluice/contracts/live'
-import { queryReader } from '@sluice/event-store/query-runner'
+import { queryReader } from '@sluice/event-store/clickhouse/query-runner'
 import type { ApiRequest } from '@sluice/http/route'
 import { apiRequest } from '../../../tests/support/api-request.ts'
 import {

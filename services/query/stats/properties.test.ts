@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { filterSchema } from '@sluice/api/conditions'
 import { observedPropertiesLimits, type ObservedPropertiesResult } from '@sluice/contracts/observed-properties'
-import { queryReader } from '@sluice/event-store/query-runner'
+import { queryReader } from '@sluice/event-store/clickhouse/query-runner'
 import type { ApiRequest } from '@sluice/http/route'
 import { apiRequest } from '../../../tests/support/api-request.ts'
 import { allSitesKnown, noon, openStatsDatabase, type StatsDatabase } from '../../../tests/support/stats-database.ts'

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
-import { queryReader } from '@sluice/event-store/query-runner'
+import { queryReader } from '@sluice/event-store/clickhouse/query-runner'
 import { measureSessions, type SessionsNumber } from '@sluice/event-store/stats/measure-sessions'
 import { planStats, type StatsSpec } from '@sluice/event-store/stats/spec'
 import { noon, openStatsDatabase, type StatsDatabase } from '../../../tests/support/stats-database.ts'

@@ -1,6 +1,6 @@
 import { dayMs } from '@sluice/contracts/time-units'
+import type { QueryReader } from '@sluice/event-store/clickhouse/query-runner'
 import { countCopies } from '@sluice/event-store/events/count-copies'
-import type { QueryReader } from '@sluice/event-store/query-runner'
 import type { Lease, UnitResult } from '@sluice/leases/run-unit'
 import type { CanaryStore, WatchedCanaryEvent } from '@sluice/postgres/canary'
 import type { Clock } from '@sluice/runtime/clock'

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals'
 import { generateKey } from '@sluice/access/api-key'
-import { queryReader } from '@sluice/event-store/query-runner'
+import { queryReader } from '@sluice/event-store/clickhouse/query-runner'
 import { leaseMetrics } from '@sluice/leases/metrics'
 import { canaryStore } from '@sluice/postgres/canary'
 import { correctedClock } from '@sluice/runtime/clock'

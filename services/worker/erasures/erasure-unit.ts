@@ -1,6 +1,6 @@
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import { removeFiles } from '@sluice/blobs/remove-files'
-import type { EventEraser } from '@sluice/event-store/event-eraser'
+import type { EventEraser } from '@sluice/event-store/erasures/event-eraser'
 import type { Lease, UnitResult } from '@sluice/leases/run-unit'
 import type { ErasureRecord, ErasureStore } from '@sluice/postgres/erasures'
 import type { ExportStore } from '@sluice/postgres/exports'

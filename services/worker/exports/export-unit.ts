@@ -6,9 +6,14 @@ import { partBytes } from '@sluice/blobs/part-bytes'
 import type { Criteria, Filter } from '@sluice/contracts/conditions'
 import { type EventKey, exportLimits } from '@sluice/contracts/exports'
 import { dayMs } from '@sluice/contracts/time-units'
-import type { ByteResult } from '@sluice/event-store/client'
+import type { ByteResult } from '@sluice/event-store/clickhouse/client'
+import {
+  clickHouseCode,
+  ClickHouseError,
+  exceedsLimit,
+  QueryTooLargeError,
+} from '@sluice/event-store/clickhouse/errors'
 import { refusedPatternPath, refusedPatternReason } from '@sluice/event-store/conditions'
-import { clickHouseCode, ClickHouseError, exceedsLimit, QueryTooLargeError } from '@sluice/event-store/errors'
 import type { ExportReader } from '@sluice/event-store/exports/export-reader'
 import type { ExportSlice } from '@sluice/event-store/exports/source'
 import { LeaseLost } from '@sluice/leases/lease-table'

@@ -1,6 +1,6 @@
 import type { SiteStore } from '@sluice/access/sites'
 import { dayMs } from '@sluice/contracts/time-units'
-import { type EventEraser, expiredSitesMax } from '@sluice/event-store/event-eraser'
+import { type EventEraser, expiredSitesMax } from '@sluice/event-store/erasures/event-eraser'
 import type { Lease, UnitResult } from '@sluice/leases/run-unit'
 import type { ErasureStore } from '@sluice/postgres/erasures'
 import type { RetentionJob, RetentionRunStore } from '@sluice/postgres/retention-runs'

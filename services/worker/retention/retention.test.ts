@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import type { EventRow } from '@sluice/contracts/event-columns'
-import type { EventEraser } from '@sluice/event-store/event-eraser'
+import type { EventEraser } from '@sluice/event-store/erasures/event-eraser'
 import { type ErasureStore, erasureStore } from '@sluice/postgres/erasures'
 import { type RetentionRunStore, retentionRunStore } from '@sluice/postgres/retention-runs'
 import { siteStore } from '@sluice/postgres/sites'

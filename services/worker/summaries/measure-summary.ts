@@ -1,6 +1,6 @@
 import { type EventSummary, topEventTypesMax } from '@sluice/contracts/event-summary'
+import type { QueryRunner } from '@sluice/event-store/clickhouse/query-runner'
 import type { EventScope } from '@sluice/event-store/event-scope'
-import type { QueryRunner } from '@sluice/event-store/query-runner'
 import { evaluateStats } from '@sluice/event-store/stats/evaluate-stats'
 
 /**

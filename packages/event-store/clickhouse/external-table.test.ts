@@ -1,7 +1,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, test } from '@jest/globals'
-import { testClickHouse } from '../../tests/support/engines/test-engines.ts'
+import { testClickHouse } from '../../../tests/support/engines/test-engines.ts'
 import { parseClickHouseUrl } from './client.ts'
 import { externalTableClient } from './external-table.ts'
 

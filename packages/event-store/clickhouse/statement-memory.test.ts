@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { openStatsDatabase, type StatsDatabase } from '../../tests/support/stats-database.ts'
+import { openStatsDatabase, type StatsDatabase } from '../../../tests/support/stats-database.ts'
+import { openExportReaderAt } from '../exports/export-reader.ts'
 import type { ClickHouse } from './client.ts'
 import { ClickHouseError } from './errors.ts'
-import { openExportReaderAt } from './exports/export-reader.ts'
 import { queryReader } from './query-runner.ts'
 import { statementMemory } from './statement-memory.ts'
 

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
-import { withProfile } from '../../tests/support/clickhouse-profile.ts'
-import { type TestClickHouse, testClickHouse } from '../../tests/support/engines/test-engines.ts'
+import { withProfile } from '../../../tests/support/clickhouse-profile.ts'
+import { type TestClickHouse, testClickHouse } from '../../../tests/support/engines/test-engines.ts'
+import { openEventInserterAt } from '../insert/event-inserter.ts'
+import { migrateClickHouse } from '../migrate.ts'
 import { type ClickHouse, openClickHouse } from './client.ts'
 import { ClickHouseError } from './errors.ts'
-import { openEventInserterAt } from './insert/event-inserter.ts'
-import { migrateClickHouse } from './migrate.ts'
 
 const noon = Date.UTC(2024, 4, 15, 12)
 const rows = 5_000

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { createMetrics } from '@sluice/runtime/metrics'
-import { hour, noon, openStatsDatabase, type StatsDatabase } from '../../tests/support/stats-database.ts'
+import { hour, noon, openStatsDatabase, type StatsDatabase } from '../../../tests/support/stats-database.ts'
+import { eventTimeRanges } from '../event-time-ranges.ts'
 import { type ClickHouse, openClickHouseAt } from './client.ts'
-import { eventTimeRanges } from './event-time-ranges.ts'
 import { type QueryCaller, queryReader } from './query-runner.ts'
 
 let database: StatsDatabase

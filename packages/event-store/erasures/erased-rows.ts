@@ -1,6 +1,6 @@
 import type { ErasureKind } from '@sluice/contracts/erasures'
-import type { QueryParams } from './client.ts'
-import type { QueryRunner } from './query-runner.ts'
+import type { QueryParams } from '../clickhouse/client.ts'
+import type { QueryRunner } from '../clickhouse/query-runner.ts'
 import { tombstoneKeySql, type TombstoneKind } from './tombstones.ts'
 
 /** The rows that an erasure selects, without the value itself. */

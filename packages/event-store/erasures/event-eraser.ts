@@ -6,11 +6,11 @@ import {
   openClickHouseAt,
   parseClickHouseUrl,
   type QueryParams,
-} from './client.ts'
-import { lazyServers, storeServers } from './cluster.ts'
+} from '../clickhouse/client.ts'
+import { lazyServers, storeServers } from '../clickhouse/cluster.ts'
+import { waitForStatements } from '../clickhouse/running-statements.ts'
+import { checkRecordedShards } from '../store-identity.ts'
 import { erasedEvents, type ErasedRows, erasedUsers, type RowCondition, tombstoneSql } from './erased-rows.ts'
-import { waitForStatements } from './running-statements.ts'
-import { checkRecordedShards } from './store-identity.ts'
 
 /** The event store for services that delete. It does each step; services/worker/erasures decides their order. */
 export interface EventEraser {

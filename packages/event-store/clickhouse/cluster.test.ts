@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
-import { type ClickHouseCluster, startClickHouseCluster } from '../../tests/support/engines/clickhouse-cluster.ts'
+import { type ClickHouseCluster, startClickHouseCluster } from '../../../tests/support/engines/clickhouse-cluster.ts'
+import { openEventEraser } from '../erasures/event-eraser.ts'
+import { openEventReader } from '../event-reader.ts'
+import { migrateClickHouse, planClickHouse } from '../migrate.ts'
 import { openClickHouse, parseClickHouseUrl } from './client.ts'
-import { openEventEraser } from './event-eraser.ts'
-import { openEventReader } from './event-reader.ts'
-import { migrateClickHouse, planClickHouse } from './migrate.ts'
 
 let cluster: ClickHouseCluster
 let database: string

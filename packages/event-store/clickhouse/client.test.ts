@@ -2,7 +2,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { openStatsDatabase, type StatsDatabase } from '../../tests/support/stats-database.ts'
+import { openStatsDatabase, type StatsDatabase } from '../../../tests/support/stats-database.ts'
 import { type ClickHouse, openClickHouseAt } from './client.ts'
 
 let database: StatsDatabase
