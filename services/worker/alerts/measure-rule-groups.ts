@@ -12,6 +12,9 @@ import type { AlertMetrics } from './metrics.ts'
 /** Rule groups that one statement measures. */
 const groupsPerStatementMax = 20
 
+/** What is measured for a group. `error`: what its users read when the measurement failed. */
+export type GroupMeasurement = Pick<Evaluation, 'measured' | 'error'>
+
 /**
  * Measures a site's rule groups by one statement for each environment. The result lacks the groups whose statement
  * fails. Each of them is then measured by itself, so that one that is too large fails alone.
@@ -21,8 +24,8 @@ export async function measureRuleGroups(
   minute: number,
   runner: QueryRunner,
   metrics: AlertMetrics,
-): Promise<Map<RuleGroup, Pick<Evaluation, 'measured'>>> {
-  const measured = new Map<RuleGroup, Pick<Evaluation, 'measured'>>()
+): Promise<Map<RuleGroup, GroupMeasurement>> {
+  const measured = new Map<RuleGroup, GroupMeasurement>()
   for (const environment of environments) {
     const batch = groups
       .filter(({ spec }) => spec.environment === environment && canBeBatched(spec))
@@ -48,7 +51,7 @@ export async function measureRuleGroup(
   minute: number,
   runner: QueryRunner,
   metrics: AlertMetrics,
-): Promise<Pick<Evaluation, 'measured' | 'error'> | 'unanswered'> {
+): Promise<GroupMeasurement | 'unanswered'> {
   try {
     const measured = await measureAlert(spec, minute, options, runner)
     metrics.evaluations.inc({ result: 'measured' })
