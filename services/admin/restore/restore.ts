@@ -1,11 +1,10 @@
 import { createInterface } from 'node:readline'
-import { setTimeout as pause } from 'node:timers/promises'
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import { type Piece, verifyPiece } from '@sluice/blobs/pieces'
 import { ensureTopics } from '@sluice/event-log/kafka/ensure-topics'
-import { type GroupState, readGroupState, setGroupOffsets } from '@sluice/event-log/kafka/group-offsets'
-import { backfillUrl, openEventLog } from '@sluice/event-log/open-event-log'
+import { setGroupOffsets } from '@sluice/event-log/kafka/group-offsets'
 import { writerGroup } from '@sluice/event-log/writer-group'
+import type { BackupLocation } from '@sluice/event-store/backup'
 import { rejectNewerClickHouseSchema } from '@sluice/event-store/migrate'
 import { isEmptyPostgres, reconcile, type Reconciled } from '@sluice/postgres/after-restore'
 import { backupStore } from '@sluice/postgres/backups'
@@ -18,15 +17,9 @@ import { shardStore } from '@sluice/postgres/shards'
 import { postgresTime } from '@sluice/postgres/time'
 import { internalMessage } from '@sluice/runtime/errors'
 import type { BackupEngines, OpenTarget } from '../backup/backup.ts'
-import {
-  type LanePositions,
-  type Manifest,
-  readManifest,
-  requireKeyOf,
-  type SecretsKeys,
-  shardLocations,
-} from '../backup/manifest.ts'
+import { type Manifest, readManifest, requireKeyOf, type SecretsKeys, shardLocations } from '../backup/manifest.ts'
 import { migrate, newLogPartitions } from '../migrate/migrate.ts'
+import { type LanePlan, planLanes } from './plan-lanes.ts'
 
 export interface RestoreEngines extends BackupEngines {
   clickHouseUrl: string
@@ -49,16 +42,16 @@ export interface Restored extends Reconciled, LostExportFiles {
   losses: string[]
 }
 
-/** Longer than the session of a writer (packages/event-log/kafka/kafka-log.ts). */
-const sessionEndMs = 20_000
-const memberPollMs = 1_000
-/**
- * A backup reads the committed offsets some seconds after its time, `manifest.at`, and the clocks of Postgres and of
- * Kafka's brokers may differ. Records that were appended up to this much later may therefore be below these offsets.
- */
-const positionsReadMsMax = 300_000
-const ignore = (): void => undefined
-const silent = { debug: ignore, info: ignore, warn: ignore, error: ignore }
+/** What a restore writes, all of it checked. */
+interface RestorePlan {
+  manifest: Manifest
+  /** The backup of each shard. */
+  locations: readonly BackupLocation[]
+  lanes: readonly LanePlan[]
+  losses: string[]
+  /** Copies in the backup of the store's files; none with `clickHouseOnly`. */
+  files: readonly Piece[]
+}
 
 /**
  * Restores a backup into empty engines. Everything that can be checked is checked before the first change. ClickHouse's
@@ -66,10 +59,39 @@ const silent = { debug: ignore, info: ignore, warn: ignore, error: ignore }
  * from a half-restored database. Throws, with what to do; a failure before that moment leaves ClickHouse as it was.
  */
 export async function restore(engines: RestoreEngines, options: RestoreOptions): Promise<Restored> {
-  const { postgres, clickHouse, blobs } = engines
-  const { source, clickHouseOnly, say } = options
+  const plan = await planRestore(engines, options)
+  const written = await writeCopies(engines, options, plan)
+  const repeatAdvice = options.clickHouseOnly
+    ? 'Run the command again.'
+    : 'Empty Postgres and the store of files, and run the command again.'
+  const { clickHouse } = engines
+  let reconciled: Reconciled & LostExportFiles
+  try {
+    options.say('Committed offsets, erasures…')
+    reconciled = await reconcileEngines(engines, options, plan, written)
+    await clickHouse.eraseStaged(reconciled.erasures)
+  } catch (error) {
+    throw new Error(`${internalMessage(error)}\nNothing can be read from ClickHouse yet. ${repeatAdvice}`, {
+      cause: error,
+    })
+  }
+  try {
+    await clickHouse.publishStaged()
+  } catch (error) {
+    throw new Error(
+      `${internalMessage(error)}\nThe restore is not complete. If the database ${clickHouse.database} of a ClickHouse server holds ` +
+        `what this command has restored, drop it there first. ${repeatAdvice}`,
+      { cause: error },
+    )
+  }
+  return { ...reconciled, manifest: plan.manifest, losses: plan.losses }
+}
+
+/** Checks the backup and the engines. Changes nothing, but that new topics are made when losses are accepted. */
+async function planRestore(engines: RestoreEngines, options: RestoreOptions): Promise<RestorePlan> {
+  const { postgres, clickHouse } = engines
+  const { source, clickHouseOnly } = options
   const manifest = await readManifest(source.store, source.url)
-  const { storeId, database } = manifest.clickHouse
   const locations = shardLocations(manifest)
   rejectNewerPostgresSchema(manifest.schemas.postgres)
   await rejectNewerClickHouseSchema(manifest.schemas.clickHouse)
@@ -87,68 +109,75 @@ export async function restore(engines: RestoreEngines, options: RestoreOptions):
   if (losses.length > 0 && !options.acceptLoss) {
     throw new Error(`${losses.join('\n')}\nTo restore what there is, add --accept-loss.`)
   }
-  const files: Piece[] = []
-  if (!clickHouseOnly) {
-    say('Checking Postgres’s dump and the files…')
-    await verifyPiece(source.store, manifest.postgres)
-    await requireReadableDump(engines.programs, await source.store.read(manifest.postgres.name))
-    await verifyPiece(source.store, manifest.blobs)
-    for await (const piece of listFiles(source.store, manifest)) {
-      await verifyPiece(source.store, piece)
-      files.push(piece)
-    }
-  }
+  const files = clickHouseOnly ? [] : await verifyCopies(engines, options, manifest)
+  return { manifest, locations, lanes, losses, files }
+}
 
-  const repeatAdvice = clickHouseOnly
-    ? 'Run the command again.'
-    : 'Empty Postgres and the store of files, and run the command again.'
+/** Reads the dump and the copies of the files completely. Returns the latter; throws if one is damaged. */
+async function verifyCopies(
+  { programs }: RestoreEngines,
+  { source: { store }, say }: RestoreOptions,
+  manifest: Manifest,
+): Promise<Piece[]> {
+  say('Checking Postgres’s dump and the files…')
+  await verifyPiece(store, manifest.postgres)
+  await requireReadableDump(programs, await store.read(manifest.postgres.name))
+  await verifyPiece(store, manifest.blobs)
+  const files: Piece[] = []
+  for await (const piece of listFiles(store, manifest)) {
+    await verifyPiece(store, piece)
+    files.push(piece)
+  }
+  return files
+}
+
+/**
+ * Writes ClickHouse's part under another name, the files and Postgres. Returns the names of the files. After a failure
+ * nothing is left of the first two.
+ */
+async function writeCopies(
+  { clickHouse, blobs, programs }: RestoreEngines,
+  { source: { store }, clickHouseOnly, say }: RestoreOptions,
+  { manifest, locations, files }: RestorePlan,
+): Promise<string[]> {
+  const { database, storeId } = manifest.clickHouse
   say('ClickHouse…')
   await clickHouse.stage(locations, { database, storeId })
   const written: string[] = []
-  let reconciled: Reconciled & LostExportFiles
   try {
     say('Files…')
     for (const { name } of files) {
       const own = name.replace(/^blobs\//, '')
-      await blobs.write(own, await source.store.read(name))
+      await blobs.write(own, await store.read(name))
       written.push(own)
     }
     if (!clickHouseOnly) {
       say('Postgres…')
-      await restorePostgres(engines.programs, await source.store.read(manifest.postgres.name))
+      await restorePostgres(programs, await store.read(manifest.postgres.name))
     }
   } catch (error) {
     // The first error is thrown, even if clearing an engine fails as well.
     await Promise.allSettled([blobs.remove(written), clickHouse.dropStaged()])
     throw error
   }
-  try {
-    say('Committed offsets, erasures…')
-    for (const { url, offsets } of lanes) await setGroupOffsets(url, writerGroup(storeId), offsets)
-    // A backup of an older release lacks columns that the next statements name.
-    if (!clickHouseOnly) await migratePostgres(postgres)
-    reconciled = {
-      ...(await reconcile(postgres, { at: manifest.at, withEventImports: losses.length > 0 })),
-      repeatedRuns: [],
-      expiredExports: [],
-    }
-    if (!clickHouseOnly) reconciled = await reconcileFiles(postgres, written, reconciled)
-    await clickHouse.eraseStaged(reconciled.erasures)
-  } catch (error) {
-    throw new Error(`${internalMessage(error)}\nNothing can be read from ClickHouse yet. ${repeatAdvice}`, {
-      cause: error,
-    })
-  }
-  try {
-    await clickHouse.publishStaged()
-  } catch (error) {
-    throw new Error(
-      `${internalMessage(error)}\nThe restore is not complete. If the database ${clickHouse.database} of a ClickHouse server holds ` +
-        `what this command has restored, drop it there first. ${repeatAdvice}`,
-      { cause: error },
-    )
-  }
-  return { ...reconciled, manifest, losses }
+  return written
+}
+
+/** Makes the log's committed offsets and Postgres's records fit what was restored. */
+async function reconcileEngines(
+  { postgres }: RestoreEngines,
+  { clickHouseOnly }: RestoreOptions,
+  { manifest, lanes, losses }: RestorePlan,
+  written: readonly string[],
+): Promise<Reconciled & LostExportFiles> {
+  const group = writerGroup(manifest.clickHouse.storeId)
+  for (const { url, offsets } of lanes) await setGroupOffsets(url, group, offsets)
+  // A backup of an older release lacks columns that the next statements name.
+  if (!clickHouseOnly) await migratePostgres(postgres)
+  const reconciled = await reconcile(postgres, { at: manifest.at, withEventImports: losses.length > 0 })
+  return clickHouseOnly
+    ? { ...reconciled, repeatedRuns: [], expiredExports: [] }
+    : reconcileFiles(postgres, written, reconciled)
 }
 
 /**
@@ -221,108 +250,6 @@ async function requireEmpty({ postgres, clickHouse, blobs }: RestoreEngines, cli
   for await (const { name } of blobs.list('')) {
     throw new Error(`SLUICE_BLOBS_URL: the store holds files (${name}). ${advice}`)
   }
-}
-
-interface LanePlan {
-  /** URL of the lane's topic. */
-  url: string
-  offsets: Map<number, bigint>
-  losses: string[]
-}
-
-/** Throws while writers run. */
-async function planLanes(logUrl: string, { at, lanes, clickHouse }: Manifest): Promise<LanePlan[]> {
-  const group = writerGroup(clickHouse.storeId)
-  const planned = await Promise.all(
-    [
-      { url: logUrl, positions: lanes.live },
-      { url: backfillUrl(logUrl), positions: lanes.backfill },
-    ].map(async ({ url, positions }) => {
-      const log = await openEventLog(url, { logger: silent })
-      try {
-        // The call also waits for a broker that has had no group yet.
-        await log.committedOffsets(group).catch(explainMissingTopic)
-        // Read before the low and high offsets: otherwise records that Kafka deletes in between could hide that the
-        // oldest records are newer than the backup.
-        const afterBackup = await log.offsetsForTime(at + positionsReadMsMax)
-        const state = await readGroupWithoutMembers(url, group)
-        return { url, state, ...planLane({ logId: await log.id(), state, afterBackup }, positions) }
-      } finally {
-        await log.close()
-      }
-    }),
-  )
-  // If one partition shows that the topics were created again, the backup's offsets mean nothing in the other
-  // partitions either. The writers then read all records, and store nothing twice.
-  if (!planned.some(({ isNew }) => isNew)) return planned
-  return planned.map(({ url, state, losses }) => ({ url, losses, offsets: firstOffsets(state) }))
-}
-
-function firstOffsets({ partitions }: GroupState): Map<number, bigint> {
-  return new Map([...partitions].map(([partition, { low }]) => [partition, low]))
-}
-
-/** Kafka counts killed processes as members of the group until their sessions end. */
-async function readGroupWithoutMembers(url: string, group: string): Promise<GroupState> {
-  const until = performance.now() + sessionEndMs
-  for (;;) {
-    const state = await readGroupState(url, group)
-    if (!state.hasMembers) return state
-    if (performance.now() > until) {
-      throw new Error('Writers are running: stop them, the workers and the gateways before a restore.')
-    }
-    await pause(memberPollMs)
-  }
-}
-
-function explainMissingTopic(error: unknown): never {
-  const reason = internalMessage(error)
-  if (!reason.includes('has no topic')) throw error
-  throw new Error(
-    `${reason.replace(/:.*/, '')}, so the events since the backup are lost. If SLUICE_LOG_URL is right, add --accept-loss, ` +
-      'which makes new topics.',
-    { cause: error },
-  )
-}
-
-interface PresentLog {
-  logId: string
-  state: GroupState
-  /** The offset of the oldest record that was clearly appended after the backup, by partition. */
-  afterBackup: readonly bigint[]
-}
-
-/**
- * Compares the backup's offsets with the log. A topic that was deleted and created again has the same log id. It is
- * recognised in two ways: it ends before the backup's offset, or its oldest record is below that offset although the
- * record was appended after the backup.
- */
-function planLane({ logId, state, afterBackup }: PresentLog, { logId: knownId, next }: LanePositions) {
-  const { partitions } = state
-  const offsets = firstOffsets(state)
-  if (logId !== knownId) {
-    const loss =
-      `SLUICE_LOG_URL leads to the log ${logId}, the backup is of ${knownId}: events that were accepted after the backup ` +
-      'are not in it.'
-    return { offsets, losses: [loss], isNew: true }
-  }
-  const losses: string[] = []
-  let isNew = false
-  for (const [partition, text] of next.entries()) {
-    const [position, bounds] = [BigInt(text), partitions.get(partition)]
-    if (bounds === undefined || position > bounds.high) {
-      isNew = true
-      losses.push(`Partition ${partition} of ${logId} ends before the backup: the topic was made anew.`)
-    } else if (position > bounds.low && (afterBackup[partition] ?? bounds.high) <= bounds.low) {
-      isNew = true
-      losses.push(`Partition ${partition} of ${logId} begins after the backup: the topic was made anew.`)
-    } else if (position < bounds.low) {
-      losses.push(`Partition ${partition} of ${logId}: ${bounds.low - position} records since the backup are deleted.`)
-    } else {
-      offsets.set(partition, position)
-    }
-  }
-  return { offsets, losses, isNew }
 }
 
 async function* listFiles(store: Pick<BlobStore, 'read'>, { blobs }: Manifest): AsyncGenerator<Piece> {
