@@ -2,9 +2,10 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import express, { type NextFunction, type Request, type Response } from 'express'
 import { invalidFormat, notFound } from '@sluice/runtime/errors'
 import type { ClientReader } from './client-address.ts'
-import { type Dispatch, requestIdOf } from './dispatch.ts'
+import type { Dispatch } from './dispatch.ts'
 import { type CorsRule, corsRuleOf, preflightHeaders } from './headers.ts'
 import { methodNotAllowed } from './http-error.ts'
+import { requestIdOf } from './observe-requests.ts'
 import type { Client, Route } from './route.ts'
 
 /** Something public that is not part of the JSON interface, e.g. the page at `/`. */

@@ -1,14 +1,11 @@
-import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Access } from '@sluice/access/access'
 import { statusOf } from '@sluice/api/error-status'
-import { limitClasses } from '@sluice/contracts/rate-limits'
 import { AppError, invalidFormat, notFound } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
-import { Counter, Histogram, type Metrics } from '@sluice/runtime/metrics'
-import { holdsKey, redacted } from '@sluice/runtime/redact'
+import type { Metrics } from '@sluice/runtime/metrics'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
-import { activeTraceId, causesOf, describeSpan, isTracing, traced } from '@sluice/runtime/tracing'
+import { causesOf, describeSpan, isTracing, traced } from '@sluice/runtime/tracing'
 import type { Admission } from './admission.ts'
 import { AdmittedRequest, noBytes } from './admitted-request.ts'
 import { readWriteKey } from './authenticate.ts'
@@ -16,9 +13,10 @@ import type { ClientReader } from './client-address.ts'
 import { sendErrorPage, wantsPage } from './error-page.ts'
 import { corsHeaders, type CorsRule, type Headers, rateLimitHeaders, transportHeaders } from './headers.ts'
 import { withIdempotency } from './idempotency.ts'
+import { addFailure, createRequestObserver } from './observe-requests.ts'
 import { checksOf, type RequestContext } from './request-checks.ts'
 import { releaseRequest, reserveDownload, reserveResponse } from './response-memory.ts'
-import type { ApiRequest, HandlerResult, Route, RouteRule } from './route.ts'
+import type { ApiRequest, HandlerResult, Route } from './route.ts'
 import { sendFile } from './send-file.ts'
 import { isServerError, responseText, sendError, sendResponse } from './send-response.ts'
 import type { WorkQueue } from './work-queue.ts'
@@ -63,70 +61,7 @@ export function createDispatch({
   metrics,
   clock,
 }: DispatchDeps): Dispatch {
-  const requests = new Counter({
-    name: 'sluice_http_requests_total',
-    help: 'Requests by route and status.',
-    labelNames: ['route', 'method', 'status'],
-    registers: [metrics],
-  })
-  const durations = new Histogram({
-    name: 'sluice_http_request_duration_seconds',
-    help: 'Time from the request’s headers to the end of the answer.',
-    labelNames: ['route', 'method'],
-    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
-    registers: [metrics],
-  })
-
-  const rateLimited = new Counter({
-    name: 'sluice_rate_limited_total',
-    help: 'Requests that were answered 429, by the class of the limit.',
-    labelNames: ['class'],
-    registers: [metrics],
-  })
-  for (const name of limitClasses) rateLimited.inc({ class: name }, 0)
-
-  // Log lines of successful requests contain only fields that this codebase sets. Redaction would find nothing in them
-  // and take 5 % of the gateway's CPU time. Errors may contain anything and are redacted. Errors of overload are logged
-  // by their message only, because refusing a request must be cheap.
-  const plainLines = logger.child({}, { redact: [] })
-  const count = memoizeByLabels((route: string, method: string, status: number) =>
-    requests.labels(route, method, String(status)),
-  )
-  const observeDuration = memoizeByLabels((route: string, method: string) => durations.labels(route, method))
-
-  /** Counts and logs the request when its response has ended. */
-  function observe(
-    { path, quiet }: Pick<RouteRule, 'path' | 'quiet'>,
-    request: IncomingMessage,
-    response: ServerResponse,
-  ) {
-    const started = performance.now()
-    const requestId = requestIdOf(request)
-    const fields: Record<string, unknown> = isTracing() ? { trace_id: activeTraceId() } : {}
-    response.once('close', () => {
-      const method = request.method ?? ''
-      const durationMs = performance.now() - started
-      const status = response.headersSent ? response.statusCode : clientClosedRequest
-      count(path, method, status).inc()
-      observeDuration(path, method).observe(durationMs / 1000)
-      // Clients that treat any 2xx as the success of the whole batch do not report refused events.
-      const isQuiet = quiet === true && status < 400 && !fields.rejected
-      const level = status >= 500 || 'err' in fields ? 'error' : isQuiet ? 'debug' : 'info'
-      if (!logger.isLevelEnabled(level)) return
-      const line = {
-        request_id: requestId,
-        method,
-        route: path,
-        status,
-        duration_ms: Math.round(durationMs * 1000) / 1000,
-        ...(response.writableFinished ? {} : { aborted: true }),
-        ...fields,
-      }
-      if ('err' in fields) logger[level](line, 'request')
-      else plainLines[level](line, 'request')
-    })
-    return { requestId, fields }
-  }
+  const observer = createRequestObserver(logger, metrics)
 
   function invokeHandler(route: Route, handled: AdmittedRequest, context: RequestContext): Promise<HandlerResult> {
     if (route.scope === 'public') return route.handle(handled)
@@ -152,14 +87,14 @@ export function createDispatch({
 
   const dispatch: Dispatch = {
     fail: (error, corsRule, request, response) => {
-      const { fields, requestId } = observe({ path: '' }, request, response)
+      const { fields, requestId } = observer.observe({ path: '' }, request, response)
       const headers = { 'X-Request-Id': requestId, ...(corsRule && corsHeaders(corsRule, corsOrigins, request)) }
       const isSent = wantsPage(request) && sendErrorPage(response, headers, error)
-      logFailure(fields, error, !isSent && (response.headersSent || isServerError(error)))
+      addFailure(fields, error, !isSent && (response.headersSent || isServerError(error)))
       if (!isSent) sendError(response, headers, error, clock.now())
     },
     route: async (route, params, request, response) => {
-      const { requestId, fields } = observe(route, request, response)
+      const { requestId, fields } = observer.observe(route, request, response)
       const query = queryOf(request.url ?? '')
       const context: RequestContext = {
         request,
@@ -205,10 +140,10 @@ export function createDispatch({
       } catch (error) {
         if (context.credential) fields.key_id = context.credential.keyId
         if (error instanceof AppError) {
-          if (error.code === 'rate_limited') rateLimited.inc({ class: route.limit ?? 'none' })
+          if (error.code === 'rate_limited') observer.countRateLimited(route.limit)
           await adjustCharge(route, context, error)
         }
-        logFailure(fields, error, response.headersSent || isServerError(error))
+        addFailure(fields, error, response.headersSent || isServerError(error))
         sendError(response, headersOf(context, requestId), error, clock.now())
       } finally {
         releaseRequest(context, response)
@@ -242,49 +177,6 @@ async function adjustCharge(route: Route, { rate }: RequestContext, error: AppEr
   const isUnreadable = error.code === 'invalid_format' && route.cost === 'body'
   if (status === 413 || status === 429 || isUnreadable) await rate?.refund()
   if (status === 400 && route.cost === 'body') await rate?.consumeAtLeastOne()
-}
-
-/**
- * Adds an error to the log line. A retryable error is logged by its message only, because a stack would cost more than
- * the request. The message names the reason.
- */
-function logFailure(fields: Record<string, unknown>, error: unknown, isLoggedWithStack: boolean): void {
-  if (error instanceof AppError) {
-    fields.error = holdsKey(error.internal) ? redacted : error.internal
-    if (error.retryable) return
-  }
-  if (isLoggedWithStack) fields.err = error
-}
-
-/**
- * Status in logs and metrics of a request whose client disconnected before the response; nginx uses the same number.
- */
-const clientClosedRequest = 499
-
-/**
- * The request id for the response's `X-Request-Id` and the log line: the incoming one if it is short, printable and no
- * key, so that it can't forge log lines or headers; otherwise a new one.
- */
-export function requestIdOf(request: IncomingMessage): string {
-  const incoming = request.headers['x-request-id']
-  const isUsable = typeof incoming === 'string' && /^[\w.:-]{1,128}$/.test(incoming) && !holdsKey(incoming)
-  return isUsable ? incoming : randomUUID()
-}
-
-/** Caches the result of `make` by labels: prom-client would hash the labels at every request. */
-function memoizeByLabels<Labels extends (string | number)[], Child>(
-  make: (...labels: Labels) => Child,
-): (...labels: Labels) => Child {
-  const children = new Map<string, Child>()
-  return (...labels) => {
-    const key = labels.join(' ')
-    let child = children.get(key)
-    if (child === undefined) {
-      child = make(...labels)
-      children.set(key, child)
-    }
-    return child
-  }
 }
 
 const noQuery = new URLSearchParams()
