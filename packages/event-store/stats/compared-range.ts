@@ -1,3 +1,4 @@
+import type { Temporal } from 'temporal-polyfill'
 import type { Comparison } from '@sluice/contracts/stats'
 import { type Range, zoned } from '../calendar.ts'
 
@@ -12,14 +13,26 @@ export function comparedRange({ start, end }: Range, comparison: Comparison, tim
   return earlier.start < earlier.end ? earlier : { start: earlier.start, end: earlier.start + (end - start) }
 }
 
+/** The start of a day, which is 01:00 where clocks go forward at midnight, becomes the start of a day. */
 function yearBefore(at: number, timeZone: string): number {
-  return zoned(at, timeZone).subtract({ years: 1 }).epochMilliseconds
+  const local = zoned(at, timeZone)
+  return isStartOfDay(local)
+    ? startOfDate(local.toPlainDate().subtract({ years: 1 }), timeZone)
+    : local.subtract({ years: 1 }).epochMilliseconds
 }
 
 /** An end at the start of a day belongs to the previous date. That date is moved by a year. */
 function endYearBefore(end: number, timeZone: string): number {
   const local = zoned(end, timeZone)
-  if (local.startOfDay().epochMilliseconds !== end) return yearBefore(end, timeZone)
+  if (!isStartOfDay(local)) return yearBefore(end, timeZone)
   const lastDate = local.toPlainDate().subtract({ days: 1 }).subtract({ years: 1 })
-  return lastDate.add({ days: 1 }).toZonedDateTime(timeZone).epochMilliseconds
+  return startOfDate(lastDate.add({ days: 1 }), timeZone)
+}
+
+function isStartOfDay(local: Temporal.ZonedDateTime): boolean {
+  return local.startOfDay().equals(local)
+}
+
+function startOfDate(date: Temporal.PlainDate, timeZone: string): number {
+  return date.toZonedDateTime(timeZone).epochMilliseconds
 }

@@ -79,6 +79,18 @@ describe('previous_year', () => {
       '2023-03-31T22:00',
     ])
   })
+
+  test('of a day that begins at 01:00 begins with the date of the year before', () => {
+    // Clocks went forward at midnight of 24 April 2026 in Cairo, and of 1 October 2023 in Asunción.
+    expect(over('2026-04-23T22:00Z', '2026-04-24T21:00Z', 'Africa/Cairo')).toStrictEqual([
+      '2025-04-23T22:00',
+      '2025-04-24T22:00',
+    ])
+    expect(over('2023-10-01T04:00Z', '2023-11-01T03:00Z', 'America/Asuncion')).toStrictEqual([
+      '2022-10-01T04:00',
+      '2022-11-01T03:00',
+    ])
+  })
 })
 
 test('a comparison may go back by centuries', async () => {
