@@ -65,6 +65,8 @@ describe('the time zone', () => {
     ['europe/BERLIN', 'Europe/Berlin'],
     ['US/Pacific', 'America/Los_Angeles'],
     ['Etc/GMT+5', 'Etc/GMT+5'],
+    ['est', 'America/Panama'],
+    ['Cet', 'Europe/Brussels'],
   ])('%s has the main name %s', (name, expected) => expect(canonicalTimeZone(name)).toBe(expected))
 
   test.each([
@@ -79,5 +81,9 @@ describe('the time zone', () => {
     'UTC+2',
     'Europe/Berlin ',
     '__proto__',
+    // Intl takes them for the zones of Dhaka, Calcutta and Los Angeles.
+    'BST',
+    'IST',
+    'pst',
   ])('%j does not exist', (name) => expect(canonicalTimeZone(name)).toBeUndefined())
 })

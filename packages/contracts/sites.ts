@@ -33,11 +33,16 @@ export interface SiteResource extends SiteSettings {
   last_event_at: number | null
 }
 
+/** The names of three letters in the IANA database. */
+const shortTimeZones = /^(?:CET|EET|EST|GMT|HST|MET|MST|PRC|ROC|ROK|UCT|UTC|WET)$/i
+
 /**
  * Intl's main name of a time zone. The given name may be in any case, or an alias (`US/Pacific`). Undefined for other
- * texts, and for offsets like `+02:00`, which have no summer time.
+ * texts, for offsets like `+02:00`, which have no summer time, and for abbreviations that are not in the IANA database:
+ * Intl takes some of them for other zones than their users mean, such as `BST` for Bangladesh.
  */
 export function canonicalTimeZone(name: string): string | undefined {
+  if (/^[A-Z]{3}$/i.test(name) && !shortTimeZones.test(name)) return undefined
   try {
     const { timeZone } = new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions()
     return /^[+-]/.test(timeZone) ? undefined : timeZone

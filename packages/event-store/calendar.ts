@@ -1,5 +1,4 @@
 import { Temporal } from 'temporal-polyfill'
-import { canonicalTimeZone } from '@sluice/contracts/sites'
 import { statsLimits, type TimeUnit, timeUnits } from '@sluice/contracts/stats'
 import { dayMs, hourMs } from '@sluice/contracts/time-units'
 
@@ -128,16 +127,7 @@ export function zoned(at: number, timeZone: string): Temporal.ZonedDateTime {
   return Temporal.Instant.fromEpochMilliseconds(at).toZonedDateTimeISO(timeZone)
 }
 
-/**
- * The zone's name in its standard case; abbreviations that only Intl knows (`PST`) become names. Throws for unknown
- * zones.
- */
+/** The zone's name in its standard case. Throws for unknown zones. */
 export function timeZoneId(name: string): string {
-  try {
-    return Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(name).timeZoneId
-  } catch (error) {
-    const canonical = canonicalTimeZone(name)
-    if (canonical === undefined) throw error
-    return canonical
-  }
+  return zoned(0, name).timeZoneId
 }

@@ -16,13 +16,3 @@ export function temporal(): typeof TemporalApi {
   if (loaded === undefined) throw new Error('loadTemporal was not awaited')
   return loaded
 }
-
-/** Whether Temporal knows a time zone by this name. */
-export function isTemporalZone(name: string): boolean {
-  try {
-    temporal().Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(name)
-    return true
-  } catch {
-    return false
-  }
-}

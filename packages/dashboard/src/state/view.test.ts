@@ -113,13 +113,9 @@ describe('a view', () => {
     }
   })
 
-  test('names a time zone as written, except where Temporal does not know the alias', () => {
-    for (const [written, zone] of [
-      ['Asia/Calcutta', 'Asia/Calcutta'],
-      ['US/Pacific', 'US/Pacific'],
-      ['PST', 'America/Los_Angeles'],
-    ] as const) {
-      const { view, problems } = parseView(new URLSearchParams({ zone: written }))
+  test('names a time zone as written', () => {
+    for (const zone of ['Asia/Calcutta', 'US/Pacific', 'EST']) {
+      const { view, problems } = parseView(new URLSearchParams({ zone }))
       expect({ zone: view.zone, problems }).toStrictEqual({ zone, problems: [] })
     }
   })

@@ -4,7 +4,6 @@ import { canonicalTimeZone } from '@sluice/contracts/sites'
 import { type Metric, type TimeUnit, timeUnits } from '@sluice/contracts/stats'
 import { formatCondition, parseCondition } from './conditions.ts'
 import { type Compare, type CustomRange, isValidCustom, presets, type Range } from './range.ts'
-import { isTemporalZone } from './temporal.ts'
 
 /** The metrics of the headline numbers, in their order. */
 export const headlineMetrics = [
@@ -57,14 +56,9 @@ const parameters = ['range', 'compare', 'zone', 'env', 'metric', 'by', 'f', 'exa
 
 const formatCustom = ({ from, to }: CustomRange) => `${from}..${to}`
 
-/**
- * The name stays as written, as browsers differ in which alias of a zone they call the main one; but Temporal does not
- * know every alias that Intl knows, such as `PST`.
- */
+/** The name stays as written, as browsers differ in which alias of a zone they call the main one. */
 function parseZone(text: string): string | undefined {
-  const canonical = canonicalTimeZone(text)
-  if (canonical === undefined) return undefined
-  return isTemporalZone(text) ? text : canonical
+  return canonicalTimeZone(text) === undefined ? undefined : text
 }
 
 function parseCustom(text: string): CustomRange | undefined {
