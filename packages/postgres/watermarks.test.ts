@@ -144,3 +144,17 @@ test('every method rejects with 503 while Postgres is unavailable', async () => 
   await proxiedPostgres.close()
   await proxy.close()
 })
+
+test('a Postgres whose events go through one log forgets the others', async () => {
+  for (const log of ['used', 'former', 'lost']) {
+    await store.advance(log, [noon, noon])
+    await store.advance(log, [noon], 'backfill')
+  }
+  await store.advance('lost', [undefined, undefined, undefined])
+  expect(await store.completeUntil()).toStrictEqual({ live: 0, all: 0 })
+
+  expect(await store.keepOnly('used')).toStrictEqual(['former', 'lost'])
+  expect(await store.completeUntil()).toStrictEqual({ live: noon, all: noon })
+  expect(await store.isBackfillRead('used')).toBe(true)
+  expect(await store.keepOnly('used')).toStrictEqual([])
+})

@@ -29,6 +29,11 @@ export interface WatermarkStore {
    * `completeUntil` includes it.
    */
   isBackfillRead(logId: string): Promise<boolean>
+  /**
+   * Removes the watermarks of all logs but this one. Returns the ids of the live logs among them, in order. For a
+   * Postgres whose events go through one log only.
+   */
+  keepOnly(logId: string): Promise<string[]>
 }
 
 /** The watermarks of this Postgres. */
@@ -75,6 +80,15 @@ export function watermarkStore(postgres: Postgres): WatermarkStore {
           db,
         )
         return rows.length > 0
+      }),
+    keepOnly: (logId) =>
+      postgres.run(async (db) => {
+        const removed = await db
+          .deleteFrom('log_watermarks')
+          .where('log_id', 'not in', [idOf(logId, 'live'), idOf(logId, 'backfill')])
+          .returning(['log_id', 'lane'])
+          .execute()
+        return [...new Set(removed.filter(({ lane }) => lane === 'live').map((row) => row.log_id))].sort()
       }),
   }
 }

@@ -3,6 +3,7 @@ import { migrate } from '@sluice/admin/migrate/migrate'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { s3CredentialsOf } from '@sluice/blobs/variables'
 import { describeDurability } from '@sluice/event-log/kafka/describe-durability'
+import type { EventLog } from '@sluice/event-log/log'
 import { openBackfillLog, openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
 import { openEventEraser } from '@sluice/event-store/erasures/event-eraser'
 import { openEventReader } from '@sluice/event-store/event-reader'
@@ -14,11 +15,13 @@ import { openOutbound } from '@sluice/outbound/open-outbound'
 import { outboundOptionsOf } from '@sluice/outbound/variables'
 import { createAdminKey } from '@sluice/postgres/admin-key'
 import { keyStore } from '@sluice/postgres/keys'
-import { openPostgres } from '@sluice/postgres/open'
+import { openPostgres, type Postgres } from '@sluice/postgres/open'
 import { postgresTime } from '@sluice/postgres/time'
+import { watermarkStore } from '@sluice/postgres/watermarks'
 import { buildQuery, queryAccess } from '@sluice/query/build'
 import { openRedis } from '@sluice/redis/open'
 import { clockPoller } from '@sluice/runtime/clock-poller'
+import type { Logger } from '@sluice/runtime/logger'
 import { createSecretCipher } from '@sluice/runtime/secret-cipher'
 import { closeOnStop } from '@sluice/runtime/supervisor'
 import { buildWorker } from '@sluice/worker/build'
@@ -54,6 +57,7 @@ export async function buildStandalone(
 
   const blobs = await openBlobStore(engines.blobs, { credentials })
   const log = await openEventLog(engines.log, { logger })
+  if (engines.isPostgresEmbedded) await forgetFormerLogs(postgres, log, logger)
   const backfill = await openBackfillLog(engines.log, log, { logger })
   const deadLetters = await openDeadLetters(engines.log, { logger })
   const inserter = openEventInserter(engines.clickHouse)
@@ -141,6 +145,15 @@ export async function buildStandalone(
       if (link !== undefined) process.stdout.write(`Open the dashboard, signed in: ${link}\n`)
     },
   }
+}
+
+/**
+ * Only this process uses the embedded Postgres, so the watermarks of any other log are of one that was used before, and
+ * is lost if it was a file. They would hold back `complete_until` without end.
+ */
+async function forgetFormerLogs(postgres: Postgres, log: Pick<EventLog, 'id'>, logger: Logger): Promise<void> {
+  for (const id of await watermarkStore(postgres).keepOnly(await log.id()))
+    logger.warn({ log_id: id }, 'another event log was in use before: events that it alone holds are not stored')
 }
 
 /** Whether a process that listens on `host` is reached from its own machine alone. */

@@ -11,6 +11,7 @@ export interface EngineUrls {
   /** URL of a user that may only read; the same URL where ClickHouse is not embedded. */
   clickHouseReader: string
   postgres: string
+  isPostgresEmbedded: boolean
   redis: string
   blobs: string
   /** The embedded engines, which are stopped last. */
@@ -44,6 +45,7 @@ export async function startEngines(config: EngineConfig, logger: Logger): Promis
     clickHouse: clickHouse?.url ?? clickHouseUrl,
     clickHouseReader: clickHouse?.readerUrl ?? clickHouseUrl,
     postgres: postgres?.url ?? postgresUrl,
+    isPostgresEmbedded: postgres !== undefined,
     redis: config.SLUICE_REDIS_URL ?? 'memory:',
     blobs: config.SLUICE_BLOBS_URL ?? `file:${config.SLUICE_DATA_DIR}/blobs`,
     components,

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { test } from '@jest/globals'
+import { waitUntil } from '@sluice/runtime/wait-until'
 import { client } from '../support/client.ts'
 import { type ServiceProcess, startService } from '../support/service-process.ts'
 import { expectWebLogAnswers, sendWebLog } from './web-log.ts'
@@ -23,6 +24,17 @@ test('standalone is backed up by a copy of its data folder while it is stopped',
 
     sluice = await startService('standalone', { SLUICE_DATA_DIR: copy })
     await expectWebLogAnswers(asClient())
+    await sluice.stop()
+
+    // Only events that are not stored yet are lost with the log, and answers become complete again.
+    await rm(join(copy, 'log'), { recursive: true })
+    sluice = await startService('standalone', { SLUICE_DATA_DIR: copy })
+    await expectWebLogAnswers(asClient())
+    const startedAt = Date.now()
+    await waitUntil(async () => {
+      const { data } = await asClient().stats({ site_id: 'web-log', metric: 'event_count' })
+      return data.complete_until > startedAt
+    }, 'answers are complete')
   } finally {
     await sluice.stop()
     await rm(folder, { recursive: true, force: true })

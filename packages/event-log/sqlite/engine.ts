@@ -90,6 +90,6 @@ function openingError(dir: string, failure: { error: string; locked: boolean }):
   return new Error(
     failure.locked
       ? `The event log in ${dir} is in use by another process. Stop that one, or point SLUICE_LOG_URL at another folder.`
-      : `The event log in ${dir} (SLUICE_LOG_URL) can't be opened: ${failure.error}`,
+      : `The event log in ${dir} (SLUICE_LOG_URL) can't be opened: ${failure.error}. docs/backup.md (Standalone) says what to do with a damaged log.`,
   )
 }
