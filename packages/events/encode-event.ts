@@ -148,8 +148,14 @@ function encodeFields(
     undated,
     siteId,
     timestamp: timestamp ?? receivedAt,
-    bytesAtMost: bytesPerUnitMax * (line.length + properties.omittedLength + fields * fieldLengthMax),
+    bytesAtMost:
+      bytesPerUnitMax * (line.length + properties.omittedLength + fields * fieldLengthMax) + digitsOf(event.timestamp),
   }
+}
+
+/** Characters of a number that was parsed with all digits, of which the row has the whole part only. */
+function digitsOf(timestamp: unknown): number {
+  return JSON.isRawJSON(timestamp) ? timestamp.rawJSON.length : 0
 }
 
 function textEncoder(name: string, lengthMax: number): FieldEncoder {

@@ -303,6 +303,15 @@ describe('the names of properties', () => {
     expect({ ...rowFromText('"properties": {"\\ud83d": 1, "\\udc00": 2}').properties }).toStrictEqual({ '\uFFFD': '2' })
   })
 
+  test('are not shown in error messages if they contain a key', () => {
+    const key = `svc_prod_${'a'.repeat(34)}`
+    const named = 'properties.[redacted]'
+    expect(refusal(() => rowWith({ properties: { [key]: '\0' } }))).toContain(`Invalid field: ${named} must not`)
+    expect(refusal(() => rowWith({ properties: { [key]: { '': 1 } } }))).toContain(`Invalid field: ${named} must not`)
+    expect(refusal(() => rowWith({ [key]: 'x'.repeat(3_000) }))).toContain('Invalid field: [redacted] exceeds')
+    expect(refusal(() => rowWith({ [key + face.repeat(100)]: 1 }))).toContain('[redacted] has a name longer')
+  })
+
   test('are well-formed in error messages, even where they are cut', () => {
     for (const shift of ['', 'k']) {
       const message = refusal(() => rowWith({ [shift + face.repeat(300)]: 1 }))

@@ -2,6 +2,7 @@ import type { PropertyType } from '@sluice/contracts/event-columns'
 import { propertyLimits } from '@sluice/contracts/event-limits'
 import { invalidField } from '@sluice/runtime/errors'
 import type { JsonObject } from '@sluice/runtime/json-object'
+import { holdsKey, redacted } from '@sluice/runtime/redact'
 import { hasMoreCodePoints } from '@sluice/runtime/schemas'
 import { jsonText } from './json-text.ts'
 
@@ -57,7 +58,8 @@ export class EncodedProperties {
 
   /** Adds one field. Throws an AppError `invalid_field` that names the bad property. */
   add(name: string, value: unknown, place: Place): void {
-    if (name === '') throw invalidField(labelOf(name, place).slice(0, -1) || 'event', 'must not have an empty name')
+    if (name === '')
+      throw invalidField(labelOf(name, place).replace(/\.$/, '') || 'event', 'must not have an empty name')
     if (value === null || value === undefined) {
       this.omittedLength += name.length + 8
       return
@@ -231,8 +233,12 @@ function checkDepth(name: string, place: Place, depth: number): void {
   if (depth > depthMax) throw invalidField(labelOf(name, place), `is nested deeper than ${depthMax} levels`)
 }
 
-/** The name of a property in an error message, cut to the maximum length of a name. */
+/**
+ * The name of a property in an error message, cut to the maximum length of a name. A name that contains a key is not
+ * shown.
+ */
 function labelOf(name: string, { prefix, label }: Place): string {
+  const path = prefix + name
   // slice() may split a surrogate pair.
-  return label + `${prefix}${name.toWellFormed()}`.slice(0, keyLengthMax).toWellFormed()
+  return label + (holdsKey(path) ? redacted : path.slice(0, keyLengthMax).toWellFormed())
 }

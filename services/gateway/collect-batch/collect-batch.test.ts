@@ -164,13 +164,14 @@ describe('202 is the answer to', () => {
         { site_id: 'mixed', event_type: 'x', event_id: '', country: 'Germany' },
         { site_id: 'mixed', event_type: 'x', event_id: 'e'.repeat(65) },
         [{ site_id: 'mixed', event_type: 'x' }],
+        { site_id: 'mixed', event_id: `svc_prod_${'a'.repeat(34)}` },
       ],
     })
     expect(status).toBe(202)
     expect(body).toStrictEqual(
       accepted({
         accepted: 2,
-        rejected: 6,
+        rejected: 7,
         errors: [
           { index: 1, event_id: 'bad-1', error: 'Missing required field: event_type' },
           { index: 2, error: 'Invalid format: an event must be a JSON object' },
@@ -178,6 +179,7 @@ describe('202 is the answer to', () => {
           { index: 5, error: 'Invalid field: country must be 2 letters or digits' },
           { index: 6, error: 'Invalid field: event_id exceeds maximum length of 64' },
           { index: 7, error: 'Invalid format: an event must be a JSON object' },
+          { index: 8, event_id: '[redacted]', error: 'Missing required field: event_type' },
         ],
       }),
     )
@@ -293,6 +295,22 @@ describe('an event over 32 KiB', () => {
     expect(body.data).toMatchObject({
       accepted: 1,
       errors: [{ index: 1, error: 'Event is larger than 32768 bytes' }],
+    })
+  })
+
+  test('in a list is measured with all digits of its timestamp, of which the whole part is stored', async () => {
+    const event = (bytes: number): string => {
+      const start = `{"site_id":"digits","event_type":"x","timestamp":${Date.now()}.`
+      return `${start}${'1'.repeat(bytes - start.length - 1)}}`
+    }
+    const { body } = await gateway.collectBatch(`{"events":[${event(32_768)},${event(32_769)},${event(300_000)}]}`)
+    const error = 'Event is larger than 32768 bytes'
+    expect(body.data).toMatchObject({
+      accepted: 1,
+      errors: [
+        { index: 1, error },
+        { index: 2, error },
+      ],
     })
   })
 
