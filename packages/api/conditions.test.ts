@@ -327,6 +327,9 @@ describe('the pattern', () => {
     '(?i)[a-z0-9🎉]',
     '(?i)^[a-zA-Z0-9가-힣_-]+$',
     '(?i)^/[a-z0-9一-龥-]+/[a-z0-9一-龥-]+',
+    '(?i)^(\\p{L}+-)*\\p{Lu}[\\p{L}\\p{N}]*$',
+    '\\pL'.repeat(100),
+    '(?i)^\\p{L}{1,100}$',
   ])('%s is accepted', (pattern) => expect(checkPattern(pattern)).toHaveProperty('steps'))
 
   // Compiling one of these takes 50 to 200 ms, and one request may have 400: 20 conditions in each of 20 queries.
@@ -343,6 +346,8 @@ describe('the pattern', () => {
     // A hyphen at the beginning of a class is the first character of a range.
     `(?i)[${'--\u{1E942}'.repeat(168)}]`,
     `(?i)[\\d${'--\u{1E942}'.repeat(160)}]`,
+    `(?i)${'\\pL'.repeat(100)}`,
+    `(?i)[${'\\p{Lu}'.repeat(80)}]`,
   ])('%s is rejected before it is compiled', (pattern) => {
     const elapsedMs = startCpuStopwatch()
     for (let i = 0; i < 400; i += 1) expect(checkPattern(pattern)).toMatchObject(tooHeavy)

@@ -52,7 +52,10 @@ const hyphen = 0x2d
 /** Looking up this many code points takes at least as long as compiling one step. */
 const lookupsPerStep = 400
 
-/** A lower bound of the steps of a pattern, which may be invalid. */
+/** Code points that are looked up for a Unicode class, such as `\pL`, that ignores case: about as many as it has. */
+const lookupsOfUnicodeClass = 6_000
+
+/** What a pattern takes to compile, in steps. The pattern may be invalid. */
 function patternSize(pattern: string): number {
   const isCaseIgnored = ignoresCase.test(pattern)
   /** Sizes of the open groups around the innermost one, whose size is `size`. */
@@ -71,8 +74,8 @@ function patternSize(pattern: string): number {
       last = 1
       size += token.length
     } else if (min === undefined) {
-      last = 1 + 4 * (token.match(/\\p/gi)?.length ?? 0)
-      size += last + (isCaseIgnored && token.startsWith('[') ? lookupsOf(token) / lookupsPerStep : 0)
+      last = 1 + 4 * unicodeClassesOf(token)
+      size += last + (isCaseIgnored ? lookupsOf(token) / lookupsPerStep : 0)
     } else {
       const copies = Math.max(1, Number(min), Number(max ?? 0))
       size += last * (copies - 1)
@@ -82,13 +85,20 @@ function patternSize(pattern: string): number {
   return size + sum(outer)
 }
 
+/** The number of Unicode classes (`\pL`, `\p{Greek}`) in a token. */
+function unicodeClassesOf(token: string): number {
+  return token.match(/\\p/gi)?.length ?? 0
+}
+
 /**
- * The greatest number of code points that re2js looks up for a class in brackets that ignores case. Each hyphen counts
- * as a range between its neighbours, because whether it forms a range depends on the characters before it in the class.
+ * The greatest number of code points that re2js looks up for a token that ignores case. In a class in brackets, each
+ * hyphen counts as a range between its neighbours, because whether it forms a range depends on the characters before it.
  */
 function lookupsOf(token: string): number {
+  const ofUnicodeClasses = lookupsOfUnicodeClass * unicodeClassesOf(token)
+  if (!token.startsWith('[')) return ofUnicodeClasses
   const points = Array.from(token.matchAll(classCharacter), ([character]) => codePointOf(character))
-  let lookups = 0
+  let lookups = ofUnicodeClasses
   for (const [at, last] of points.entries()) {
     if (at < 2 || points[at - 1] !== hyphen) continue
     lookups += Math.max(0, Math.min(last, lastWithCase) - Math.max(points[at - 2] ?? 0, firstWithCase))

@@ -90,6 +90,23 @@ test('a query that fails does not affect the others', async () => {
   expect(results.at(-1)).toMatchObject({ success: true, data: { value: 1 } })
 })
 
+test('other requests are served between its queries, whose regular expressions take long to compile', async () => {
+  const filter = [{ property: 'path', operator: 'matches', value: `(?i)${'\\pL'.repeat(25)}` }]
+  // Without a metric, no statement runs.
+  const queries = Array.from({ length: batchQueriesMax }, () => ({ site_id: 'any', filter }))
+  let served = 0
+  let next: NodeJS.Immediate | undefined
+  const serve = () => {
+    served += 1
+    next = setImmediate(serve)
+  }
+  serve()
+  const results = await requestBatch(queries)
+  clearImmediate(next)
+  expect(results.map(({ success }) => success)).toStrictEqual(queries.map(() => false))
+  expect(served).toBeGreaterThanOrEqual(batchQueriesMax)
+})
+
 test('an internal failure is reported as such and logged', async () => {
   const site_id = await database.siteWith([{ at: 0 }])
   const logged: object[] = []
