@@ -60,24 +60,31 @@ function durationText({ units, minMs, maxMs, example }: DurationRange): joi.Stri
 const { windowMsMin, windowMsMax, forMsMax, cooldownMsMax } = alertLimits
 
 const window = durationText({ units: 'mhd', minMs: windowMsMin, maxMs: windowMsMax, example: '5m' }).description(
-  'How far back each evaluation looks: a whole number of `m`, `h` or `d`, from 1m to 30d.',
+  'Length of the time that each evaluation measures: a whole number of `m`, `h` or `d`, from 1m to 30d.',
 )
 
-const name = nameText(alertLimits.nameLengthMax).example('No purchases').description('What notifications call it.')
+const name = nameText(alertLimits.nameLengthMax)
+  .example('No purchases')
+  .description('Name of the rule, which its notifications contain.')
 
-const description = text(alertLimits.descriptionLengthMax).description('For those who read it later.')
+const description = text(alertLimits.descriptionLengthMax).description('Explanation for other readers.')
 
 const conditionFields = {
-  metric: enumText(metrics).example('event_count').description('What is measured, as statistics have it.'),
+  metric: enumText(metrics).example('event_count').description('The metric to measure, as in statistics.'),
   operator: enumText(alertOperators)
     .example('greater_than')
-    .description('How the metric is compared; by percent with its value over the window before.'),
-  threshold: joi.number().example(100).description('In the unit of the metric, or in percent: then at least 0.'),
+    .description(
+      'How the metric is compared with the threshold. The operators by percent compare its change from the preceding window.',
+    ),
+  threshold: joi
+    .number()
+    .example(100)
+    .description('Threshold in the unit of the metric; with an operator by percent, a percentage of at least 0.'),
   window,
   event_type: text(eventLimits.eventTypeLengthMax).description(
-    'Only events of this type; needed with `event_count_by_type`.',
+    'Measures only events of this type; required with `event_count_by_type`.',
   ),
-  filter: filterSchema.description('Only events that meet all of these conditions, as statistics have them.'),
+  filter: filterSchema.description('Measures only events that meet all of these conditions, as in statistics.'),
 }
 
 const condition = nestedObject(
@@ -88,7 +95,7 @@ const condition = nestedObject(
     threshold: conditionFields.threshold.required(),
     window: conditionFields.window.required(),
   }),
-).description('What makes the rule fire.')
+).description('The condition under which the rule fires.')
 
 const notificationType = enumText(notificationTypes).example('webhook').description('Channel of the notifications.')
 
@@ -99,7 +106,9 @@ const addressPattern = /^[^\s<>@,;:"()[\]\\]+@[^\s<>@,;:"()[\]\\]+$/
 const configFields = {
   url: text(alertLimits.urlLengthMax)
     .example('http://127.0.0.1:9000/')
-    .description('Where `webhook` and `slack` (an incoming webhook) post to.'),
+    .description(
+      'URL that receives the notifications of a `webhook` rule, or of a `slack` rule: an incoming webhook of Slack.',
+    ),
   to: joi
     .array()
     .items(text(addressLengthMax).empty().pattern(addressPattern))
@@ -112,20 +121,20 @@ const configFields = {
       'array.base': 'must be a list of addresses',
       'string.pattern.base': 'must be an e-mail address',
     })
-    .description('The addresses that get the `email`.'),
+    .description('E-mail addresses that receive the notifications of an `email` rule.'),
   channel: text(alertLimits.channelLengthMax)
     .example('#ops')
-    .description('Your name for it, which the notification repeats.'),
+    .description('A name for the target. Notifications contain it.'),
   // Empty is invalid here instead of absent: an unset variable in a script must cause an error.
   secret: text(alertLimits.secretLengthMax)
     .empty()
     .description(
-      'Signs the deliveries of a `webhook` rule, unless the site has a webhook of the same URL, whose secret then signs. Generated, and shown this once, if left out.',
+      'Signs the deliveries of a `webhook` rule. If the site has a webhook with the same URL, the secret of that webhook signs them instead. If the field is left out, Sluice generates a secret and shows it only once.',
     ),
 }
 
 const notificationConfig = nestedObject(joi.object<NotificationConfig>(configFields)).description(
-  'Where notifications go.',
+  'Target of the notifications.',
 )
 
 const behaviour = {
@@ -133,10 +142,10 @@ const behaviour = {
     'How long the condition must be true before the rule fires; default: `0s`.',
   ),
   cooldown: durationText({ units: 'smhd', minMs: 0, maxMs: cooldownMsMax, example: '1h' }).description(
-    'How long after a firing the rule can’t fire again; default: `1h`.',
+    'How long after it has fired the rule can’t fire again; default: `1h`.',
   ),
   no_data: enumText(noDataRules).description(
-    'A window without events is the value 0 (`zero`, the default), changes nothing (`keep`), or fires (`alert`).',
+    'What a window without events means. `zero`, the default: the value 0. `keep`: no change of the state. `alert`: the condition is true.',
   ),
   enabled: joi.boolean().description('`false`: the rule is not evaluated; default: `true`.'),
 }
@@ -155,35 +164,37 @@ export const updateAlertBody = joi.object<UpdateAlertBody>({
   site_id: repeatedSiteId,
   // A rule always has a name: `null` and `""` are invalid here instead of absent.
   name: name.empty(),
-  description: description.empty().allow(null, '').description('`null` removes it.'),
+  description: description.empty().allow(null, '').description('`null` removes the value.'),
   condition: nestedObject(
     joi.object<NonNullable<UpdateAlertBody['condition']>>({
       ...conditionFields,
-      event_type: conditionFields.event_type.empty().allow(null).description('`null` removes it.'),
-      filter: conditionFields.filter.empty().allow(null).description('`null` removes it.'),
+      event_type: conditionFields.event_type.empty().allow(null).description('`null` removes the value.'),
+      filter: conditionFields.filter.empty().allow(null).description('`null` removes the value.'),
     }),
-  ).description('Fields left out keep their value.'),
+  ).description('Fields that are left out keep their value.'),
   notification_type: notificationType,
   notification_config: nestedObject(
     joi.object<NonNullable<UpdateAlertBody['notification_config']>>({
       ...configFields,
       url: configFields.url.empty(),
-      channel: configFields.channel.empty().allow(null, '').description('`null` removes it.'),
+      channel: configFields.channel.empty().allow(null, '').description('`null` removes the value.'),
     }),
-  ).description('Fields left out keep their value, unless `notification_type` is changed.'),
+  ).description('Fields that are left out keep their value, unless `notification_type` is changed.'),
   ...behaviour,
 })
 
 export const previewAlertBody = joi.object<PreviewAlertBody>({
   site_id: siteId.required(),
   // Accepted so that a form may send the same body as for saving.
-  name: text(alertLimits.nameLengthMax).description('Accepted and ignored.'),
-  description: text(alertLimits.descriptionLengthMax).description('Accepted and ignored.'),
+  name: text(alertLimits.nameLengthMax).description('The field is accepted and ignored.'),
+  description: text(alertLimits.descriptionLengthMax).description('The field is accepted and ignored.'),
   condition: condition.required(),
-  notification_type: notificationType.description('Accepted and ignored.'),
-  notification_config: notificationConfig.description('Accepted and ignored.'),
+  notification_type: notificationType.description('The field is accepted and ignored.'),
+  notification_config: notificationConfig.description('The field is accepted and ignored.'),
   ...behaviour,
-  environment: enumText([...environments, 'all']).description('Environment to read; default: the key’s.'),
+  environment: enumText([...environments, 'all']).description(
+    'Environment whose events are read; default: that of the key.',
+  ),
 })
 
 export const listAlertsQuery = joi
@@ -203,7 +214,7 @@ export const alertResource = joi
     description: textOrNull,
     environment: enumText(environments)
       .required()
-      .description('Environment of the key that made the rule: only events of this environment are measured.'),
+      .description('Environment of the key that created the rule: only events of this environment are measured.'),
     condition: joi
       .object<AlertCondition>({
         metric: enumText(metrics).required(),
@@ -224,16 +235,22 @@ export const alertResource = joi
         url: joi.string(),
         to: joi.array().items(joi.string()),
         channel: joi.string(),
-        secret: joi.string().description('Only in the answer that it was generated for: keep it, it is shown once.'),
+        secret: joi
+          .string()
+          .description('Present only in the answer to the request that generated it. Store it: it is shown only once.'),
       })
       .required(),
     state: state.description('`no_data`: the rule fires because its window has no events.'),
-    pending_since: timeOrNull.description('Since when the condition is true, while the rule does not fire yet.'),
-    firing_id: textOrNull.description('Id of the firing under way, as its notifications have it.'),
+    pending_since: timeOrNull.description(
+      'Time since which the condition is true, while the rule does not fire yet, Unix ms; otherwise null.',
+    ),
+    firing_id: textOrNull.description(
+      'Id of the present firing, as in its notifications. Null: the rule does not fire.',
+    ),
     last_value: joi.number().allow(null).required(),
     last_evaluated_at: timeOrNull,
     last_fired_at: timeOrNull,
-    last_error: textOrNull.description('Why the last evaluation failed.'),
+    last_error: textOrNull.description('Why the last evaluation failed. Null: it did not fail.'),
     created_at: time,
     updated_at: time,
   })
@@ -248,7 +265,7 @@ const historyEntry = joi.object<AlertHistoryEntry>({
   to: state,
   value: joi.number().required(),
   firing_id: textOrNull,
-  test: joi.boolean().required().description('True for a notification that was only a test.'),
+  test: joi.boolean().required().description('True: the notification was only a test.'),
   notification: joi
     .object<AlertNotification>({
       status: enumText(['pending', 'succeeded', 'failed']).required(),
@@ -260,7 +277,7 @@ const historyEntry = joi.object<AlertHistoryEntry>({
     .allow(null)
     .required()
     .description(
-      'Delivery of the notification; null if a webhook of the site with the same URL received it, and after 30 days.',
+      'Delivery of the notification. Null: a webhook of the site with the same URL received it, or it is older than 30 days.',
     ),
 })
 
@@ -270,24 +287,30 @@ export const alertHistoryResult = listOf('history', historyEntry)
 /** `data` of a test. */
 export const alertTestResult = joi.object<{ rule_id: string; notification_type: string }>({
   rule_id: joi.string().required(),
-  notification_type: enumText(notificationTypes).required().description('How the test is sent.'),
+  notification_type: enumText(notificationTypes).required().description('Channel through which the test is sent.'),
 })
 
 const number = joi.number().required()
 
 /** `data` of a preview. */
 export const alertPreviewResult = joi.object<AlertPreview>({
-  times_fired: joi.number().integer().required().description('In the last 30 days.'),
-  step_ms: joi.number().integer().required().description('Time between two points that were evaluated.'),
+  times_fired: joi
+    .number()
+    .integer()
+    .required()
+    .description('How often the rule would have fired in the last 30 days.'),
+  step_ms: joi.number().integer().required().description('Time between two evaluations, in milliseconds.'),
   firings: joi
     .array()
     .items(joi.object({ from: time, to: timeOrNull, value: number }))
     .required()
-    .description(`The last ${alertLimits.previewPointsMax}, oldest first; \`to\` is null while it lasts.`),
+    .description(
+      `The last ${alertLimits.previewPointsMax} firings, oldest first. \`to\` is null while a firing lasts.`,
+    ),
   series: joi
     .array()
     .items(joi.object({ timestamp: time, value: number }))
     .required()
-    .description('What was measured; points are named by the ends of their windows.'),
+    .description('The measured values. The `timestamp` of each is the end of its window.'),
   complete_until: completeUntil,
 })

@@ -16,9 +16,9 @@ import { listOf, pageParameters } from './paging.ts'
 import { parameterMessages } from './parameters.ts'
 import { repeatedSiteId, siteId } from './sites.ts'
 
-const name = nameText(cohortLimits.nameLengthMax).example('Paying users').description('What you call it.')
+const name = nameText(cohortLimits.nameLengthMax).example('Paying users').description('Name of the cohort.')
 
-const description = text(cohortLimits.descriptionLengthMax).description('For those who read it later.')
+const description = text(cohortLimits.descriptionLengthMax).description('Explanation for other readers.')
 
 const criteria = criteriaSchema.example({
   type: 'and',
@@ -39,20 +39,20 @@ export const updateCohortBody = joi.object<UpdateCohortBody>({
   site_id: repeatedSiteId,
   // A cohort always has a name and criteria: `null` and `""` are invalid here instead of absent.
   name: name.empty(),
-  description: description.empty().allow(null, '').description('`null` removes it.'),
+  description: description.empty().allow(null, '').description('`null` removes the value.'),
   criteria: criteria.empty(),
 })
 
 export const previewCohortBody = joi.object<PreviewCohortBody>({
   site_id: siteId.required(),
   // Accepted so that a form may send the same body as for saving.
-  name: text(cohortLimits.nameLengthMax).description('Accepted and ignored.'),
-  description: text(cohortLimits.descriptionLengthMax).description('Accepted and ignored.'),
+  name: text(cohortLimits.nameLengthMax).description('The field is accepted and ignored.'),
+  description: text(cohortLimits.descriptionLengthMax).description('The field is accepted and ignored.'),
   criteria: criteria.required(),
   environment: joi
     .string()
     .valid(...environments, 'all')
-    .description('Environment to read; default: the key’s.'),
+    .description('Environment whose events are read; default: that of the key.'),
 })
 
 export const listCohortsQuery = joi
@@ -77,7 +77,7 @@ export const cohortsResult = listOf('cohorts', cohortResource)
 
 /** `data` of a preview. */
 export const previewResult = joi.object<CohortPreview>({
-  size: joi.number().integer().required().description('Users that would be in it.'),
-  share: joi.number().required().description('Percent of the site’s users with an event.'),
+  size: joi.number().integer().required().description('Number of users that would be in the cohort.'),
+  share: joi.number().required().description('Percentage of the site’s users that have events.'),
   complete_until: completeUntil,
 })

@@ -15,25 +15,25 @@ export const batchBody = joi.object({
 /** `data` of every answer to a batch. */
 export const batchResult = joi
   .object<BatchResult>({
-    accepted: joi.number().integer().required().description('Events that are durable now.'),
+    accepted: joi.number().integer().required().description('Number of events that are durable now.'),
     rejected: joi
       .number()
       .integer()
       .required()
       .description(
-        'Events that were not accepted; `errors` says why. Most would be refused again unchanged; those of a new site (429, 404) may succeed later.',
+        'Number of events that were not accepted; `errors` says why. Most of them would be refused again. Those of a new site (429, 404) may be accepted later.',
       ),
     errors: joi
       .array()
       .items(
         joi.object<EventError>({
-          index: joi.number().integer().required().description('Place in the batch, from 0.'),
+          index: joi.number().integer().required().description('Position of the event in the batch, counted from 0.'),
           event_id: joi.string(),
           error: joi.string().required(),
         }),
       )
       .max(eventLimits.listedErrorsMax)
       .required()
-      .description('The first of the rejected.'),
+      .description('The errors of the first rejected events.'),
   })
   .id('BatchResult')

@@ -5,4 +5,6 @@ export const completeUntil = joi
   .number()
   .integer()
   .required()
-  .description('Whatever was received until then and accepted is counted; what came later may be. 0: not known yet.')
+  .description(
+    'Unix ms. All accepted events that were received before this time are counted; later ones may be counted. 0: the time is not known yet.',
+  )

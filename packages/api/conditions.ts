@@ -25,12 +25,12 @@ const conditionJson = {
   properties: {
     property: {
       type: 'string',
-      description: `One of ${eventFields.join(', ')}; ${propertyPrefix}<name>; ${userFields.map((field) => userPrefix + field).join(', ')} and these by their bare names.`,
+      description: `One of ${eventFields.join(', ')}; ${propertyPrefix}<name>; or ${userFields.map((field) => userPrefix + field).join(', ')}, also without the prefix ${userPrefix}`,
     },
     operator: { type: 'string', enum: operators },
     value: {
       description:
-        'A text or a number; a list of them for in and not_in; none for exists and not_exists. Case matters but for countries, devices and hosts. The value of matches is an RE2 pattern, found anywhere in the text; it sees countries in capitals, devices and hosts in small letters. greater… and less… compare numbers.',
+        'A text or a number; for in and not_in, a list of texts or numbers; for exists and not_exists, no value. Comparisons are case-sensitive, except for countries, devices and hosts. The value of matches is an RE2 pattern that may match anywhere in the text; it is compared with countries in upper case, and with devices and hosts in lower case. greater_than, less_than and their variants compare numbers.',
     },
   },
   required: ['property', 'operator'],
@@ -55,7 +55,7 @@ function conditionsJson(levels: number): object {
   if (levels === 1) return { type: 'array', items: conditionJson }
   const items = {
     type: 'object',
-    description: 'A condition {property, operator, value}, or criteria {type, conditions}.',
+    description: 'Either a condition {property, operator, value}, or criteria {type, conditions}.',
     anyOf: [conditionJson, criteriaJson(levels - 1)],
   }
   return { type: 'array', items }
@@ -72,14 +72,14 @@ const scopeJson = { type: 'string', enum: ['event', 'user'], default: 'event' }
 export const criteriaSchema: joi.Schema<Criteria> = conditionTree((value, reader) => reader.criteria(value, [], 1))
   .meta(criteriaJson(criteriaDepthMax, { scope: scopeJson }))
   .description(
-    `At most ${conditionsMax} conditions in ${criteriaDepthMax} levels, whose regular expressions have at most ${patternSizesMax} steps together. With scope user each may be met by another event.`,
+    `Criteria may have at most ${conditionsMax} conditions in ${criteriaDepthMax} levels. Their regular expressions may have at most ${patternSizesMax} steps together. With scope user, different events may meet the conditions.`,
   )
 
 function filterOf(read: (value: unknown, reader: Reader) => unknown): joi.Schema<Filter> {
   return conditionTree((value, reader) => reader.items(read(value, reader), [], 1))
     .meta(conditionsJson(criteriaDepthMax))
     .description(
-      `Conditions that must all be met; at most ${conditionsMax}, nested ones included. Their regular expressions have at most ${patternSizesMax} steps together.`,
+      `A list of conditions, all of which must be met. At most ${conditionsMax} conditions are allowed, including nested ones. Their regular expressions may have at most ${patternSizesMax} steps together.`,
     )
 }
 

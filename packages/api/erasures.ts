@@ -17,11 +17,13 @@ export const createErasureBody = joi
   .object<CreateErasureBody>({
     // The id of an imported user may be longer than the user id of an event.
     user_id: text(importLimits.userFieldLengthMax)
-      .description('Events of this user, and its imported record.')
+      .description('Erases the events of this user, and the imported record of the user.')
       .example('user-1'),
-    session_id: text(eventLimits.sessionIdLengthMax).description('Events of this session.'),
-    event_id: text(eventLimits.eventIdLengthMax).description('The event with this id.'),
-    before: time.min(eventLimits.timestampMsMin).description('Events whose `timestamp` is earlier, in Unix ms.'),
+    session_id: text(eventLimits.sessionIdLengthMax).description('Erases the events of this session.'),
+    event_id: text(eventLimits.eventIdLengthMax).description('Erases the event with this id.'),
+    before: time
+      .min(eventLimits.timestampMsMin)
+      .description('Erases the events whose `timestamp` is earlier than this time, Unix ms.'),
   })
   .xor(...erasureSelectors)
   .messages({ 'object.missing': oneSelector, 'object.xor': oneSelector })
@@ -41,19 +43,23 @@ export const erasureResource = joi
       .string()
       .valid(...erasureSelectors, 'site')
       .required()
-      .description('The field of the request; `site` when the site was deleted. The value itself is not kept.'),
+      .description('The field of the request; `site` if the site was deleted. The value of the field is not stored.'),
     status: joi
       .string()
       .valid(...erasureStatuses)
       .required()
-      .description('`completed` when nothing of it can be read any more.'),
+      .description('`completed`: the erased data can’t be read any more.'),
     count: joi
       .number()
       .integer()
       .allow(null)
       .required()
-      .description('Events that were stored, and are erased. Null: not counted yet.'),
-    requested_at: joi.number().integer().required().description('What was accepted until then is erased.'),
+      .description('Number of stored events that are erased. Null: they are not counted yet.'),
+    requested_at: joi
+      .number()
+      .integer()
+      .required()
+      .description('Time of the request, Unix ms. Data that was accepted until then is erased.'),
     completed_at: timeOrNull,
   })
   .id('Erasure')

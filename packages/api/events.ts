@@ -13,12 +13,14 @@ export const eventsQuery = joi
     ...rangeParameters,
     environment: environmentParameter,
     filter: filterParameter.description(
-      'Only events that meet all of these conditions, as cohorts have them: a JSON list of `{property, operator, value}`.',
+      'Returns only events that meet all of these conditions: a JSON list of `{property, operator, value}`, as in cohorts.',
     ),
-    limit: integer(1, eventsLimits.limitMax).default(eventsLimits.limitDefault).description('Events of one page.'),
+    limit: integer(1, eventsLimits.limitMax)
+      .default(eventsLimits.limitDefault)
+      .description('Number of events of one page.'),
     before: parameter((value, helpers) => decodeEventCursor(value) ?? helpers.error('parameter.before'))
       .meta({ pattern: '^[A-Za-z0-9_-]+$' })
-      .description('The next page: `next_before` of the page before, as it is.'),
+      .description('`next_before` of the previous page, unchanged: the answer is the next page.'),
   })
   .messages({
     ...parameterMessages,
@@ -32,10 +34,12 @@ export const eventsResult = joi.object<EventsResult>({
     .items(storedEvent)
     .max(eventsLimits.limitMax)
     .required()
-    .description('Newest first by `timestamp`, then by `event_id` in descending order.'),
+    .description('Sorted by `timestamp` in descending order, then by `event_id` in descending order.'),
   next_before: joi
     .string()
     .allow(null)
     .required()
-    .description('`before` of the next page; null on the last page: every other page holds exactly `limit` events.'),
+    .description(
+      'The value of `before` for the next page; null on the last page. Every other page has exactly `limit` events.',
+    ),
 })

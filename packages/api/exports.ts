@@ -34,21 +34,21 @@ const date = time.max(latestMs)
 
 const name = nameText(exportLimits.nameLengthMax)
   .example('All events')
-  .description('Name of the export and its file; default: the type.')
+  .description('Name of the export and of its file; default: the type.')
 
 const schedule = {
-  frequency: enumText(frequencies).example('monthly').description('How often it runs.'),
+  frequency: enumText(frequencies).example('monthly').description('How often the export runs.'),
   next_run: date
     .example(1_767_225_600_000)
     .description(
-      'The first run, from which the others are counted in the site’s time zone; immediately if it is in the past.',
+      'Time of the next run, Unix ms. Later runs follow from it in the site’s time zone. A time in the past starts the run immediately.',
     ),
-  paused: joi.boolean().description('`true`: no run until it is `false` again.'),
+  paused: joi.boolean().description('`true`: the schedule does not run until the field is `false` again.'),
 }
 
 const csvSafe = joi
   .boolean()
-  .description("`false`: CSV cells that a spreadsheet would run as formulas get no `'` before them.")
+  .description("`false`: CSV cells that a spreadsheet would execute as formulas are not prefixed with `'`.")
 
 export const createExportBody = joi.object<CreateExportBody>({
   site_id: siteId.required(),
@@ -56,13 +56,13 @@ export const createExportBody = joi.object<CreateExportBody>({
     .required()
     .example('events')
     .description(
-      'What the rows are. Events, sessions and stats need the scope `stats:read`, users and cohort `cohorts:read`.',
+      'Kind of the rows. Exports of events, sessions and stats need the scope `stats:read`, those of users and cohorts the scope `cohorts:read`.',
     ),
   name,
   format: enumText(exportFormats)
     .required()
     .example('csv')
-    .description('`json` is one array, `ndjson` an object a line.'),
+    .description('`json`: one array. `ndjson`: one JSON object per line.'),
   scheduled: orNull(
     nestedObject(
       joi.object<NonNullable<CreateExportBody['scheduled']>>({
@@ -70,26 +70,28 @@ export const createExportBody = joi.object<CreateExportBody>({
         paused: orNull(schedule.paused),
         frequency: schedule.frequency.required(),
         next_run: orNull(schedule.next_run).description(
-          'The first run, from which the others are counted in the site’s time zone; immediately if it is in the past or left out.',
+          'Time of the first run, Unix ms. Later runs follow from it in the site’s time zone. A time in the past, or none, starts the first run immediately.',
         ),
       }),
     ),
-  ).description('Makes a file again and again; without it, there is one file.'),
+  ).description('Schedule on which files are written. Without it, the export writes one file.'),
   start_date: orNull(date).description(
-    'Only events from then on, Unix ms. Of a schedule of events: where its first run begins.',
+    'Exports only events from this time on, Unix ms. For a schedule of events: start of the first run’s range.',
   ),
-  end_date: orNull(date).description('Only events before then. Not with `scheduled`.'),
-  environment: orNull(enumText([...environments, 'all'])).description('Environment to read; default: the key’s.'),
+  end_date: orNull(date).description('Exports only events before this time, Unix ms. Not allowed with `scheduled`.'),
+  environment: orNull(enumText([...environments, 'all'])).description(
+    'Environment whose events are read; default: that of the key.',
+  ),
   filter: filterSchema.description(
-    'Only events that meet all of these conditions; only users and sessions with such an event.',
+    'Exports only events that meet all of these conditions, or only users and sessions with such an event.',
   ),
   cohort_id: text(cohortLimits.idLengthMax).description(
-    'The cohort of a `cohort` export. Of events, users and sessions: only those of its users. Not with `stats`.',
+    'The cohort of a `cohort` export. An export of events, users or sessions contains only those of the cohort’s users. Not allowed with `stats`.',
   ),
-  metric: orNull(enumText(metrics)).description('What a `stats` export measures, and only that.'),
-  group_by: groupBy.empty(joi.valid('', null)).description('How a `stats` export is broken down, as for statistics.'),
+  metric: orNull(enumText(metrics)).description('The metric of a `stats` export; not allowed with other types.'),
+  group_by: groupBy.empty(joi.valid('', null)).description('Grouping of a `stats` export, as for statistics.'),
   compression: orNull(enumText(compressions)).description(
-    'Compression of the file; not with `parquet`, which compresses by itself.',
+    'Compression of the file. Not allowed with `parquet`, which is compressed already.',
   ),
   csv_safe: orNull(csvSafe),
 })
@@ -97,9 +99,9 @@ export const createExportBody = joi.object<CreateExportBody>({
 export const updateExportBody = joi.object<UpdateExportBody>({
   site_id: repeatedSiteId,
   // An export always has a name: `null` and `""` are invalid here instead of absent.
-  name: name.empty().description('Name of the export and its file.'),
+  name: name.empty().description('Name of the export and of its file.'),
   scheduled: nestedObject(joi.object<Partial<Scheduled>>(schedule)).description(
-    'Only of an export that was made with one. Fields left out keep their value.',
+    'Allowed only for an export that was created with a schedule. Fields that are left out keep their value.',
   ),
 })
 
@@ -128,11 +130,11 @@ export const exportResource = joi
     group_by: joi.string().allow(null).required(),
     csv_safe: joi.boolean().required(),
     status: status.description(
-      'Of a schedule: that of its latest run, as the fields below; `queued` before the first.',
+      'For a schedule, this field and the fields below are those of its latest run; `queued` before the first run.',
     ),
-    rows: count.description('Rows that the file holds so far.'),
+    rows: count.description('Number of rows in the file so far.'),
     bytes: count.description('Size of the file in bytes; 0 before it is complete.'),
-    progress: joi.number().min(0).max(100).required().description('Percent, an estimate.'),
+    progress: joi.number().min(0).max(100).required().description('Estimated progress in percent.'),
     scheduled: joi
       .object<Scheduled>({
         frequency: enumText(frequencies).required(),
@@ -143,16 +145,16 @@ export const exportResource = joi
       .required(),
     created_at: count,
     finished_at: timeOrNull,
-    expires_at: timeOrNull.description('When the file is removed.'),
-    error: joi.string().allow(null).required().description('Why the export failed.'),
+    expires_at: timeOrNull.description('Time at which the file is removed, Unix ms.'),
+    error: joi.string().allow(null).required().description('Why the export failed. Null: it did not fail.'),
   })
   .id('Export')
 
 const exportRun = joi.object<ExportRun>({
-  export_id: joi.string().required().description('The run is an export of its own.'),
+  export_id: joi.string().required().description('Id of the run, which is an export of its own.'),
   status,
   start_date: timeOrNull.description(
-    'Start of the run’s range: by time of receipt for events, by timestamp for stats. Null: a snapshot at `end_date`.',
+    'Start of the run’s range, which is compared with the time of receipt of events, and with their timestamp for stats. Null: the file shows the state at `end_date`.',
   ),
   end_date: count,
   rows: count,

@@ -41,7 +41,7 @@ export const funnelBody = joi.object<FunnelBody>({
       patternSizes(steps) > conditionLimits.patternSizesMax ? helpers.error('patterns') : steps,
     )
     .meta({
-      description: `Their regular expressions have at most ${conditionLimits.patternSizesMax} steps of a pattern together.`,
+      description: `The regular expressions of all steps may have at most ${conditionLimits.patternSizesMax} steps of a pattern together.`,
     })
     .messages({
       patterns: patternsTooLarge,
@@ -53,24 +53,30 @@ export const funnelBody = joi.object<FunnelBody>({
       { event_type: 'page_view', conditions: [{ property: 'path', operator: 'equals', value: '/pricing' }] },
       { event_type: 'purchase' },
     ])
-    .description('Each is met by an event of its own, in this order.'),
+    .description('Each step needs an event of its own. The events must be in the order of the steps.'),
   window: duration(funnelLimits.windowMsMax)
     .example('7d')
-    .description('Greatest time between the events of the first and the last step; default: `7d`.'),
-  start_date: date.description('The range’s first millisecond. With it the range ends at `end_date`, or now.'),
-  end_date: date.description('The range ends before it.'),
+    .description('Maximum time between the event of the first step and that of the last; default: `7d`.'),
+  start_date: date.description(
+    'Start of the range, Unix ms; it is included. With `start_date`, the range ends at `end_date`, or else now.',
+  ),
+  end_date: date.description('End of the range, Unix ms; it is not included.'),
   period: joi
     .string()
     .valid(...Object.keys(periods))
-    .description('As for stats; default: `24h` up to now, ignored if `start_date` is given.'),
+    .description(
+      'Length of the range, which ends now, or at `end_date`; default: `24h`. It is ignored if `start_date` is given.',
+    ),
   environment: joi
     .string()
     .valid(...environments, 'all')
-    .description('Environment to read; default: the key’s.'),
+    .description('Environment whose events are read; default: that of the key.'),
   of: joi
     .string()
     .valid(...actors)
-    .description('`user`: by `user_id`, the default. `visitor`: by `user_id`, else `anonymous_id`, else `session_id`.'),
+    .description(
+      'Who is counted. `user`, the default: distinct values of `user_id`. `visitor`: distinct values of `user_id`, or else of `anonymous_id`, or else of `session_id`.',
+    ),
 })
 
 /** `data` of POST /api/v1/funnel. */
@@ -83,9 +89,13 @@ export const funnelResult = joi.object<FunnelResult>({
     .items(
       joi.object({
         event_type: joi.string().required(),
-        users: joi.number().integer().required().description('Distinct users, or visitors, that came as far.'),
-        rate_from_first: joi.number().required().description('Percent of those that met the first step.'),
-        rate_from_previous: joi.number().required().description('Percent of those that met the step before.'),
+        users: joi
+          .number()
+          .integer()
+          .required()
+          .description('Number of distinct users, or visitors, that reached this step.'),
+        rate_from_first: joi.number().required().description('Percentage of those that reached the first step.'),
+        rate_from_previous: joi.number().required().description('Percentage of those that reached the previous step.'),
       }),
     )
     .required(),

@@ -22,7 +22,7 @@ export const createImportBody: MultipartBodyRule<joi.ObjectSchema<CreateImportFi
   kind: 'multipart',
   file: 'file',
   fields: joi.object<CreateImportFields>({
-    type: type.required().description('What the records are.'),
+    type: type.required().description('Kind of the records.'),
     site_id: siteId.required(),
   }),
   maxBytes: importLimits.fileBytesMax,
@@ -33,7 +33,7 @@ const count = joi.number().integer().required()
 export const acceptedImport = joi.object<AcceptedImport>({
   job_id: joi.string().required(),
   status: joi.string().valid('uploading').required(),
-  total_records: count.description('Records of the file, bad ones included.'),
+  total_records: count.description('Number of records in the file, including invalid ones.'),
 })
 
 export const listImportsQuery = joi
@@ -50,21 +50,21 @@ export const importResource = joi
       .string()
       .valid(...importStatuses)
       .required()
-      .description('`completed` once all valid records can be read, even if others failed.'),
+      .description('`completed`: all valid records can be read, even if other records failed.'),
     total_records: count,
-    processed_records: count.description('Records dealt with, failed ones included.'),
+    processed_records: count.description('Number of records that are processed, including failed ones.'),
     failed_records: count,
     created_at: count,
     finished_at: timeOrNull,
-    error: joi.string().allow(null).required().description('Why the import failed.'),
+    error: joi.string().allow(null).required().description('Why the import failed. Null: it did not fail.'),
   })
   .id('Import')
 
 const importError = joi.object<ImportError>({
-  line: count.description('Line of the file at which the record begins, from 1.'),
-  record: joi.number().integer().description('Number of the record in the file, from 1.'),
+  line: count.description('Line of the file in which the record begins, counted from 1.'),
+  record: joi.number().integer().description('Number of the record in the file, counted from 1.'),
   field: joi.string().allow(''),
-  message: joi.string().required().description('What is wrong. Never contains values from the file.'),
+  message: joi.string().required().description('The error. It never contains values of the file.'),
 })
 
 /** `data` of the list. */

@@ -22,7 +22,7 @@ const overlapMsMax = 90 * dayMs
 /** The longest host name has 253 characters. */
 const originLengthMax = 270
 
-const name = nameText(keyNameLengthMax).example('web shop').description('What you call it.')
+const name = nameText(keyNameLengthMax).example('web shop').description('Name of the key.')
 
 const keyScopes = joi
   .array()
@@ -31,7 +31,7 @@ const keyScopes = joi
   .unique()
   .messages({ 'array.min': 'must name at least one scope', 'array.unique': 'must name each scope once' })
   .example(['events:write'])
-  .description('What the key may do; at most what its maker may.')
+  .description('Scopes of the key. They may not exceed those of the key that creates or changes it.')
 
 const siteIds = joi
   .array()
@@ -43,12 +43,16 @@ const siteIds = joi
   .allow(null)
   .messages({ 'array.min': 'must name at least one site, or be null', 'array.unique': 'must name each site once' })
   .description(
-    'The sites that the key is bound to, which are registered by it. Null: every site. Left out of a new key: those of its maker.',
+    'The sites that the key is bound to. Sites that are not registered yet are registered. Null: every site. Default for a new key: those of the key that creates it.',
   )
 
-const expiresAt = time.allow(null).description('Unix ms, in the future. Null: never.')
+const expiresAt = time
+  .allow(null)
+  .description(
+    'Time at which the key expires, Unix ms, in the future. Null: never. Default for a new key: that of the key that creates it.',
+  )
 
-const limits = rateLimits.description('The key’s own limits. Null: the defaults.')
+const limits = rateLimits.description('Rate limits of the key. Null, or a limit that is left out: the default.')
 
 /** An origin as browsers send it: scheme, host and port, without a path. */
 const origin = joi
@@ -67,7 +71,7 @@ const allowedOrigins = joi
   .messages({ 'array.unique': 'must name each origin once' })
   .example(['https://shop.example'])
   .description(
-    'For a key in web pages: events that a page of another origin sends are refused. Null: every origin. An empty list: none.',
+    'Origins of the web pages that may send events with the key; events of other pages are refused. Null: every origin. An empty list: no page.',
   )
 
 export const createKeyBody = joi.object<CreateKeyBody>({
@@ -77,7 +81,7 @@ export const createKeyBody = joi.object<CreateKeyBody>({
     .string()
     .valid(...environments)
     .default('prod')
-    .description('Where its events are stored, and which its reads see.'),
+    .description('Environment of the events that are sent with the key, and of those that it reads.'),
   site_ids: siteIds,
   expires_at: expiresAt,
   rate_limits: limits,
@@ -99,7 +103,7 @@ export const rotateKeyBody = joi.object<RotateKeyBody>({
     .default(0)
     .meta({ default: '0s' })
     .example('7d')
-    .description('How long the old key goes on working.'),
+    .description('How long the old key remains valid.'),
 })
 
 const keyFields = {
@@ -111,11 +115,13 @@ const keyFields = {
     .required(),
   scopes: joi.array().items(enumText(scopes)).required(),
   site_ids: joi.array().items(joi.string()).allow(null).required(),
-  hint: joi.string().required().description('Its first and last characters, to know it by.'),
+  hint: joi.string().required().description('Prefix and last four characters of the key, to recognise it.'),
   created_at: joi.number().integer().required(),
-  last_used_at: timeOrNull.description('True within a minute.'),
+  last_used_at: timeOrNull.description(
+    'Time of the last use, Unix ms, accurate to within a minute. Null: the key was never used.',
+  ),
   expires_at: timeOrNull,
-  revoked_at: timeOrNull.description('Since when it is refused.'),
+  revoked_at: timeOrNull.description('Time at which the key was revoked, Unix ms. Null: it is not revoked.'),
   rate_limits: rateLimits.required(),
   allowed_origins: joi.array().items(joi.string()).allow(null).required(),
 }
@@ -126,6 +132,6 @@ export const keyResource = joi.object<KeyResource>(keyFields).id('Key')
 export const newKeyResource = joi
   .object<NewKeyResource>({
     ...keyFields,
-    key: joi.string().required().description('The key itself: keep it, it is shown this once.'),
+    key: joi.string().required().description('The key itself. Store it: it is shown only once.'),
   })
   .id('NewKey')

@@ -16,7 +16,7 @@ export const siteQuery = joi
 /** The parameters of GET /api/v1/live. */
 export const liveQuery = siteQuery.append<LiveQuery>({
   filter: filterParameter.description(
-    'Only events that meet all of these conditions, as cohorts have them: a JSON list of `{property, operator, value}`.',
+    'Returns only events that meet all of these conditions: a JSON list of `{property, operator, value}`, as in cohorts.',
   ),
 })
 
@@ -24,14 +24,14 @@ const count = joi.number().integer().required()
 
 /** `data` of GET /api/v1/live. Events are counted by their timestamps, in ranges that end now. */
 export const liveResult = joi.object<LiveResult>({
-  visitors_5m: count.description('Distinct visitors of the last five minutes.'),
-  events_5m: count.description('Events of the last five minutes.'),
+  visitors_5m: count.description('Number of distinct visitors in the last five minutes.'),
+  events_5m: count.description('Number of events in the last five minutes.'),
   per_minute: joi
     .array()
     .items(joi.number().integer())
     .length(liveLimits.minutes)
     .required()
-    .description('Events of the last 30 minutes, a minute each; the last one ends now.'),
+    .description('Number of events in each of the last 30 minutes, oldest first. The last minute ends now.'),
   last_events: joi
     .array()
     .items(storedEvent)

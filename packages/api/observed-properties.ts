@@ -9,21 +9,24 @@ export const observedPropertiesResult = joi.object<ObservedPropertiesResult>({
     .array()
     .items(
       joi.object({
-        name: joi.string().required().description('As conditions take it: `country`, `properties.plan`.'),
-        count: count.description('Events that have it.'),
+        name: joi.string().required().description('Name as in conditions: `country`, `properties.plan`.'),
+        count: count.description('Number of events that have it.'),
         values: joi
           .array()
           .items(
-            joi.object({ value: joi.string().required(), count: count.description('Events that have this value.') }),
+            joi.object({
+              value: joi.string().required(),
+              count: count.description('Number of events that have this value.'),
+            }),
           )
           .max(observedPropertiesLimits.valuesMax)
           .required()
-          .description('The most frequent first.'),
+          .description('The most frequent values, in descending order.'),
       }),
     )
     .max(observedPropertiesLimits.namesMax)
     .required()
     .description(
-      `Of the latest ${observedPropertiesLimits.eventsMax.toLocaleString('en')} events of the last ${observedPropertiesLimits.days} days, the most frequent first.`,
+      `Names in the latest ${observedPropertiesLimits.eventsMax.toLocaleString('en')} events of the last ${observedPropertiesLimits.days} days, the most frequent first.`,
     ),
 })

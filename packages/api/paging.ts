@@ -10,14 +10,14 @@ export const pageParameters = {
     .min(1)
     .max(pageDefaults.limitMax)
     .default(pageDefaults.limit)
-    .description('How many to list.'),
+    .description('Number of entries to list.'),
   offset: joi
     .number()
     .integer()
     .min(0)
     .max(Number.MAX_SAFE_INTEGER)
     .default(0)
-    .description('How many to pass over first.'),
+    .description('Number of entries to skip.'),
 }
 
 export const pageQuery = joi

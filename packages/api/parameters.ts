@@ -6,7 +6,7 @@ import { rejectSeconds } from '@sluice/runtime/schemas'
 
 /** The environment whose events are read. */
 export const environmentParameter = oneOf([...environments, 'all']).description(
-  'Environment to read; default: the key’s.',
+  'Environment whose events are read; default: that of the key.',
 )
 
 /** A time zone by any of its names; the value stays as it was sent. */
@@ -19,14 +19,16 @@ export const date = rejectSeconds(integer(0, latestMs, 'Unix milliseconds'))
 
 /** The range of a read; by default the last 24 hours. */
 export const rangeParameters = {
-  start_date: date.description('The range’s first millisecond. With it the range ends at `end_date`, or now.'),
+  start_date: date.description(
+    'Start of the range, Unix ms; it is included. With `start_date`, the range ends at `end_date`, or else now.',
+  ),
   end_date: date.description(
-    'The range ends before it. Without `start_date` it begins a `period`, or 24 hours, earlier.',
+    'End of the range, Unix ms; it is not included. Without `start_date`, the range begins a `period` earlier, or else 24 hours earlier.',
   ),
   period: oneOf(Object.keys(periods))
     .example('24h')
     .description(
-      'Exactly this many hours up to now; default: `24h`. Ignored if `start_date` is given; with `end_date` alone, the length before it.',
+      'Length of the range, which ends now, or at `end_date`; default: `24h`. It is ignored if `start_date` is given.',
     ),
 }
 

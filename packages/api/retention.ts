@@ -25,7 +25,7 @@ export const cohortAnalysisQuery = joi
   .object<CohortAnalysisQuery>({
     site_id: siteId.required(),
     cohort_id: cohortId.required().example('coh_01KAK5V6Z0F3N8Q2R7T4W9X1YB'),
-    weeks: weeks.description('How many weeks from each user’s entry, the first being 0.'),
+    weeks: weeks.description('Number of weeks, counted from each user’s entry. The first week is 0.'),
     environment: environmentParameter,
   })
   .messages(parameterMessages)
@@ -33,34 +33,36 @@ export const cohortAnalysisQuery = joi
 export const retentionQuery = joi
   .object<RetentionQuery>({
     site_id: siteId.required(),
-    weeks: weeks.description('How many calendar weeks, this one included.'),
+    weeks: weeks.description('Number of calendar weeks, including the present one.'),
     cohort_id: cohortId.description(
-      'Only users of this cohort; their weeks stay those of their first event on the site.',
+      'Counts only users of this cohort. Their week is still that of their first event on the site.',
     ),
     return_event: text(eventLimits.eventTypeLengthMax).description(
-      'Only events of this type count as coming back, in week 0 too; default: any event.',
+      'Only events of this type count as coming back, also in week 0; default: events of any type.',
     ),
     mode: oneOf(retentionModes)
       .default('on')
-      .description('`on`: an event in that week. `on_or_after`: in that week or a later one.'),
+      .description(
+        'When a user counts as having come back in a week. `on`: with an event in that week. `on_or_after`: with an event in that week or a later one.',
+      ),
     of: oneOf(actors)
       .default('user')
       .description(
-        '`user`: by `user_id`, the default. `visitor`: by `user_id`, else `anonymous_id`, else `session_id`.',
+        'Who is counted. `user`, the default: distinct values of `user_id`. `visitor`: distinct values of `user_id`, or else of `anonymous_id`, or else of `session_id`.',
       ),
     timezone: timezoneParameter.description(
-      'Time zone, by its IANA name, that decides where weeks begin, on Monday; default: the site’s, else UTC.',
+      'IANA name of the time zone in which weeks begin, on Monday; default: that of the site, or else UTC.',
     ),
-    end_date: date.description('Evaluates as of this time: later events don’t count; default: now.'),
+    end_date: date.description('Time of the evaluation, Unix ms: later events are not counted; default: now.'),
     environment: environmentParameter,
   })
   .messages(parameterMessages)
 
 const rowFields = {
   week: joi.number().integer().required(),
-  retention_rate: joi.number().required().description('Percent with 2 decimals; 0 when nobody is counted.'),
-  cohort_size: joi.number().integer().required().description('Users that the row counts.'),
-  returning_users: joi.number().integer().required().description('Those of them that came back in this week.'),
+  retention_rate: joi.number().required().description('Percentage with 2 decimals; 0 if no user is counted.'),
+  cohort_size: joi.number().integer().required().description('Number of users that the row counts.'),
+  returning_users: joi.number().integer().required().description('Number of these users that came back in this week.'),
 }
 
 const rows = joi
@@ -68,7 +70,7 @@ const rows = joi
   .items(
     joi.object<CompletableRow>({
       ...rowFields,
-      complete: joi.boolean().required().description('The week is over for those who are counted.'),
+      complete: joi.boolean().required().description('True: the week is over for all users that are counted.'),
     }),
   )
   .required()
@@ -77,9 +79,9 @@ export const cohortAnalysisResult = joi.object<CohortAnalysis>({
   cohort_id: joi.string().required(),
   site_id: joi.string().required(),
   cohort_name: joi.string().required(),
-  size: joi.number().integer().required().description('Users in the cohort.'),
+  size: joi.number().integer().required().description('Number of users in the cohort.'),
   retention_by_week: rows.description(
-    'Week n of a user is the 7 × 24 hours from n weeks after the entry. A row counts the users whose week is over. While there are none, it counts those whose week has begun. Row 0 counts everyone.',
+    'Week n of a user is the 7 × 24 hours that begin n weeks after the user’s entry. A row counts the users whose week n is over. If there are none, it counts those whose week n has begun. Row 0 counts all users.',
   ),
   complete_until: completeUntil,
 })
@@ -87,22 +89,26 @@ export const cohortAnalysisResult = joi.object<CohortAnalysis>({
 export const retentionResult = joi.object<RetentionMatrix>({
   site_id: joi.string().required(),
   weeks: joi.number().integer().required(),
-  timezone: joi.string().required().description('Time zone that decides where weeks begin.'),
+  timezone: joi.string().required().description('Time zone in which weeks begin.'),
   cohorts: joi
     .array()
     .items(
       joi.object({
-        week_start: joi.number().integer().required().description('Monday 0:00 in the time zone, Unix ms.'),
-        size: joi.number().integer().required().description('Users whose first event is of this week.'),
-        retention_by_week: rows.description('A row for each week up to the present one.'),
+        week_start: joi
+          .number()
+          .integer()
+          .required()
+          .description('Start of the week, Unix ms: Monday 0:00 in the time zone.'),
+        size: joi.number().integer().required().description('Number of users whose first event is in this week.'),
+        retention_by_week: rows.description('One row for each week up to the present one.'),
       }),
     )
     .required()
-    .description('The last weeks, oldest first, those without new users too.'),
+    .description('The last weeks, oldest first, including weeks without new users.'),
   average: joi
     .array()
     .items(joi.object<RetentionRow>(rowFields))
     .required()
-    .description('Average of all cohorts, weighted by size: weeks that are over, no others.'),
+    .description('Average of all cohorts, weighted by size. It includes only weeks that are over.'),
   complete_until: completeUntil,
 })

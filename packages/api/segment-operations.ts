@@ -31,7 +31,7 @@ const batch = {
   failureData: { status: 400, data: batchResult },
 } as const
 
-const sameAs = (path: string): string => `The same as ${path}; analytics.js uses this path.`
+const sameAs = (path: string): string => `The same operation as ${path}; analytics.js uses this path.`
 
 /** The part of operations.ts for Segment's clients; the handlers are in services/gateway/segment. */
 export const segmentOperations = {
@@ -39,7 +39,7 @@ export const segmentOperations = {
     ...message,
     id: 'segmentTrack',
     path: '/v1/track',
-    summary: 'Stores an action of a user as an event of that name; 200 once it is durable.',
+    summary: 'Stores an action of a user as an event of that name. The answer is 200 once the event is durable.',
   },
   segmentPage: {
     ...message,
@@ -57,13 +57,13 @@ export const segmentOperations = {
     ...message,
     id: 'segmentIdentify',
     path: '/v1/identify',
-    summary: 'Stores the traits of a user as an event identify; the traits are its properties.',
+    summary: 'Stores the traits of a user as an event identify. The traits are its properties.',
   },
   segmentGroup: {
     ...message,
     id: 'segmentGroup',
     path: '/v1/group',
-    summary: 'Stores the group of a user as an event group; the traits of the group are its properties.',
+    summary: 'Stores the group of a user as an event group. The traits of the group are its properties.',
   },
   segmentAlias: {
     ...message,
@@ -75,7 +75,7 @@ export const segmentOperations = {
     ...batch,
     id: 'segmentBatch',
     path: '/v1/batch',
-    summary: 'Stores up to 2,000 messages; valid messages are accepted even if others are invalid.',
+    summary: 'Stores up to 2,000 messages. Valid messages are accepted even if others are invalid.',
   },
   segmentTrackShort: { ...message, id: 'segmentTrackShort', path: '/v1/t', summary: sameAs('/v1/track') },
   segmentPageShort: { ...message, id: 'segmentPageShort', path: '/v1/p', summary: sameAs('/v1/page') },

@@ -5,7 +5,7 @@ import { eventLimits } from '@sluice/contracts/event-limits'
 // services/gateway/segment/map-message.ts reads each message and keeps its unknown fields as properties.
 
 const fields = {
-  event: joi.string().example('Order Completed').description('The name of the event; required in `track` only.'),
+  event: joi.string().example('Order Completed').description('Name of the event; required only in `track`.'),
   messageId: joi
     .string()
     .example('ajs-next-1795419743042-c023dfcf')
@@ -13,13 +13,13 @@ const fields = {
   timestamp: joi
     .string()
     .example('2026-01-31T12:00:00.000Z')
-    .description('The time of the event, ISO 8601. It is not corrected by `sentAt`. Default: the time of receipt.'),
+    .description('Time of the event, ISO 8601. Sluice does not correct it by `sentAt`. Default: the time of receipt.'),
   userId: joi.string().example('ada'),
   anonymousId: joi.string(),
   properties: joi.object().example({ revenue: 12.5 }).description('Properties of `track`, `page` and `screen`.'),
   traits: joi.object().description('Traits of `identify` and `group`.'),
   context: joi.object().example({ page: { url: 'https://example.com/pricing' } }),
-  writeKey: joi.string().description('The key, for clients that do not send it in a header.'),
+  writeKey: joi.string().description('The API key, for clients that do not send it in a header.'),
 }
 
 export const messageBody = joi.object(fields).unknown().id('SegmentMessage')
@@ -35,7 +35,7 @@ const batchedMessage = joi
 export const batchBody = joi
   .object({
     batch: joi.array().items(batchedMessage).min(1).max(eventLimits.batchEventsMax).required(),
-    context: joi.object().description('Its members are added to every message whose own context lacks them.'),
+    context: joi.object().description('Its members are added to each message whose own context lacks them.'),
     writeKey: fields.writeKey,
   })
   .unknown()

@@ -15,7 +15,7 @@ export const siteId = text(eventLimits.siteIdLengthMax).example('my-site')
 /** The `site_id` in an update of a record that belongs to a site. */
 export const repeatedSiteId = text(eventLimits.siteIdLengthMax)
   .empty()
-  .description('Not needed: its own, which can’t be changed.')
+  .description('Optional; must equal the present site, which can’t be changed.')
 
 const name = nameText(siteNameLengthMax).example('My site')
 
@@ -25,7 +25,7 @@ const settings = {
     .custom((value: string, helpers) => (canonicalTimeZone(value) === undefined ? helpers.error('timezone') : value))
     .messages({ timezone: 'must be an IANA time zone, e.g. Europe/Berlin' })
     .meta({ examples: ['Europe/Berlin'] })
-    .description('Time zone, by its IANA name, that decides where the site’s days begin.'),
+    .description('IANA name of the time zone in which the site’s days begin.'),
   conversion_event: text(eventLimits.eventTypeLengthMax)
     .empty()
     .allow(null)
@@ -36,7 +36,9 @@ const settings = {
     .min(1)
     .max(retentionDaysMax)
     .allow(null)
-    .description('Older events are refused, and deleted. Null: kept for ever.'),
+    .description(
+      'Number of days. Older events are refused, and stored events are deleted when they are older. Null: events are kept for ever.',
+    ),
 }
 
 export const createSiteBody = joi.object<CreateSiteBody>({ site_id: siteId.required(), name, ...settings })
@@ -56,7 +58,7 @@ export const siteResource = joi
     conversion_event: joi.string().allow(null).required(),
     retention_days: joi.number().integer().allow(null).required(),
     created_at: joi.number().integer().required(),
-    first_event_at: joi.number().allow(null).required().description('Null: it has no event.'),
-    last_event_at: joi.number().allow(null).required().description('Null: it has no event.'),
+    first_event_at: joi.number().allow(null).required().description('Null: the site has no events.'),
+    last_event_at: joi.number().allow(null).required().description('Null: the site has no events.'),
   })
   .id('Site')

@@ -15,7 +15,11 @@ export const statsBatchBody = joi.object<{ queries: unknown[] }>({ queries: quer
 
 /** A query of a batch: the parameters of GET /api/v1/stats as JSON values. */
 export const batchQuery = statsQuery
-  .keys({ filter: filterOrText.description('A list of `{property, operator, value}`; all are met.') })
+  .keys({
+    filter: filterOrText.description(
+      'A list of conditions `{property, operator, value}`, all of which an event must meet.',
+    ),
+  })
   .messages({ 'string.base': 'must be a string' })
 
 /** The body in the OpenAPI document. */
@@ -34,8 +38,8 @@ export const statsBatchResult = joi.object<StatsBatchResult>({
       joi.object({
         success: joi.boolean().required(),
         data: statsResult,
-        status: joi.number().integer().description('The HTTP status that the query alone would be refused with.'),
-        error: joi.string().description('In the words that the query alone would be refused with.'),
+        status: joi.number().integer().description('The HTTP status with which this query alone would be refused.'),
+        error: joi.string().description('The same error text as for the query alone.'),
       }),
     )
     .required(),

@@ -48,48 +48,48 @@ export const groupBy = parameter((value, helpers) => {
 export const statsQuery = joi
   .object<StatsParameters>({
     site_id: siteId.required(),
-    metric: oneOf(metrics).required().example('event_count').description('What is measured.'),
+    metric: oneOf(metrics).required().example('event_count').description('The metric to measure.'),
     ...rangeParameters,
     group_by: groupBy
       .example('day')
       .description(
-        `Adds \`breakdown\`: by time (${timeUnits.join(', ')}; minutes of at most ${statsLimits.minutesHoursMax} hours), zero-filled, or by value (${groupFields.join(', ')}, properties.<name>).`,
+        `Adds \`breakdown\`: either by time (${timeUnits.join(', ')}; minutes for at most ${statsLimits.minutesHoursMax} hours), where a time without events has the value 0, or by value (${groupFields.join(', ')}, properties.<name>).`,
       ),
     country: parameter((value, helpers) =>
       /^[a-z0-9]{2}$/i.test(value) ? value.toUpperCase() : helpers.error('parameter.country'),
     )
       .meta({ pattern: '^[A-Za-z0-9]{2}$' })
-      .description('Only events of this country: 2 letters or digits.'),
+      .description('Counts only events of this country: 2 letters or digits.'),
     device_type: oneOf(deviceTypes, (value) => value.toLowerCase()).description(
-      'Only events of this device; case-insensitive.',
+      'Counts only events of this type of device; case does not matter.',
     ),
     timezone: timezoneParameter.description(
-      'Time zone, by its IANA name, that decides where minutes, hours, days, weeks and months begin; default: the site’s, else UTC.',
+      'IANA name of the time zone in which minutes, hours, days, weeks and months begin; default: that of the site, or else UTC.',
     ),
-    event_type: text(eventLimits.eventTypeLengthMax).description('Only events of this type.'),
+    event_type: text(eventLimits.eventTypeLengthMax).description('Counts only events of this type.'),
     target_event: text(eventLimits.eventTypeLengthMax).description(
-      'The `event_type` that `conversion_rate` counts; else the site’s `conversion_event`, else `purchase`.',
+      'The `event_type` that `conversion_rate` counts; default: the site’s `conversion_event`, or else `purchase`.',
     ),
     compare: oneOf(comparisons).description(
-      'Adds the same answer over another range: the one of the same length before, or the same local dates a year before.',
+      'Adds the same measurement for another range: the preceding range of the same length, or the same local dates one year earlier.',
     ),
     environment: environmentParameter,
     filter: filterParameter.description(
-      'Only events that meet all of these conditions, as cohorts have them: a JSON list of `{property, operator, value}`. For metrics of sessions: sessions that have such an event.',
+      'Counts only events that meet all of these conditions: a JSON list of `{property, operator, value}`, as in cohorts. Metrics of sessions count the sessions that have such an event.',
     ),
     limit: integer(1, statsLimits.groupsMax)
       .default(statsLimits.groupsDefault)
-      .description('Groups by value that are listed; the rest is one entry, `(other)`.'),
+      .description('Number of groups by value to list. All other groups are one entry, `(other)`.'),
     offset: integer(0, statsLimits.groupsOffsetMax)
       .default(0)
       .description(
-        'Groups by value that are skipped, those with the greatest values; neither listed nor in `(other)`.',
+        'Number of groups by value to skip, starting with the greatest values. Skipped groups are neither listed nor part of `(other)`.',
       ),
     exact: parameter((value, helpers) =>
       ['true', 'false'].includes(value) ? value === 'true' : helpers.error('any.only', { valids: ['true', 'false'] }),
     )
       .meta({ type: 'boolean' })
-      .description('`true`: nothing is estimated, however large the answer’s sets are.'),
+      .description('`true`: every value is exact, even where a large set would otherwise be estimated.'),
   })
   .messages({
     ...parameterMessages,
@@ -99,13 +99,22 @@ export const statsQuery = joi
 const estimated = joi
   .boolean()
   .valid(true)
-  .description('Present when `value` is an estimate, within 1 % of the exact value; `exact=true` prevents it.')
+  .description('Present when `value` is an estimate, within 1 % of the exact value. `exact=true` prevents estimates.')
 
 /** One entry of `data.breakdown`, for a bucket or a group. */
 const breakdownEntry = joi
   .object<BreakdownEntry>({
-    timestamp: joi.number().integer().required().description('The bucket’s start; for values the range’s.'),
-    key: joi.string().allow('').description('The value; `""` for events without, `(other)` for the rest.'),
+    timestamp: joi
+      .number()
+      .integer()
+      .required()
+      .description('Start of the unit of time; for groups by value, start of the range.'),
+    key: joi
+      .string()
+      .allow('')
+      .description(
+        'The value of the group; `""` for events without a value, `(other)` for all groups that are not listed.',
+      ),
     ...Object.fromEntries(groupFields.map((field) => [field, joi.string().allow('')])),
     value: joi.number().required(),
     estimated,
@@ -115,7 +124,9 @@ const breakdownEntry = joi
 const breakdown = joi
   .array()
   .items(breakdownEntry)
-  .description('With `group_by`, and for `event_count_by_type`, which has an entry for each pair that has events.')
+  .description(
+    'Present with `group_by`, and for the metric `event_count_by_type`, which has an entry for each pair that has events.',
+  )
 
 /** `data` of GET /api/v1/stats; all times are Unix ms. */
 export const statsResult = joi
@@ -127,13 +138,13 @@ export const statsResult = joi
     value: joi
       .number()
       .required()
-      .description('Value over the whole range: a count, percent with 2 decimals or seconds with 3.'),
+      .description('Value for the whole range: a count, a percentage with 2 decimals, or seconds with 3 decimals.'),
     estimated,
     period: enumText(Object.keys(periods)),
     site_id: joi.string().required(),
     start_date: joi.number().integer().required(),
     end_date: joi.number().integer().required(),
-    timezone: joi.string().required().description('Time zone that decides where days begin.'),
+    timezone: joi.string().required().description('Time zone in which days begin.'),
     group_by: joi.string(),
     breakdown,
     complete_until: completeUntil,
@@ -145,7 +156,7 @@ export const statsResult = joi
         estimated,
         breakdown,
       })
-      .description('The same over the range that it is compared with.'),
+      .description('The same measurement for the range of the comparison.'),
     timestamp: joi.number().integer().required(),
   })
   .id('StatsResult')

@@ -22,6 +22,6 @@ export const storedEvent = joi
     properties: joi
       .object()
       .pattern(joi.string(), propertyValue)
-      .description('Flattened; values of the types that they were sent with.'),
+      .description('The flattened properties. Values have the types with which they were sent.'),
   })
   .id('StoredEvent')

@@ -29,7 +29,9 @@ const overlapMsMax = 90 * dayMs
 
 const url = text(webhookLimits.urlLengthMax)
   .example('http://127.0.0.1:9000/')
-  .description('Where deliveries are sent, by POST. Private addresses need SLUICE_WEBHOOK_ALLOWED_NETWORKS.')
+  .description(
+    'URL to which deliveries are sent, by POST. Private addresses must be allowed by SLUICE_WEBHOOK_ALLOWED_NETWORKS.',
+  )
 
 const events = joi
   .array()
@@ -38,19 +40,21 @@ const events = joi
   .unique()
   .messages({ 'array.min': 'must name at least one kind', 'array.unique': 'must name each kind once' })
   .example(['alert', 'event_summary'])
-  .description('The kinds of deliveries that it gets.')
+  .description('The kinds of deliveries that the webhook receives.')
 
 const settings = {
   active: joi
     .boolean()
-    .description('False: it gets nothing. True: it gets deliveries, also after it was switched off.'),
+    .description(
+      'False: the webhook receives no deliveries. True: it receives deliveries; a webhook that was switched off is switched on again.',
+    ),
   secret: text(webhookLimits.secretLengthMax)
     .empty()
-    .description('Signs deliveries; at least 16 characters are advised. No response shows it.'),
+    .description('Secret that signs deliveries; at least 16 characters are recommended. No answer contains it.'),
   summary_interval: joi
     .string()
     .valid(...summaryIntervals)
-    .description('How often it gets an `event_summary`, in the site’s time zone.'),
+    .description('How often the webhook receives an `event_summary`, in the site’s time zone.'),
 }
 
 export const createWebhookBody = joi.object<CreateWebhookBody>({
@@ -58,12 +62,12 @@ export const createWebhookBody = joi.object<CreateWebhookBody>({
   url: url
     .required()
     .description(
-      'Where deliveries are sent, by POST. Private addresses need SLUICE_WEBHOOK_ALLOWED_NETWORKS. Of several webhooks with one URL, the oldest that is on gets each delivery, the others nothing.',
+      'URL to which deliveries are sent, by POST. Private addresses must be allowed by SLUICE_WEBHOOK_ALLOWED_NETWORKS. If several webhooks have the same URL, only the oldest active one receives each delivery.',
     ),
   events: events.required(),
   ...settings,
   secret: settings.secret.description(
-    'Signs deliveries; at least 16 characters are advised. Left out: one is made, which this response alone shows.',
+    'Secret that signs deliveries; at least 16 characters are recommended. If it is left out, Sluice generates one, which only this answer contains.',
   ),
 })
 
@@ -79,11 +83,14 @@ export const rotateSecretBody = joi.object<RotateSecretBody>({
     .default(0)
     .meta({ default: '0s' })
     .example('1d')
-    .description('How long deliveries are signed with the old secret as well.'),
+    .description('How long the old secret signs deliveries, too.'),
 })
 
 export const recoverBody = joi.object<RecoverBody>({
-  since: time.required().example(1_767_225_600_000).description('Unix ms: deliveries that were queued from then on.'),
+  since: time
+    .required()
+    .example(1_767_225_600_000)
+    .description('Unix ms. Deliveries that were queued at this time or later are sent again.'),
 })
 
 export const listWebhooksQuery = joi
@@ -93,7 +100,7 @@ export const listWebhooksQuery = joi
 
 export const listDeliveriesQuery = joi
   .object<ListDeliveriesQuery>({
-    status: enumText(deliveryStatuses).empty('').description('Only those of this status.'),
+    status: enumText(deliveryStatuses).empty('').description('Lists only deliveries with this status.'),
     ...pageParameters,
   })
   .prefs({ convert: true })
@@ -113,15 +120,19 @@ const webhookFields = {
     .string()
     .valid(...environments)
     .required()
-    .description('Environment of the key that made it: the webhook gets deliveries about this environment.'),
+    .description('Environment of the key that created the webhook, which receives deliveries about this environment.'),
   created_at: joi.number().integer().required(),
   updated_at: joi.number().integer().required(),
   failing_since: timeOrNull.description(
-    'Since when no attempt has succeeded; null: the last one did, or there was none.',
+    'Time since which no attempt has succeeded, Unix ms. Null: the last attempt succeeded, or there was none.',
   ),
-  disabled_at: timeOrNull.description('When it was switched off because its receiver failed; null: it is not.'),
+  disabled_at: timeOrNull.description(
+    'Time at which the webhook was switched off because its receiver failed, Unix ms. Null: it was not.',
+  ),
   disabled_reason: joi.string().allow(null).required(),
-  previous_secret_expires_at: timeOrNull.description('Until when the secret before signs too; null: there is none.'),
+  previous_secret_expires_at: timeOrNull.description(
+    'Time until which the previous secret signs deliveries, too, Unix ms. Null: there is no previous secret.',
+  ),
 }
 
 export const webhookResource = joi.object<WebhookResource>(webhookFields).id('Webhook')
@@ -130,7 +141,7 @@ export const webhookResource = joi.object<WebhookResource>(webhookFields).id('We
 export const newWebhookResource = joi
   .object<NewWebhookResource>({
     ...webhookFields,
-    secret: joi.string().description('The secret that was made: keep it, it is shown this once.'),
+    secret: joi.string().description('The generated secret. Store it: it is shown only once.'),
   })
   .id('NewWebhook')
 
@@ -139,19 +150,27 @@ export const webhooksResult = listOf('webhooks', webhookResource)
 const attempt = joi
   .object<AttemptResource>({
     at: joi.number().integer().required(),
-    status: joi.number().integer().allow(null).required().description('Status of the response; null: there was none.'),
+    status: joi
+      .number()
+      .integer()
+      .allow(null)
+      .required()
+      .description('Status of the response. Null: there was no response.'),
     latency_ms: joi.number().integer().required(),
     response: joi
       .string()
       .allow(null, '')
       .required()
-      .description('The beginning of the response’s body, up to 4 KiB; in lists up to 200 characters.'),
-    error: joi.string().allow(null).required().description('What went wrong; null: nothing.'),
+      .description('Beginning of the response’s body, up to 4 KiB; in lists up to 200 characters.'),
+    error: joi.string().allow(null).required().description('Why the attempt failed. Null: it did not fail.'),
   })
   .id('DeliveryAttempt')
 
 const deliveryFields = {
-  delivery_id: joi.string().required().description('The header `x-svc-delivery` of every attempt.'),
+  delivery_id: joi
+    .string()
+    .required()
+    .description('Id of the delivery, which is also the header `x-svc-delivery` of every attempt.'),
   event_type: joi
     .string()
     .valid(...deliveryKinds)
@@ -161,8 +180,8 @@ const deliveryFields = {
     .valid(...deliveryStatuses)
     .required(),
   created_at: joi.number().integer().required(),
-  next_attempt_at: timeOrNull.description('Null: no attempt follows by itself.'),
-  attempts: joi.array().items(attempt).required().description('The last 100, ascending.'),
+  next_attempt_at: timeOrNull.description('Time of the next attempt, Unix ms. Null: no further attempt is planned.'),
+  attempts: joi.array().items(attempt).required().description('The last 100 attempts, oldest first.'),
 }
 
 const deliveryResource = joi.object<DeliveryResource>(deliveryFields).id('Delivery')
@@ -178,10 +197,15 @@ export const deliveryWithPayload = joi
           .required(),
         timestamp: joi.number().integer().required(),
         site_id: joi.string().required(),
-        data: joi.object().unknown().required().id('DeliveryData').description('What happened, by `event_type`.'),
+        data: joi
+          .object()
+          .unknown()
+          .required()
+          .id('DeliveryData')
+          .description('Content of the delivery, which depends on `event_type`.'),
       })
       .required()
-      .description('What the receiver gets.'),
+      .description('Body that the receiver gets.'),
   })
   .id('DeliveryWithPayload')
 
@@ -192,5 +216,5 @@ export const queuedDelivery = joi.object<{ delivery_id: string }>({ delivery_id:
 
 /** `data` of a recovery. */
 export const recoverResult = joi.object<{ recovered: number }>({
-  recovered: joi.number().integer().required().description('Deliveries that are sent again.'),
+  recovered: joi.number().integer().required().description('Number of deliveries that are sent again.'),
 })

@@ -17,7 +17,9 @@ const timestamp = joi
     return Math.trunc(value)
   })
   .meta({ minimum: eventLimits.timestampMsMin })
-  .description('Unix ms, a fraction is dropped; not over 24 hours ahead. Default: the time of receipt.')
+  .description(
+    'Time of the event, Unix ms; a fraction is dropped. It may be at most 24 hours in the future. Default: the time of receipt.',
+  )
   .messages({
     'timestamp.past': timestampErrors.past,
     'timestamp.future': timestampErrors.future,
@@ -28,11 +30,14 @@ const timestamp = joi
  */
 const fields = {
   site_id: text(textLengthsMax.site_id).required().example('my-site'),
-  event_type: text(textLengthsMax.event_type).required().example('page_view').description('Any value.'),
+  event_type: text(textLengthsMax.event_type)
+    .required()
+    .example('page_view')
+    .description('Name of the event; any value is allowed.'),
   timestamp,
   session_id: text(textLengthsMax.session_id)
     .example('s1')
-    .description('Without it the event counts in no metric of sessions.'),
+    .description('An event without it is not counted in metrics of sessions.'),
   user_id: text(textLengthsMax.user_id).example('ada'),
   url: text(textLengthsMax.url).example('https://example.com/pricing'),
   referrer: text(textLengthsMax.referrer),
@@ -41,22 +46,22 @@ const fields = {
     .empty(joi.valid('', null))
     .pattern(/^[A-Za-z0-9]{2}$/)
     .messages({ 'string.pattern.base': 'must be 2 letters or digits' })
-    .description('2 letters or digits, stored upper-case.'),
+    .description('2 letters or digits; they are stored in upper case.'),
   device_type: joi
     .string()
     .empty(joi.valid('', null))
     .valid(...deviceTypes)
     .insensitive(),
-  anonymous_id: text(textLengthsMax.anonymous_id).description('Who it is before a `user_id` is known.'),
+  anonymous_id: text(textLengthsMax.anonymous_id).description('Identifies a person before a `user_id` is known.'),
   event_id: text(textLengthsMax.event_id).description(
-    'Events with the same site, id and timestamp are one event, however often sent; without timestamp, copies within 15 minutes are one. Default: a UUIDv7.',
+    'Events with the same site, `event_id` and `timestamp` are one event, however often they are sent. Without `timestamp`, copies that arrive within 15 minutes are one event. Default: a UUIDv7.',
   ),
   properties: joi
     .object()
     .empty(joi.valid('', null))
     .example({ plan: 'pro' })
     .description(
-      `At most ${propertyLimits.keysMax} keys of at most ${propertyLimits.keyLengthMax}, after nested objects are flattened with dots: texts of at most ${propertyLimits.stringLengthMax}, numbers, booleans; lists are kept as JSON text; null is absent. Unknown fields of the event are properties too.`,
+      `At most ${propertyLimits.keysMax} properties with names of at most ${propertyLimits.keyLengthMax} characters. Values are texts of at most ${propertyLimits.stringLengthMax} characters, numbers and booleans. Nested objects are flattened with dots before they are counted, lists are stored as JSON text, and null means that the property is absent. Unknown fields of the event become properties, too.`,
     ),
 }
 

@@ -51,7 +51,7 @@ describe('the OpenAPI document', () => {
       expect([operationId, ...tags]).toEqual([operation.id, operation.section])
       expect(responses).toHaveProperty([String(operation.response.status)])
       expect(description).toContain(
-        { public: 'no credential', authenticated: 'Any credential' }[operation.scope as string] ?? operation.scope,
+        { public: 'No credential', authenticated: 'Any valid key' }[operation.scope as string] ?? operation.scope,
       )
     }
     expect(new Set(table.map(({ id }) => id)).size).toBe(table.length)

@@ -22,13 +22,13 @@ import type {
 type Schemas = Record<string, JsonSchema>
 
 /** The description of the interface: rules that apply to all operations. */
-const description = `JSON in, JSON out. Every answer carries \`success\` and \`timestamp\` (Unix ms); successes that tell something have \`data\`, failures \`error\`. Every answer has \`X-Request-Id\`; a sane one that you send comes back. All times are Unix milliseconds, lengths count code points, and NUL is refused in every text.
+const description = `Requests and answers are JSON. Every answer has \`success\` and \`timestamp\` (Unix ms). Successful answers with a result have \`data\`; failures have \`error\`. Every answer has the header \`X-Request-Id\`: a valid one of the request is returned, otherwise Sluice generates one. All times are Unix milliseconds, lengths are counted in code points, and NUL characters are refused in every text.
 
-A key goes into \`Authorization: Bearer <key>\`, or into \`?api_key=\` where a header can't be set; browsers may open a session and send its cookie. The header wins over the query, the query over the cookie. Answers to a good credential tell how far its limit is: \`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\`, \`X-RateLimit-Reset\`. Unknown fields and parameters are refused, except in events, where they are kept as properties; there, \`null\` and \`""\` in optional fields mean absent.
+Clients send a key as \`Authorization: Bearer <key>\`, or as \`?api_key=\` where they can't set a header. Browsers may open a session and send its cookie. The header takes precedence over the query, and the query over the cookie. Answers to a valid credential show the state of its rate limit: \`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\`, \`X-RateLimit-Reset\`. Unknown fields and parameters are refused, except in events, where they are stored as properties. In optional fields of an event, \`null\` and \`""\` mean that the field is absent.
 
-Checked in this order: path, method, credential, rate, scope, content type, body, site. Only the first problem is told.
+Sluice checks a request in this order: path, method, credential, rate limit, scope, content type, body, site. The answer names only the first problem.
 
-Where services run apart, \`/collect\`, \`/collect/batch\` and \`/v1\` are served by the gateway, everything else by the query service.`
+When the services run separately, the gateway serves \`/collect\`, \`/collect/batch\` and \`/v1\`, and the query service everything else.`
 
 /**
  * The OpenAPI 3.1 document of a table of operations, which /openapi.json serves, /docs renders and tests compare with
@@ -91,17 +91,17 @@ export function failuresOf(operation: Operation): ErrorStatus[] {
 
 const headers: Record<string, Header> = {
   'X-Request-Id': {
-    description: 'Names the request in logs; a sane one that was sent comes back.',
+    description: 'Identifies the request in the log output. A valid `X-Request-Id` of the request is returned.',
     required: true,
     schema: { type: 'string', minLength: 1 },
   },
-  'X-RateLimit-Limit': rateHeader('How often the key may do this in a minute.'),
-  'X-RateLimit-Remaining': rateHeader('How often it still may.'),
+  'X-RateLimit-Limit': rateHeader('Requests, or events, that the key may send in a minute.'),
+  'X-RateLimit-Remaining': rateHeader('Requests, or events, that are left in this minute.'),
   'X-RateLimit-Reset': rateHeader(
-    'When it may as often as before, in Unix seconds; to clients of Segment’s, in seconds from now.',
+    'Unix time in seconds at which the limit starts again; in answers to Segment’s clients, the number of seconds until then.',
   ),
   'Retry-After': {
-    description: 'Seconds until a retry makes sense.',
+    description: 'Seconds that the client should wait before it repeats the request.',
     required: true,
     schema: { type: 'integer', minimum: 0 },
   },
@@ -119,13 +119,13 @@ const securitySchemes: OpenApiDocument['components']['securitySchemes'] = {
     type: 'apiKey',
     in: 'query',
     name: 'api_key',
-    description: 'An API key in the query, where a header can’t be set. Proxies may log it: prefer the header.',
+    description: 'An API key in the query, for clients that can’t set a header. Proxies may log it: prefer the header.',
   },
   write_key: {
     type: 'http',
     scheme: 'basic',
     description:
-      'An API key as the user, without a password, as Segment’s clients send it. They may send it as `writeKey` in the body instead.',
+      'An API key as the user name, without a password, as Segment’s clients send it. They may send it as `writeKey` in the body instead.',
   },
   session: {
     type: 'apiKey',
@@ -147,7 +147,7 @@ function describeOperation(operation: Operation, shared: Shared): OperationObjec
     operationId: id,
     tags: [section],
     summary,
-    description: [describeAccess(operation), operation.anyOrigin && 'Answers pages of any origin.']
+    description: [describeAccess(operation), operation.anyOrigin && 'Pages of any origin may call it.']
       .filter(Boolean)
       .join(' '),
     security:
@@ -177,13 +177,16 @@ function sufficientScopes({ scope, alternativeScope }: Operation): string[][] {
 
 function describeAccess(operation: Operation): string {
   const { scope, limit, cost } = operation
-  if (scope === 'public') return 'Needs no credential.'
+  if (scope === 'public') return 'No credential is needed.'
   const scopes = sufficientScopes(operation).map((each) => `\`${each.join('')}\``)
-  const needs = scope === 'authenticated' ? 'Any credential will do.' : `Scope: ${scopes.join(' or ')}.`
+  const needs =
+    scope === 'authenticated'
+      ? 'Any valid key or session is sufficient.'
+      : `The scope ${scopes.join(' or ')} is required.`
   if (limit === undefined) return needs
-  const counts = cost === 'body' ? `Each ${limit === 'events' ? 'event' : 'query'} counts` : 'Counts'
+  const counted = cost !== 'body' ? 'request' : limit === 'events' ? 'event' : 'query'
   const limitText = defaultLimits[limit].toLocaleString('en')
-  return `${needs} ${counts} against the limit of \`${limit}\`: ${limitText} in ${limitWindowSeconds} seconds, unless the key has its own.`
+  return `${needs} Each ${counted} counts against the limit of \`${limit}\`: ${limitText} in ${limitWindowSeconds} seconds, unless the key has its own limit.`
 }
 
 function parametersOf({ path, query, idempotent, hasGeneratedSecret }: Operation, schemas: Schemas): Parameter[] {
@@ -230,12 +233,12 @@ function requestBody(body: BodyRule, schemas: Schemas): RequestBody {
         type: 'string',
         contentMediaType: 'application/json',
         description:
-          'The same JSON, as beacons send it. Without `Content-Encoding` it may be gzip all the same: the first two bytes tell.',
+          'The same JSON, as beacons send it. It may be compressed with gzip even without `Content-Encoding`: Sluice recognises gzip by its first two bytes.',
       },
       example: JSON.stringify(example),
     },
     'application/x-ndjson': {
-      schema: { type: 'string', description: 'One event a line, nothing around them.' },
+      schema: { type: 'string', description: 'One JSON object per line; each is an event.' },
       example: toJsonLines(example),
     },
   }
@@ -280,12 +283,12 @@ function toJsonLines(batch: unknown): string {
 function success({ limit, idempotent, response }: Operation, schemas: Schemas): Response {
   const data = response.data && toJsonSchema(response.data, 'output', schemas)
   return {
-    description: response.status === 201 ? 'Made' : response.status === 202 ? 'Accepted' : 'Done',
+    description: response.status === 201 ? 'Created' : response.status === 202 ? 'Accepted' : 'Done',
     headers: {
       ...headersOf(limit === undefined ? [] : rateHeaders),
       ...(idempotent && {
         'Idempotency-Replayed': {
-          description: '`true`: this is the answer of an earlier request with the same Idempotency-Key.',
+          description: '`true`: this is the stored answer to an earlier request with the same `Idempotency-Key`.',
           schema: { const: 'true' },
         },
       }),
@@ -305,9 +308,9 @@ function success({ limit, idempotent, response }: Operation, schemas: Schemas): 
 function notModified({ limit }: Operation): Response {
   const headers = {
     ...headersOf(limit === undefined ? [] : rateHeaders),
-    ETag: { description: 'The tag of `If-None-Match`.', required: true, schema: { type: 'string' } },
+    ETag: { description: 'The `ETag` of the file.', required: true, schema: { type: 'string' } },
   } as const
-  return { description: 'The client has the file: `If-None-Match` names its `ETag`', headers, content: {} }
+  return { description: 'The client already has the file: `If-None-Match` names its `ETag`', headers, content: {} }
 }
 
 /** A file that is made for the request has neither a tag nor ranges. */

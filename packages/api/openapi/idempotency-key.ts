@@ -1,9 +1,9 @@
 import type { Parameter } from './types.ts'
 
 const carriedOutOnce =
-  'Carries the request out once: a repeat with the same body gets the first answer for 24 hours, one with another body, or while the first is under way, 409.'
+  'With this header, the request is carried out once. For 24 hours, a repeated request with the same body gets the first answer. A repeated request with another body, or before the first answer, is answered 409.'
 const generatedSecretIsNotKept =
-  'An answer with a generated secret is not kept: to carry such a request out once, send a secret of your own.'
+  'An answer that contains a generated secret is not stored: to have such a request carried out once, send a secret of your own.'
 
 /** The header of an idempotent operation. `hasGeneratedSecret`: its answer may have a secret that was generated for it. */
 export function idempotencyKey({ hasGeneratedSecret }: { hasGeneratedSecret: boolean }): Parameter {
