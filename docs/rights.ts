@@ -16,26 +16,28 @@ export function rightsPage(): string {
 
 # Who may call what
 
-A key holds scopes; \`admin\` grants everything. It goes in \`Authorization: Bearer <key>\`, in \`?api_key=<key>\`, or, opened as
-a session, in the cookie \`session\`: the first of these that is there decides. Without one, and with one that is unknown,
-mistyped, expired or revoked, every operation answers 401; without the scope, 403.
+A key has scopes; the scope \`admin\` grants everything. A request contains the key in \`Authorization: Bearer <key>\` or in
+\`?api_key=<key>\`, or a session that was opened with the key in the cookie \`session\`. Sluice uses the first of these that the
+request contains. If it contains none, or one that is unknown, mistyped, expired or revoked, every operation answers 401. If the
+key lacks the scope, the operation answers 403.
 
-A key that is **bound to sites** sees those alone. What belongs to others is answered as if it did not exist (404), in lists
-it is left out, and writing to it is refused (403). A key that is not bound may name every site; one that does not exist is
-404 to reads.
+A key that is **bound to sites** can use only these sites. Reads of other sites and of their records are answered 404, as if they
+did not exist. Lists leave them out. Writes to other sites are refused with 403. A key that is not bound may name every site. Reads
+of a site that does not exist are answered 404.
 
 Each request counts against one of the key's three limits: ${number(defaultLimits.events)} events,
-${number(defaultLimits.queries)} queries and ${number(defaultLimits.admin)} changes a minute, unless the key has its own.
+${number(defaultLimits.queries)} queries and ${number(defaultLimits.admin)} changes a minute, unless the key has its own limits.
 
 ${row(['Operation', 'Scope', 'Counts as', 'A bound key at another site'])}
 ${row(['---', '---', '---', '---'])}
 ${rows.join('\n')}
 
-Opening a session also counts as a change of the key that it is opened with. Importing users takes \`admin\`, and no key with
-\`allowed_origins\` imports. An export takes \`stats:read\` for events, sessions and statistics, \`cohorts:read\` for users and cohorts.
+The opening of a session counts as a change by the key that opens it. An import of users needs the scope \`admin\`. A key with
+\`allowed_origins\` can't be used for imports. An export of events, sessions or statistics needs \`stats:read\`, an export of users
+or cohorts \`cohorts:read\`.
 
-\`tests/rights/matrix.test.ts\` requests every operation with every scope, for the key's own, a foreign and an absent site or
-object, with the key in the header, the query and the cookie, and without a key.
+\`tests/rights/matrix.test.ts\` calls every operation with every scope, for a site or object of the key, for one of another site
+and for one that does not exist, with the key in the header, the query and the cookie, and without a key.
 `
 }
 
