@@ -3,7 +3,7 @@ import { keyEnvironment } from './api-key.ts'
 
 /** SLUICE_ADMIN_KEY of the query service. */
 export const adminKey = optionalSecretVariable(
-  'First admin key, where a program sets Sluice up: a key that another Sluice made, taken over at the start if it is not known yet. Without it, npm run admin-key makes one.',
+  'Admin key for automated installations. At its start, Sluice stores this key if it is unknown. Generate the key with another installation. Without it, `npm run admin-key` creates one.',
   (key) => {
     if (keyEnvironment(key) === undefined) throw new Error('is not a key: prefix, length or checksum are wrong')
   },

@@ -3,7 +3,7 @@ import type { S3Credentials } from './s3/client.ts'
 import { parseS3Url } from './s3/url.ts'
 
 const description =
-  'The store of files for imports and exports: s3://bucket[/prefix]?region=eu-central-1[&endpoint=https://host:port][&ca=<PEM file>], or file:<folder> that all processes share. Installations that share a bucket need a prefix each: workers remove files of exports and imports that they do not know.'
+  'The store of files for imports and exports: s3://bucket[/prefix]?region=eu-central-1[&endpoint=https://host:port][&ca=<PEM file>], or file:<folder> that all processes share. Installations that share a bucket need different prefixes, because workers remove files of exports and imports that they do not know.'
 const schemes = ['s3', 'file']
 
 function check(url: string): void {

@@ -4,13 +4,13 @@ import { clientReader } from './client-address.ts'
 
 /** SLUICE_TRUSTED_PROXIES of every service that clients reach. */
 export const trustedProxies = listVariable(
-  'Proxies whose X-Forwarded-For, -Proto and -Host are believed: addresses, networks (10.0.0.0/8), or loopback, linklocal, uniquelocal; with commas between them.',
+  'Proxies whose headers X-Forwarded-For, X-Forwarded-Proto and X-Forwarded-Host are trusted: addresses, networks (10.0.0.0/8), or the words loopback, linklocal and uniquelocal, separated by commas.',
   (proxies) => clientReader(proxies),
 )
 
 /** SLUICE_CORS_ORIGINS of services with routes under /api/v1. */
 export const corsOrigins = listVariable(
-  'Origins whose pages may call /api/v1 with a key, e.g. https://intranet.example; with commas between them. /collect answers any origin.',
+  'Origins whose pages may call /api/v1 with a key, e.g. https://intranet.example, separated by commas. Pages of any origin may call /collect.',
   (origins) => {
     for (const origin of origins) {
       if (!isOrigin(origin)) {
@@ -31,13 +31,13 @@ export const collectUrl = optionalVariable(
 /** SLUICE_DRAIN_SECONDS of every service that clients reach. */
 export function drainSeconds(defaultSeconds: number) {
   return secondsVariable(
-    'Seconds for which a stopping process still takes requests after `/readyz` has begun to answer 503, so that load balancers move its clients to other processes.',
+    'Seconds for which a stopping process still accepts requests after `/readyz` has begun to answer 503, so that load balancers move its clients to other processes.',
     defaultSeconds,
   )
 }
 
 /** SLUICE_STOP_SECONDS of the query service, whose statements may take 31 s. */
 export const stopSeconds = secondsVariable(
-  'Seconds within which the process ends after a SIGTERM, at least 6 more than `SLUICE_DRAIN_SECONDS`. What kills processes that do not end must wait for longer.',
+  'Seconds within which the process ends after a SIGTERM, at least 6 more than `SLUICE_DRAIN_SECONDS`. A supervisor such as systemd or Kubernetes must wait longer than this before it kills the process.',
   40,
 )

@@ -8,11 +8,11 @@ import type { OutboundOptions } from './outbound.ts'
  */
 export const webhookTargets = {
   SLUICE_WEBHOOK_ALLOWED_NETWORKS: listVariable(
-    'Networks that webhooks may be sent to although they are not public, as CIDR between commas: 10.1.0.0/16,fd00::/8. On a host without IPv4, add the prefix of its NAT64, such as 64:ff9b::/96: without it no receiver with IPv4 alone is reached.',
+    'Private networks to which webhooks may be sent: CIDR blocks, separated by commas, e.g. 10.1.0.0/16,fd00::/8. On a host without IPv4, add the prefix of its NAT64, such as 64:ff9b::/96; otherwise receivers that have only IPv4 can’t be reached.',
     (networks) => networks.map(parseNetwork),
   ),
   SLUICE_WEBHOOK_PROXY: optionalSecretVariable(
-    'Proxy for all webhooks, http://[user:password@]host:port, such as Smokescreen. It must allow CONNECT, and judges host names itself.',
+    'Proxy for all webhooks, http://[user:password@]host:port, such as Smokescreen. It must allow CONNECT. The proxy, not Sluice, then decides which host names are allowed; Sluice still checks URLs that contain an IP address.',
     requireProxyUrl,
   ),
 }

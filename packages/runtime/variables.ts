@@ -111,13 +111,13 @@ const secretsKeyUse = 'Encrypts the secrets of webhooks and alert rules in Postg
 export const secretsKey = variable({
   schema: anyText.required(),
   check: readSecretsKey,
-  description: `${secretsKeyUse} The same for query and worker; "openssl rand -base64 32" makes one.`,
+  description: `${secretsKeyUse} The same for query and worker; "openssl rand -base64 32" generates one.`,
   secret: true as const,
 })
 
 /** SLUICE_SECRETS_KEY where one in the data folder is the default. */
 export const secretsKeyOrOwn = optionalSecretVariable(
-  `${secretsKeyUse} Default: <SLUICE_DATA_DIR>/secrets.key, which the first start makes.`,
+  `${secretsKeyUse} Default: <SLUICE_DATA_DIR>/secrets.key, which the first start generates.`,
   readSecretsKey,
 )
 
@@ -176,7 +176,7 @@ export function listenVariables(defaultPort: number, defaultHost: string) {
     SLUICE_METRICS_PORT: variable({
       schema: port,
       description:
-        'Port of /metrics (Prometheus), apart so that it is not public by accident. Default: SLUICE_PORT + 1000.',
+        'Port of /metrics (Prometheus). It is separate so that metrics are not public by accident. Default: SLUICE_PORT + 1000.',
       optional: true as const,
     }),
     SLUICE_TLS_CERT: optionalVariable(

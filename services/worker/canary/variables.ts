@@ -10,7 +10,7 @@ const siteDefault = 'canary'
 export const canaryVariables = {
   SLUICE_CANARY_COLLECT_URL: {
     ...optionalVariable(
-      'Address of the gateways as producers use it, e.g. https://collect.example: a worker sends an event to it every 10 s and checks that the event is stored.',
+      'Address at which producers of events reach the gateways, e.g. https://collect.example: a worker sends an event to it every 10 s and checks that the event is stored.',
       (url) => {
         if (!isOrigin(url)) throw new Error('must be an origin, e.g. https://collect.example, without a path')
       },
@@ -23,13 +23,10 @@ export const canaryVariables = {
       if (!/^[!-~]+$/.test(key)) throw new Error('holds characters other than visible ASCII')
     },
   ),
-  SLUICE_CANARY_SITE: optionalVariable(
-    `Site of the canary’s events, without other events. Default: \`${siteDefault}\`.`,
-    (site) => {
-      if (!new RegExp(`^.{1,${eventLimits.siteIdLengthMax}}$`, 'u').test(site))
-        throw new Error(`must have at most ${eventLimits.siteIdLengthMax} characters`)
-    },
-  ),
+  SLUICE_CANARY_SITE: optionalVariable(`Site that only the canary uses. Default: \`${siteDefault}\`.`, (site) => {
+    if (!new RegExp(`^.{1,${eventLimits.siteIdLengthMax}}$`, 'u').test(site))
+      throw new Error(`must have at most ${eventLimits.siteIdLengthMax} characters`)
+  }),
 }
 
 export interface CanaryConfig {
