@@ -124,6 +124,7 @@ interface Events { signup: { plan: 'free' | 'team'; seats?: number }; opened: un
 const sluice = createSluice<Events>({ url: '', key: '', site: '', before: (event) => {
   delete event.properties?.email
   if (event.properties) event.properties.plan ??= 'free'
+  event.country = 'DE'
   return event.url ? event : null
 } })
 const { event_id, timestamp }: Receipt = sluice.track('signup', { plan: 'team' })

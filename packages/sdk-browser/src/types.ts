@@ -20,6 +20,8 @@ export interface SluiceEvent {
   url?: string | undefined
   referrer?: string | undefined
   device_type?: string | undefined
+  /** 2 letters or digits. The SDK does not set it; `before` can. */
+  country?: string | undefined
   /** In `before`, as they are sent: dates are texts, for example. */
   properties?: Record<string, unknown> | undefined
 }
