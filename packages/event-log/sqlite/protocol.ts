@@ -10,6 +10,8 @@ export interface SqliteWorkerData {
   freeBytesMin: number
   /** Older blocks are deleted when the log is opened, even if they were not read. */
   retentionMs: number | undefined
+  /** Time from a deletion of blocks to the removal of their bytes from the files. */
+  compactAfterMs: number
 }
 
 /** A block to append; the request's `data` holds the payloads, one after the other. */

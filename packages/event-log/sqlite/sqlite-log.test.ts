@@ -1,4 +1,4 @@
-import { mkdtemp, rm, stat } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -25,6 +25,12 @@ const open = async (dir: string, options: Partial<SqliteLogOptions> = {}) => {
   const log = await openSqliteLog(dir, { logger: silent, partitions: 4, ...options })
   logs.push(log)
   return log
+}
+
+/** True when a file of the log contains `text`. */
+const contains = async (dir: string, text: string) => {
+  const files = (await readdir(dir)).map((name) => readFile(join(dir, name)))
+  return (await Promise.all(files)).some((bytes) => bytes.includes(text))
 }
 
 afterEach(async () => {
@@ -106,6 +112,44 @@ describe('the folder of a SQLite log', () => {
     await waitUntil(() => next.batches.length > 0, 'the block')
     expect(next.batches[0]?.firstOffset).toBe(100n)
     expect(next.names).toEqual(['next'])
+  })
+
+  test('does not contain the bytes of deleted blocks after a while, although others wait', async () => {
+    const dir = await createDir()
+    const log = await open(dir, { compactAfterMs: 1 })
+    const reader = collect(log, 'group')
+    await log.publish([block(0, 'erased person'), block(1, 'erased person', {}, mebibyte)], { timeoutMs })
+    await waitUntil(() => reader.committed.length === 2, 'the blocks')
+    await reader.consumer.stop()
+    await log.publish([block(0, 'waiting'), block(1, 'waiting', {}, mebibyte)], { timeoutMs })
+    await waitUntil(async () => !(await contains(dir, 'erased person')), 'the bytes are removed')
+    expect(await contains(dir, 'waiting')).toBe(true)
+  })
+
+  test('does not contain the bytes of deleted blocks when it is closed', async () => {
+    const dir = await createDir()
+    const log = await open(dir)
+    const reader = collect(log, 'group')
+    await log.publish([block(0, 'erased person')], { timeoutMs })
+    await waitUntil(() => reader.committed.length === 1, 'the block')
+    expect(await contains(dir, 'erased person')).toBe(true)
+    await log.close()
+    expect(await contains(dir, 'erased person')).toBe(false)
+  })
+
+  test('does not contain the bytes of blocks that its retention deleted, although it is too large to be compacted', async () => {
+    const dir = await createDir()
+    const log = await open(dir)
+    await log.publish([block(0, 'expired', {}, mebibyte), block(1, 'kept', {}, 17 * mebibyte)], { timeoutMs })
+    await log.close()
+    const database = new DatabaseSync(join(dir, 'log.sqlite'))
+    database.prepare('UPDATE blocks SET appended_at = 0 WHERE id = 0').run()
+    database.close()
+    expect(await contains(dir, 'expired')).toBe(true)
+
+    await (await open(dir, { retentionMs: 86_400_000 })).close()
+    expect(await contains(dir, 'expired')).toBe(false)
+    expect(await contains(dir, 'kept')).toBe(true)
   })
 
   test('keeps no blocks for groups that it has forgotten, and its offsets go on when it is empty', async () => {

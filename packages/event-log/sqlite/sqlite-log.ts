@@ -15,7 +15,7 @@ export interface SqliteLogOptions {
   /** Number of partitions of a new log. An existing log keeps its number. Default 4. */
   partitions?: number
   /**
-   * Limit of the file in bytes, without its WAL of up to about 40 MiB. Beyond it, publishes throw AppError
+   * Limit of the file in bytes, without its WAL of up to about 50 MiB. Beyond it, publishes throw AppError
    * `unavailable`, as on a full disk. Default: none.
    */
   fileBytesMax?: number
@@ -29,6 +29,8 @@ export interface SqliteLogOptions {
    * readers.
    */
   retentionMs?: number
+  /** Time from a deletion of blocks to the removal of their bytes from the files. Default one minute. */
+  compactAfterMs?: number
   /** Called with each engine that is started, for tests that end its thread. */
   onEngine?: (engine: SqliteEngine) => void
 }
@@ -45,8 +47,8 @@ export interface SqliteLog extends EventLog {
 /**
  * The event log in a folder of this machine. Only one process can open it; its consumers and producers share the
  * instance. A block is kept until every group that ever joined, and was not removed, has committed past it, or for
- * `retentionMs`. The space of a deleted block is reused, not returned to the disk. Rejects when the folder can't be
- * used or another process has locked it.
+ * `retentionMs`. The bytes of a deleted block are removed from the files within `compactAfterMs`, unless many blocks
+ * wait. Rejects when the folder can't be used or another process has locked it.
  */
 export async function openSqliteLog(dir: string, options: SqliteLogOptions): Promise<SqliteLog> {
   const { logger } = options
@@ -66,6 +68,7 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
       fileBytesMax: options.fileBytesMax,
       freeBytesMin: options.freeBytesMin ?? 128 * 1024 * 1024,
       retentionMs: options.retentionMs,
+      compactAfterMs: options.compactAfterMs ?? 60_000,
     })
     ends = engine.opened.ends
     options.onEngine?.(engine)

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'
 import { makeFolder } from '@sluice/runtime/make-folder'
+import { compaction, pragma } from './compact.ts'
 import type { Commit, Opened, RequestMap, SqliteWorkerData, WorkerMessage, WorkerRequest } from './protocol.ts'
 
 /** A block's row id is `partition * partitionStride + offset`: one B-tree, in the order in which blocks are read. */
@@ -31,6 +32,7 @@ interface Log {
   handlers: Handlers
   /** Deletes a limited number of blocks that every group has read; returns true when there may be more. */
   deleteReadBlocks: () => boolean
+  compactLater: () => void
 }
 
 function open(data: SqliteWorkerData): Log {
@@ -50,6 +52,8 @@ function openTables(db: DatabaseSync, data: SqliteWorkerData): Log {
   db.exec('PRAGMA page_size=8192')
   db.exec('PRAGMA journal_mode=WAL')
   db.exec('PRAGMA synchronous=FULL; PRAGMA fullfsync=1; PRAGMA checkpoint_fullfsync=1')
+  // Compaction needs no folder for temporary files.
+  db.exec('PRAGMA temp_store=MEMORY')
   // 32 MiB of WAL between checkpoints. Pages whose blocks are consumed in that time are written to the file at most
   // once.
   db.exec('PRAGMA wal_autocheckpoint=4096; PRAGMA cache_size=-16384')
@@ -73,25 +77,15 @@ function openTables(db: DatabaseSync, data: SqliteWorkerData): Log {
     throw new Error(`its format is version ${String(meta.get('version'))}, this program reads ${schemaVersion}`)
   }
   if (data.retentionMs !== undefined) {
+    // Overwrites the deleted bytes, because a log of dead letters may be too large to be compacted.
+    db.exec('PRAGMA secure_delete=ON')
     db.prepare('DELETE FROM blocks WHERE appended_at < ?').run(Date.now() - data.retentionMs)
+    db.exec('PRAGMA secure_delete=OFF')
   }
-  vacuumIfMostlyFree(db)
   if (data.fileBytesMax !== undefined) {
     db.exec(`PRAGMA max_page_count=${Math.max(1, Math.floor(data.fileBytesMax / pragma(db, 'page_size')))}`)
   }
   return createLog(db, data, { id: String(meta.get('id')), partitions: Number(meta.get('partitions')) })
-}
-
-/** Returns space to the disk when a log is opened that was drained after a long outage; otherwise pages are reused. */
-function vacuumIfMostlyFree(db: DatabaseSync): void {
-  const pageBytes = pragma(db, 'page_size')
-  const freeBytes = pragma(db, 'freelist_count') * pageBytes
-  const usedBytes = pragma(db, 'page_count') * pageBytes - freeBytes
-  if (freeBytes > 256 * 1024 * 1024 && usedBytes < 64 * 1024 * 1024) db.exec('VACUUM')
-}
-
-function pragma(db: DatabaseSync, name: string): number {
-  return Number(Object.values(db.prepare(`PRAGMA ${name}`).get() ?? {})[0])
 }
 
 /** Loads the committed positions by group and partition. */
@@ -226,6 +220,7 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
   }
 
   const pageBytes = pragma(db, 'page_size')
+  const compacting = compaction(db, data.compactAfterMs)
 
   /** Why no block may be appended. A full disk would accept neither commits nor the checkpoint that frees space. */
   const diskSpaceError = (): string | undefined => {
@@ -328,12 +323,12 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
       return {}
     },
     close() {
-      db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+      compacting.now()
       db.close()
       return {}
     },
   }
-  return { opened: { id, partitions, ends: [...ends] }, handlers, deleteReadBlocks }
+  return { opened: { id, partitions, ends: [...ends] }, handlers, deleteReadBlocks, compactLater: compacting.later }
 }
 
 /** Buffers that are transferred to the other thread instead of being copied. */
@@ -369,6 +364,7 @@ function serve(port: NonNullable<typeof parentPort>): void {
       deleting = undefined
       try {
         if (log.deleteReadBlocks()) deleteLater()
+        else log.compactLater()
       } catch {
         // If the disk accepts no write now, the deletion is tried again after the next commit.
       }
