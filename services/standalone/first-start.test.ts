@@ -4,7 +4,8 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
-import { spawnService, startService } from '../../tests/support/service-process.ts'
+import { startPostgres } from '@sluice/engines/postgres'
+import { spawnProgram, spawnService, startService } from '../../tests/support/service-process.ts'
 
 test('a first start on a port in use reports the port and prints the new admin key, which works after the next start, and that prints a link', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-first-start-'))
@@ -62,6 +63,30 @@ test('a start with variables that lack their partners, and with a wrong level, l
     expect(output).toContain('- SLUICE_S3_ACCESS_KEY_ID and SLUICE_S3_SECRET_ACCESS_KEY must be set both, or neither')
     expect(output).toContain('- SLUICE_CANARY_COLLECT_URL and SLUICE_CANARY_API_KEY must be set both, or neither')
     expect(await readdir(folder)).toStrictEqual([])
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+})
+
+test('npm run admin-key refuses a folder without a Postgres and creates nothing, and names the Postgres of its key', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-admin-key-'))
+  const run = async (environment: Record<string, string>) => {
+    const program = await spawnProgram('standalone/admin-key', environment)
+    return { code: await program.exited, output: program.output() }
+  }
+  try {
+    expect(await run({ SLUICE_DATA_DIR: join(folder, 'typo') })).toStrictEqual({
+      code: 1,
+      output: expect.stringContaining(`There is no Postgres in ${join(folder, 'typo', 'postgres')}. Set`) as unknown,
+    })
+    expect(await readdir(folder)).toStrictEqual([])
+
+    const dir = join(folder, 'postgres')
+    await (await startPostgres({ dir, durable: false })).stop()
+    expect(await run({ SLUICE_POSTGRES_URL: `file:${dir}` })).toStrictEqual({
+      code: 0,
+      output: expect.stringContaining(`This admin key of the Postgres in ${dir} is not shown again.`) as unknown,
+    })
   } finally {
     await rm(folder, { recursive: true, force: true })
   }

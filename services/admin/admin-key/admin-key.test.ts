@@ -41,10 +41,11 @@ async function run(environment: Readonly<Record<string, string>>, given: readonl
 
 describe('the command that replaces the admin key of servers', () => {
   test('creates an admin key by the URL of Postgres and revokes the one that it created before', async () => {
+    const note = `This admin key of the Postgres at ${new URL(database.url).host} is not shown again.`
     const first = await run({ SLUICE_POSTGRES_URL: database.url })
-    expect(first).toMatchObject({ code: 0, output: `${first.key}\nThis admin key is not shown again.\n` })
+    expect(first).toMatchObject({ code: 0, output: `${first.key}\n${note}\n` })
     const second = await run({ SLUICE_POSTGRES_URL: database.url })
-    expect(second.output).toContain('This admin key is not shown again. Revoked before it: 1.')
+    expect(second.output).toContain(`${note} It replaces 1 earlier admin key, which is now revoked.`)
     expect(second.key).not.toBe(first.key)
 
     const keys = keyStore(database)
@@ -85,7 +86,10 @@ describe('the command that replaces the admin key of servers', () => {
       await full.close()
     }
     const again = await run({ SLUICE_POSTGRES_URL: database.url })
-    expect(again).toMatchObject({ code: 0, output: expect.stringContaining('Revoked before it: 1.') as unknown })
+    expect(again).toMatchObject({
+      code: 0,
+      output: expect.stringContaining('It replaces 1 earlier admin key') as unknown,
+    })
   })
 
   test('ends with 1 and names the variable when no URL is given', async () => {

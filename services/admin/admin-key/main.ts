@@ -11,9 +11,10 @@ const usage = 'npm run admin-key   (replaces the admin key: the former one stops
 
 try {
   readArguments(usage, {}, () => undefined)
-  const postgres = openPostgres(loadCommandConfig(variables, process.env, console.error).SLUICE_POSTGRES_URL)
+  const url = loadCommandConfig(variables, process.env, console.error).SLUICE_POSTGRES_URL
+  const postgres = openPostgres(url)
   try {
-    console.error(await printNewAdminKey(postgres))
+    console.error(await printNewAdminKey(postgres, `at ${new URL(url).host}`))
   } finally {
     await postgres.close()
   }

@@ -6,12 +6,12 @@ import { internalMessage } from '@sluice/runtime/errors'
 
 /**
  * Brings the schema up to date, stores a new admin key and revokes the admin keys that no other key created
- * (docs/http-interface.md#first-admin-key). Prints the key to standard output, and returns a sentence for the operator
- * with the number of revoked keys. Throws AppError 503 while Postgres is unavailable. Throws an Error when the key
+ * (docs/http-interface.md#first-admin-key). Prints the key to standard output, and returns a note for the operator with
+ * `place`, which names the Postgres, and the number of revoked keys. Throws AppError 503 while Postgres is unavailable. Throws an Error when the key
  * could not be printed: the key is valid nevertheless, and nothing can show it again.
  */
-export async function printNewAdminKey(postgres: Postgres): Promise<string> {
-  const { key, note } = await replaceAdminKey(postgres)
+export async function printNewAdminKey(postgres: Postgres, place: string): Promise<string> {
+  const { key, revoked } = await replaceAdminKey(postgres)
   try {
     await printLine(key)
   } catch (error) {
@@ -20,7 +20,9 @@ export async function printNewAdminKey(postgres: Postgres): Promise<string> {
       { cause: error },
     )
   }
-  return note
+  const note = `This admin key of the Postgres ${place} is not shown again.`
+  if (revoked === 0) return note
+  return `${note} It replaces ${revoked === 1 ? '1 earlier admin key, which is' : `${revoked} earlier admin keys, which are`} now revoked.`
 }
 
 /** Rejects when the line can't be written; console.log would ignore that. */
@@ -35,13 +37,11 @@ async function printLine(text: string): Promise<void> {
   await promise
 }
 
-async function replaceAdminKey(postgres: Postgres): Promise<{ key: string; note: string }> {
+async function replaceAdminKey(postgres: Postgres): Promise<{ key: string; revoked: number }> {
   // A reshard holds the lock for hours, and replacing a leaked key can't wait for it.
   if (!(await isMigrated(postgres))) await withMigrationLock(postgres, () => migratePostgres(postgres))
   const keys = keyStore(postgres)
   const created = await createAdminKey(keys)
   if (!created) throw new Error('a new key has the hash of an old one')
-  const revoked = await keys.revokeBootstrapKeysExcept(created.keyId)
-  const note = 'This admin key is not shown again.'
-  return { key: created.key, note: revoked === 0 ? note : `${note} Revoked before it: ${revoked}.` }
+  return { key: created.key, revoked: await keys.revokeBootstrapKeysExcept(created.keyId) }
 }
