@@ -30,6 +30,18 @@ describe('lockDataFolder', () => {
     expect(readdirSync(dir)).toEqual(['mine.txt'])
   })
 
+  test.each([
+    ['missing below a folder that takes none', '/proc/sluice', 'ENOENT'],
+    ['a file', '/dev/null', 'ENOTDIR'],
+    ['below a file', '/dev/null/sluice', 'ENOTDIR'],
+  ])('refuses a folder that is %s, with the reason and what to do', (_, folder, code) => {
+    expect(() => lockDataFolder(folder, 'Test')).toThrow(
+      new RegExp(
+        `^Test folder ${folder} can't be used \\(.*${code}: .*\\): let this user write it, or set SLUICE_DATA_DIR`,
+      ),
+    )
+  })
+
   test('refuses a second lock in the same process, until the first is released', () => {
     const lock = lockDataFolder(dir, 'Test')
     expect(() => lockDataFolder(dir, 'Test')).toThrow(

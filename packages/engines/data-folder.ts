@@ -1,8 +1,9 @@
 import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { errorCode } from '@sluice/runtime/errors'
+import { internalMessage } from '@sluice/runtime/errors'
 import { makeFolder } from '@sluice/runtime/make-folder'
+import { FatalError } from '@sluice/runtime/supervisor'
 
 /** The lock on an engine's folder. */
 export interface DataFolderLock {
@@ -17,24 +18,27 @@ const ownerFile = '.lock-pid'
  * The lock is SQLite's exclusive lock on `<dir>/.lock` – the one file lock that comes with Node – so it ends with the
  * process even at `kill -9`, and a left-over file means nothing.
  *
- * `what` names the folder's engine in messages, e.g. `ClickHouse`. Throws an Error that names the process that has
- * locked the folder, be it another one or this one, and an Error for a folder of another user or with other files in
- * it.
+ * `what` names the folder's engine in messages, e.g. `ClickHouse`. Throws a FatalError that names the process that has
+ * locked the folder, be it another one or this one, and a FatalError for a folder that can't be used or has other files
+ * in it.
  */
 export function lockDataFolder(dir: string, what: string): DataFolderLock {
   const folder = resolve(dir)
-  throwIfForeign(folder, what)
   try {
-    makeFolder(folder)
-    chmodSync(folder, 0o700)
+    return lockFolder(folder, what)
   } catch (error) {
-    const code = errorCode(error)
-    if (code !== 'EACCES' && code !== 'EPERM') throw error
-    throw new Error(
-      `${what} folder ${folder} belongs to another user: run Sluice as that user, or set SLUICE_DATA_DIR`,
+    if (error instanceof FatalError) throw error
+    throw new FatalError(
+      `${what} folder ${folder} can't be used (${internalMessage(error)}): let this user write it, or set SLUICE_DATA_DIR to another folder`,
       { cause: error },
     )
   }
+}
+
+function lockFolder(folder: string, what: string): DataFolderLock {
+  throwIfForeign(folder, what)
+  makeFolder(folder)
+  chmodSync(folder, 0o700)
   const database = new DatabaseSync(join(folder, '.lock'), { timeout: 0 })
   try {
     // A journal in memory: no second file that a crash would leave behind.
@@ -43,7 +47,7 @@ export function lockDataFolder(dir: string, what: string): DataFolderLock {
     database.close()
     if (!isBusy(error)) throw error
     const owner = readOwner(folder)
-    throw new Error(
+    throw new FatalError(
       `${what} folder ${folder} is in use by ${owner === String(process.pid) ? 'this' : 'another'} process (pid ${owner}): ` +
         'stop it, or set SLUICE_DATA_DIR or the engine’s SLUICE_…_URL to another folder',
       { cause: error },
@@ -84,7 +88,7 @@ function throwIfForeign(folder: string, what: string): void {
   if (!existsSync(folder)) return
   const content = readdirSync(folder)
   if (content.length > 0 && !content.includes('.lock')) {
-    throw new Error(`${what} folder ${folder} holds other files: name an empty or a new one`)
+    throw new FatalError(`${what} folder ${folder} holds other files: name an empty or a new one`)
   }
 }
 
