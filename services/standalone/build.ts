@@ -21,6 +21,7 @@ import { watermarkStore } from '@sluice/postgres/watermarks'
 import { buildQuery, queryAccess } from '@sluice/query/build'
 import { openRedis } from '@sluice/redis/open'
 import { clockPoller } from '@sluice/runtime/clock-poller'
+import { isRetryable, unavailable } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import { createSecretCipher } from '@sluice/runtime/secret-cipher'
 import { closeOnStop } from '@sluice/runtime/supervisor'
@@ -53,7 +54,9 @@ export async function buildStandalone(
   const outbound = openOutbound({ ...targets, now: () => clock.now() })
   const secretsKey = await secretsKeyOf(config)
   const postgres = openPostgres(engines.postgres)
-  await migrate({ postgres, clickHouseUrl: engines.clickHouse, logUrl: engines.log })
+  await migrate({ postgres, clickHouseUrl: engines.clickHouse, logUrl: engines.log }).catch((error: unknown) => {
+    throw withVariables(error, config)
+  })
 
   const blobs = await openBlobStore(engines.blobs, { credentials })
   const log = await openEventLog(engines.log, { logger })
@@ -154,6 +157,15 @@ export async function buildStandalone(
 async function forgetFormerLogs(postgres: Postgres, log: Pick<EventLog, 'id'>, logger: Logger): Promise<void> {
   for (const id of await watermarkStore(postgres).keepOnly(await log.id()))
     logger.warn({ log_id: id }, 'another event log was in use before: events that it alone holds are not stored')
+}
+
+/** The error of an engine that can't be reached, with the variables that name engines; any other error as it is. */
+function withVariables(error: unknown, config: EngineConfig): unknown {
+  const names = (['SLUICE_POSTGRES_URL', 'SLUICE_CLICKHOUSE_URL', 'SLUICE_LOG_URL'] as const).filter(
+    (name) => config[name] !== undefined,
+  )
+  if (!isRetryable(error) || names.length === 0) return error
+  return unavailable(`${error.internal}. Start this engine, or correct ${names.join(' or ')}.`, error)
 }
 
 /** Whether a process that listens on `host` is reached from its own machine alone. */

@@ -68,6 +68,22 @@ test('a start with variables that lack their partners, and with a wrong level, l
   }
 })
 
+test('a start with an engine that can not be reached names it and its variable', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-unreachable-'))
+  try {
+    const sluice = await spawnService('standalone', {
+      SLUICE_DATA_DIR: join(folder, 'data'),
+      SLUICE_POSTGRES_URL: 'postgres://user:secret@127.0.0.1:1/sluice',
+    })
+    expect(await sluice.exited).toBe(1)
+    expect(sluice.output()).toContain(
+      'sluice: Postgres: connect ECONNREFUSED 127.0.0.1:1. Start this engine, or correct SLUICE_POSTGRES_URL.\n',
+    )
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+})
+
 test('npm run admin-key refuses a folder without a Postgres and creates nothing, and names the Postgres of its key', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-admin-key-'))
   const run = async (environment: Record<string, string>) => {
