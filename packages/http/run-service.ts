@@ -3,6 +3,7 @@ import { type Config, ConfigError, type Environment, loadConfig, type Variables 
 import { AppError, internalMessage } from '@sluice/runtime/errors'
 import { createLogger, type Logger } from '@sluice/runtime/logger'
 import { Counter, createMetrics, Gauge, type Metrics } from '@sluice/runtime/metrics'
+import { readArguments } from '@sluice/runtime/read-arguments'
 import {
   describeFormerName,
   formerNamesInUse,
@@ -43,7 +44,8 @@ const sameSignalMs = 1_000
 
 /**
  * A service as a process: configuration, logger, metrics, components, HTTP, signals. Resolves when it has stopped and
- * sets the exit code: 0 after a signal, 1 after a failure. Mistakes of the configuration go to standard error in full.
+ * sets the exit code: 0 after a signal or `--help`, 1 after a failure. Mistakes of the configuration go to standard error
+ * in full. Other arguments than `--help` are refused.
  */
 export async function runService<V extends Variables>({
   name,
@@ -61,6 +63,7 @@ export async function runService<V extends Variables>({
     context: Context,
   ) => Promise<Built>
 }): Promise<void> {
+  refuseArguments(name)
   const config = configOrExit(() => {
     const values = loadConfig(variables, environment, renamed) as Parameters<typeof build>[0]
     const mistakes = [
@@ -135,6 +138,18 @@ export async function runService<V extends Variables>({
     if (!isShownAtTerminal) logger.fatal({ err: error }, 'failed')
     logger.flush()
     process.stderr.write(`${name}: ${internalMessage(error)}\n`)
+    process.exit(1)
+  }
+}
+
+/** Ends the process when it has an argument, which would be without effect: `--help` prints how to set the service up. */
+function refuseArguments(name: string): void {
+  const example = `SLUICE_PORT=9000 npm ${name === 'sluice' ? 'start' : `run ${name}`}`
+  const usage = `Sluice is set up by environment variables, for example ${example}; docs/configuration.md lists them.`
+  try {
+    readArguments(usage, {}, () => undefined)
+  } catch (error) {
+    process.stderr.write(`${internalMessage(error)}\n`)
     process.exit(1)
   }
 }

@@ -6,6 +6,7 @@ async function run(name: ProgramName, given: readonly string[]): Promise<{ code:
   return { code: await program.exited, output: program.output() }
 }
 
+const serviceUsage = 'Sluice is set up by environment variables, for example SLUICE_PORT=9000'
 const commands: [name: ProgramName, usage: string][] = [
   ['admin/migrate/main', 'npm run migrate [-- [--plan | --wait] [--accept-loss]]'],
   ['admin/reshard/main', 'npm run reshard -- --to <cluster> --database <new name>'],
@@ -13,6 +14,8 @@ const commands: [name: ProgramName, usage: string][] = [
   ['admin/restore/main', 'npm run restore -- <source>'],
   ['admin/replay-dead-letters/main', 'npm run replay-dead-letters [-- --list]'],
   ['standalone/admin-key', 'npm run admin-key'],
+  ['standalone/main', `${serviceUsage} npm start;`],
+  ['gateway/main', `${serviceUsage} npm run gateway;`],
 ]
 
 describe.each(commands)('%s', (name, usage) => {
