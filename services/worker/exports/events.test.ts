@@ -182,31 +182,57 @@ test('cells of CSV are guarded as guardCell does, which imports take back', asyn
   expect(rows.map(({ url }) => unguardCell(String(url)))).toStrictEqual(cells)
 })
 
-test.each([{ compression: 'zstd', unitMs: 0 }, { unitMs: 60_000 }] as const)(
-  'a slice is read while the one before is written, as long as the unit goes on (%j)',
-  async ({ unitMs, ...spec }) => {
-    const siteId = await rig.database.siteWith(someEvents(300))
-    let begun = 0
-    const reader: ExportReader = {
-      ...rig.reader,
-      read: async (...args) => {
-        const n = ++begun
-        const { rows, bytes } = await rig.reader.read(...args)
-        async function* whenNextIsRead(): AsyncGenerator<Uint8Array> {
-          if (n < 3) await waitUntil(() => begun > n, `slice ${n + 1} is read while slice ${n} is written`, 10_000)
-          yield* bytes
-        }
-        return { rows, bytes: whenNextIsRead() }
-      },
-    }
-    const record = await rig.exportAll(
-      siteId,
-      { format: 'ndjson', environment: 'all', ...spec },
-      { reader, sliceEventsMax: 100, unitMs },
-    )
-    expect(record).toMatchObject({ status: 'completed', rows: 300 })
-  },
-)
+test('a slice is read while the one before is written, as long as the unit goes on', async () => {
+  const siteId = await rig.database.siteWith(someEvents(300))
+  let begun = 0
+  const reader: ExportReader = {
+    ...rig.reader,
+    read: async (...args) => {
+      const n = ++begun
+      const { rows, bytes } = await rig.reader.read(...args)
+      async function* whenNextIsRead(): AsyncGenerator<Uint8Array> {
+        if (n < 3) await waitUntil(() => begun > n, `slice ${n + 1} is read while slice ${n} is written`, 10_000)
+        yield* bytes
+      }
+      return { rows, bytes: whenNextIsRead() }
+    },
+  }
+  const spec = { format: 'ndjson', environment: 'all' } as const
+  const record = await rig.exportAll(siteId, spec, { reader, sliceEventsMax: 100, unitMs: 60_000 })
+  expect(record).toMatchObject({ status: 'completed', rows: 300 })
+})
+
+test('while a slice of a file that can’t be resumed is written, no statement runs whose result would wait', async () => {
+  const siteId = await rig.database.siteWith(someEvents(300))
+  let statements = 0
+  const ahead: number[] = []
+  const reader: ExportReader = {
+    ...rig.reader,
+    runner: (signal) => {
+      const runner = rig.reader.runner(signal)
+      return {
+        ...runner,
+        query: (...args) => {
+          statements++
+          return runner.query(...args)
+        },
+      }
+    },
+    read: async (...args) => {
+      const { rows, bytes } = await rig.reader.read(...args)
+      const before = ++statements
+      async function* noted(): AsyncGenerator<Uint8Array> {
+        yield* bytes
+        ahead.push(statements - before)
+      }
+      return { rows, bytes: noted() }
+    },
+  }
+  const spec = { format: 'ndjson', environment: 'all', compression: 'zstd' } as const
+  const record = await rig.exportAll(siteId, spec, { reader, sliceEventsMax: 100, unitMs: 60_000 })
+  expect(record).toMatchObject({ status: 'completed', rows: 300 })
+  expect(ahead).toStrictEqual([0, 0, 0])
+})
 
 test('events that were accepted before the export and are stored while it waits are in the file', async () => {
   const siteId = await rig.database.siteWith([{ at: 0, event_id: 'early' }])

@@ -144,8 +144,9 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
     const slices = readAhead(
       source.slices(written.afterKey, (select) => membersOf(upload.name, select)),
       async ({ rows, ...slice }): Promise<ReadSlice> => ({ ...slice, read: await reader.read(rows, format, signal) }),
-      // A file that can't be resumed is one unit, however long that takes.
-      ({ allowsReadAhead }) => allowsReadAhead && (!isResumable(spec) || !isOver()),
+      // ClickHouse closes the connection of a result that nobody reads for 30 s. Writing a slice may take longer, and a
+      // file that can't be resumed would then begin again without end.
+      ({ allowsReadAhead }) => allowsReadAhead && isResumable(spec) && !isOver(),
     )
     const buffer = partBuffer()
     const position: Position = { ...written, hasEnded: false }
