@@ -97,9 +97,11 @@ export async function insertExport(
   return numInsertedOrUpdatedRows === 1n
 }
 
-/** SQL of the assignments of an export whose file is written from its first row. */
-export const fromFirstRow = sql`
-  object = NULL, upload_id = NULL, after_key = NULL, rows = 0, progress = 0, cohort_criteria = NULL`
+/** SQL of the assignments of an export that has no file. */
+export const withoutFile = sql`object = NULL, upload_id = NULL, after_key = NULL, rows = 0, progress = 0`
+
+/** The same for an export whose file will have the criteria that its cohort has then. */
+export const fromFirstRow = sql`${withoutFile}, cohort_criteria = NULL`
 
 /** SQL of the assignment that counts a restart if the file had been begun. */
 export const countRestart = sql`restarts = restarts + (exports.upload_id IS NOT NULL)::int`

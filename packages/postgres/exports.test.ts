@@ -91,7 +91,7 @@ describe('an export', () => {
     expect(await store.find('exp_1', ['blog'])).toBeUndefined()
   })
 
-  test('is written in parts, of which a new attempt forgets those of the earlier one', async () => {
+  test('is written in parts, which are forgotten when the file is dropped', async () => {
     const { exportId } = await addExport(store, {}, noon)
     const lease = await take(noon)
     await store.beginFile(lease, { object: 'exports/a', uploadId: 'u1' })
@@ -100,9 +100,13 @@ describe('an export', () => {
     expect(await store.parts(exportId)).toStrictEqual([part(1), part(2), part(3)])
     const found = { object: 'exports/a', uploadId: 'u1', afterKey: [9, 'e9', 'dev'], rows: 12, progress: 60, bytes: 0 }
     expect(await store.find(exportId, null)).toMatchObject(found)
-    await store.beginFile(lease, { object: 'exports/a', uploadId: 'u2' })
-    expect(await store.parts(exportId)).toStrictEqual([])
-    expect(await store.find(exportId, null)).toMatchObject({ uploadId: 'u2', afterKey: null, rows: 0, progress: 0 })
+    const unwritten = { object: null, uploadId: null, afterKey: null, rows: 0, progress: 0, restarts: 1 }
+    // An export without a file has none that begins again.
+    for (let times = 0; times < 2; times++) {
+      await store.dropFile(lease)
+      expect(await store.parts(exportId)).toStrictEqual([])
+      expect(await store.find(exportId, null)).toMatchObject(unwritten)
+    }
   })
 
   test('keeps the criteria of its cohort from the beginning of its file until it ends, or begins anew after an erasure', async () => {
@@ -116,7 +120,7 @@ describe('an export', () => {
     await store.beginFile(first, { object: 'a', uploadId: 'u1', cohortCriteria: criteria })
     expect(await criteriaNow()).toStrictEqual(criteria)
     // The store of files has lost the upload.
-    await store.beginFile(first, { object: 'a', uploadId: 'u2' })
+    await store.dropFile(first)
     expect(await criteriaNow()).toStrictEqual(criteria)
     await store.withdraw('cohorts', noon)
     expect(await criteriaNow()).toBeNull()
@@ -221,6 +225,7 @@ describe('an export', () => {
     const before = await store.find(exportId, null)
     const done = { parts: [part(1)], afterKey: [7, 'e7', 'prod'], rows: 9, progress: 40 } as const
     await expect(store.beginFile(lost, { object: 'a', uploadId: 'u' })).rejects.toThrow(LeaseLost)
+    await expect(store.dropFile(lost)).rejects.toThrow(LeaseLost)
     await expect(store.recordParts(lost, done)).rejects.toThrow(LeaseLost)
     await expect(store.complete(lost, { rows: 1, bytes: 1, etag: '', expiresAt: 1 }, noon)).rejects.toThrow(LeaseLost)
     await expect(store.fail(lost, 'text', noon)).rejects.toThrow(LeaseLost)

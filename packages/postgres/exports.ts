@@ -16,6 +16,7 @@ import {
   type NewExport,
   selectRecords,
   toRecord,
+  withoutFile,
 } from './export-records.ts'
 import {
   type ExportChanges,
@@ -97,14 +98,16 @@ export interface ExportStore {
   latestCompletedRun(scheduleId: string): Promise<ExportRecord | undefined>
   /** The recorded parts of a file that is being written, ascending. */
   parts(exportId: string): Promise<ExportPart[]>
-  /**
-   * Records the place of a new file without parts. The parts of an earlier attempt are deleted, and the restart is
-   * counted. Without `cohortCriteria`, the criteria of the export's cohort stay those of the first attempt.
-   */
+  /** Records the place of the file of an export that has none, and the criteria of its cohort. */
   beginFile(
     lease: LeaseKey,
     file: { object: string; uploadId: string; cohortCriteria?: Criteria | undefined },
   ): Promise<void>
+  /**
+   * Forgets the file that was begun, and its parts, so that the file begins again, which is counted. The criteria of the
+   * export's cohort stay those of the first attempt. The caller drops the upload.
+   */
+  dropFile(lease: LeaseKey): Promise<void>
   /** Records all parts that were written since the last call, or none. */
   recordParts(lease: LeaseKey, done: ExportProgress): Promise<void>
   complete(
@@ -230,17 +233,16 @@ export function exportStore(postgres: Postgres): ExportStore {
         return rows.map(({ n, etag, bytes }) => ({ n, etag, bytes: Number(bytes) }))
       }),
     beginFile: (lease, { object, uploadId, cohortCriteria }) =>
-      postgres.transaction(async (transaction) => {
+      postgres.run((db) => {
         const criteria = cohortCriteria === undefined ? null : JSON.stringify(cohortCriteria)
-        await updateHeld(
-          transaction,
-          'exports',
-          lease,
-          sql`
-            ${countRestart},
-            object = ${object}, upload_id = ${uploadId}, after_key = NULL, rows = 0, progress = 0,
-            cohort_criteria = coalesce(${criteria}::jsonb, cohort_criteria)`,
-        )
+        const set = sql`
+          object = ${object}, upload_id = ${uploadId}, after_key = NULL, rows = 0, progress = 0,
+          cohort_criteria = ${criteria}::jsonb`
+        return updateHeld(db, 'exports', lease, set)
+      }),
+    dropFile: (lease) =>
+      postgres.transaction(async (transaction) => {
+        await updateHeld(transaction, 'exports', lease, sql`${countRestart}, ${withoutFile}`)
         await transaction.deleteFrom('export_parts').where('export_id', '=', lease.id).execute()
       }),
     recordParts: (lease, { parts, afterKey, rows, progress }) =>

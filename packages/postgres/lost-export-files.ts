@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { withoutFile } from './export-records.ts'
 import { leaseEnd } from './leases.ts'
 import type { Postgres } from './open.ts'
 
@@ -28,8 +29,7 @@ export async function reconcileExports(
   return postgres.transaction(async (transaction) => {
     const { rows: repeated } = await sql<{ export_id: string }>`
       UPDATE exports SET
-        status = 'queued', object = NULL, upload_id = NULL, after_key = NULL, rows = 0, progress = 0, bytes = 0, etag = NULL,
-        finished_at = NULL, due_at = ${now}, ${leaseEnd}
+        status = 'queued', ${withoutFile}, bytes = 0, etag = NULL, finished_at = NULL, due_at = ${now}, ${leaseEnd}
       WHERE ${isLost} AND received_from IS NOT NULL AND expires_at > ${now}
       RETURNING export_id`.execute(transaction)
     const { rows: expired } = await sql<{ export_id: string }>`

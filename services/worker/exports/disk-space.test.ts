@@ -88,10 +88,15 @@ describeWith(mountRight, canMountTmpfs())('on a small disk', () => {
       expect(await current()).toMatchObject({ status: 'processing', restarts: 1, rows: 0 })
       expect(await freeBytes()).toBeGreaterThan(before - mebibyte)
 
+      // At the next look, other files have filled the disk.
+      const filler = join(disk, 'filler')
+      writeFileSync(filler, Buffer.alloc(22 * mebibyte))
+      expect(await unit(await current(), lease)).toMatchObject({ next: now + 60_000 })
+      rmSync(filler)
       execFileSync('mount', ['-o', 'remount,size=100m', disk])
       await rig.exports.leases.release(lease, exportedAt, { isProgress: true })
       await rig.work()
-      expect(await current()).toMatchObject({ status: 'completed', rows: 16_000 })
+      expect(await current()).toMatchObject({ status: 'completed', rows: 16_000, restarts: 1 })
     },
   )
 

@@ -34,7 +34,7 @@ import { recentMembers } from './recent-members.ts'
 import type { StoredBlocks } from './stored-blocks.ts'
 
 export interface ExportUnitDeps extends SourceDeps {
-  exports: Pick<ExportStore, 'find' | 'parts' | 'beginFile' | 'recordParts' | 'complete' | 'fail'>
+  exports: Pick<ExportStore, 'find' | 'parts' | 'beginFile' | 'dropFile' | 'recordParts' | 'complete' | 'fail'>
   reader: Pick<ExportReader, 'runner' | 'read'>
   blobs: Pick<BlobStore, 'write' | 'remove' | 'beginParts' | 'writePart' | 'completeParts' | 'abortParts' | 'disk'>
   storedBlocks: StoredBlocks
@@ -118,7 +118,7 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
     return deps.storedBlocks.wait({ signal, timeoutMs })
   }
 
-  async function beginFile(lease: Lease, cohortCriteria?: Criteria): Promise<Upload> {
+  async function beginFile(lease: Lease, cohortCriteria: Criteria | undefined): Promise<Upload> {
     const upload = await blobs.beginParts(exportBlobName(lease))
     await exports.beginFile(lease, { object: upload.name, uploadId: upload.uploadId, cohortCriteria })
     return upload
@@ -227,20 +227,17 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
   }
 
   /**
-   * Removes what is written of a file from a full disk, and begins the file again when there is free space.
-   * Half-written files that wait would leave no space for each other.
+   * Removes what is written of a file from a full disk. The file begins again when there is free space: half-written
+   * files that wait would leave no space for each other.
    */
-  async function restartWhenDiskFull(job: ExportRecord, lease: Lease): Promise<UnitResult> {
+  async function waitForFreeSpace(job: ExportRecord, lease: Lease): Promise<UnitResult> {
     // The file may have been begun in this unit, after `job` was read.
     const upload = uploadOf((await exports.find(job.exportId, null)) ?? job)
-    // The parts are removed before a new file is begun, because a full disk takes none.
-    if (upload) await blobs.abortParts(upload)
-    if (job.restarts >= restartsMax) return failFor(diskFullText, lease)
-    await beginFile(lease)
-    return waitForFreeSpace()
-  }
-
-  function waitForFreeSpace(): UnitResult {
+    if (upload) {
+      await blobs.abortParts(upload)
+      if (job.restarts >= restartsMax) return failFor(diskFullText, lease)
+      await exports.dropFile(lease)
+    }
     return { next: clock.now() + freeSpacePauseMs, log: { waits: waitsForFreeSpace } }
   }
 
@@ -261,25 +258,19 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
     try {
       if (!(await isStored(job, lease.signal)))
         return { next: clock.now() + pauseMs, log: { waits: 'for the writers' } }
-      if (!(await hasFreeSpace(blobs, 0))) {
-        if (job.afterKey !== null) return await restartWhenDiskFull(job, lease)
-        // A file that is written in one unit may have left parts without a record when that unit was interrupted.
-        const upload = uploadOf(job)
-        if (upload) await blobs.abortParts(upload)
-        return waitForFreeSpace()
-      }
+      if (!(await hasFreeSpace(blobs, 0))) return await waitForFreeSpace(job, lease)
       const opened = await openExport(deps, job, reader.runner(lease.signal))
       if ('error' in opened) return await failFor(opened.error, lease)
       criteria = opened.cohortCriteria
       return await writePieces(job, opened, lease)
     } catch (error) {
       if (error instanceof LeaseLost || lease.signal.aborted) await removeDeleted(job, lease)
-      else if (error instanceof DiskFullError) return restartWhenDiskFull(job, lease)
+      else if (error instanceof DiskFullError) return waitForFreeSpace(job, lease)
       else if (error instanceof AppError && error.code === 'conflict') {
         // The upload has ended, or another worker has replaced a part since it was recorded, so the file begins again.
         if (job.restarts >= restartsMax)
           return failFor(job.scheduleId === null ? `${brokenFile} Request the export again.` : brokenFile, lease)
-        await beginFile(lease)
+        await exports.dropFile(lease)
       } else if (error instanceof ClickHouseError && error.serverCode === clickHouseCode.timeoutExceeded) {
         // After an hour, a further attempt promises nothing.
         return failFor(tooLarge, lease)
