@@ -1,7 +1,7 @@
 import { addAbortSignal, type Readable } from 'node:stream'
 import type { SiteStore } from '@sluice/access/sites'
 import type { BlobStore } from '@sluice/blobs/blob-store'
-import { hasFreeSpace, waitsForFreeSpace } from '@sluice/blobs/disk-space'
+import { hasFreeSpaceToImport, waitsForFreeSpace } from '@sluice/blobs/disk-space'
 import { dayMs } from '@sluice/contracts/time-units'
 import { hasReached } from '@sluice/event-log/has-reached'
 import type { EventLog } from '@sluice/event-log/log'
@@ -57,7 +57,7 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
   async function importSegment(job: ImportRecord, segment: ImportSegment, lease: Lease): Promise<UnitResult> {
     const { signal } = lease
     // The errors of a segment are a file, and events may go to a log on the same disk.
-    if (!(await hasFreeSpace(blobs, 0))) {
+    if (!(await hasFreeSpaceToImport(blobs))) {
       return { next: clock.now() + waitMs, log: { waits: waitsForFreeSpace } }
     }
     // Writers of an earlier build do not read the backfill log, so the rows would wait there.
