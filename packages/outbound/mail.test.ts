@@ -147,6 +147,28 @@ test('a server that refuses the message, is unavailable, says nothing or closes'
   })
 })
 
+test('NUL in an answer of the server is replaced, because Postgres cannot store it', async () => {
+  // The package smtp-server replaces control characters in its answers.
+  for (const answer of ['250 Ok\0 queued', '552 Ok\0 not queued']) {
+    const server = createServer((socket) => {
+      socket.write('220 ready\r\n')
+      socket.on('data', (chunk: Buffer) => {
+        const text = chunk.toString()
+        if (text === 'DATA\r\n') socket.write('354 go on\r\n')
+        else if (text.endsWith('\r\n.\r\n')) socket.write(`${answer}\r\n`)
+        else if (/^(EHLO|MAIL|RCPT)/.test(text)) socket.write('250 ok\r\n')
+      })
+    })
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    closing.push(() => server.close())
+    expect(await mail((server.address() as AddressInfo).port)).toMatchObject({
+      status: Number(answer.slice(0, 3)),
+      response: answer.replace('\0', '\uFFFD'),
+    })
+  }
+})
+
 test('an abort of the caller rejects with its reason', async () => {
   const server = await smtpServer({ onConnect: () => undefined })
   const abort = new AbortController()

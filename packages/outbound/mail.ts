@@ -140,7 +140,10 @@ function serverText(error: unknown, recipients: readonly string[]): string | nul
   return typeof text === 'string' ? withoutAddresses(text, recipients) : null
 }
 
-/** The beginning of a server's text. Such texts often repeat the refused address, which is shortened. */
+/**
+ * The beginning of a server's text. Such texts often repeat the refused address, which is shortened. NUL is replaced,
+ * because Postgres can't store it.
+ */
 function withoutAddresses(text: string, recipients: readonly string[]): string {
   let short = text
   for (const address of recipients) {
@@ -148,7 +151,7 @@ function withoutAddresses(text: string, recipients: readonly string[]): string {
     const pattern = new RegExp(address.replaceAll(/[^\p{L}\p{N}]/gu, String.raw`\$&`), 'gi')
     short = short.replaceAll(pattern, namesOf([address]))
   }
-  return short.slice(0, responseLengthMax)
+  return short.slice(0, responseLengthMax).replaceAll('\0', '\uFFFD')
 }
 
 function statusOf(response: string): number | null {
