@@ -6,6 +6,8 @@ export interface AlertNotice {
   siteId: string
   timestamp: number
   data: AlertDelivery
+  /** Whether the rule fires because its window has no events, which only texts for people say. */
+  isNoData: boolean
 }
 
 /** The parts of a rule that its notifications name. */
@@ -15,11 +17,12 @@ export type NotifiedRule = Pick<AlertSettings, 'name' | 'condition'> & { ruleId:
 export function alertNotice(
   { ruleId, name, condition, channel }: NotifiedRule,
   { siteId, timestamp }: Pick<AlertNotice, 'siteId' | 'timestamp'>,
-  event: { state: AlertDelivery['state']; value: number; firingId: string; isTest?: boolean },
+  event: { state: AlertDelivery['state']; value: number; firingId: string; isNoData?: boolean; isTest?: boolean },
 ): AlertNotice {
   return {
     siteId,
     timestamp,
+    isNoData: event.isNoData === true,
     data: {
       alert_id: ruleId,
       rule_name: name,
@@ -94,8 +97,9 @@ const operatorTexts: Readonly<Record<AlertOperator, string>> = {
   decreases_by_percent: 'a decrease by',
 }
 
-function sentenceOf({ data }: AlertNotice): string {
+function sentenceOf({ data, isNoData }: AlertNotice): string {
   const { metric, metric_value: value, window, operator, threshold } = data
+  if (isNoData) return `No event matched over ${window}; the rule fires when none does.`
   const limit = comparesWindows(operator)
     ? `${operatorTexts[operator]} ${threshold} % against the ${window} before`
     : `${operatorTexts[operator]} ${threshold}`

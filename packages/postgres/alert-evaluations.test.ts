@@ -163,6 +163,18 @@ test('each webhook of the site that takes alerts gets one delivery, and one URL 
   expect(history).toMatchObject([{ notification: null }])
 })
 
+test('texts for people say that a rule fires because there are no events', async () => {
+  const rule = await ruleWith({ type: 'email', target: '["ops@example.com"]', no_data: 'alert' })
+  expect(await evaluate(rule, 1, { outcome: 'no_data', previous: 0 })).toStrictEqual(['firing'])
+  const fired = await rules.find(rule.ruleId, null)
+  if (fired) await rules.queueTest(fired, noon)
+  const { db } = postgres
+  const deliveries = await db.selectFrom('deliveries').select('body').where('endpoint_id', '=', rule.ruleId).execute()
+  expect(deliveries.map(({ body }) => JSON.parse(body.toString()) as unknown)).toMatchObject(
+    [1, 2].map(() => ({ text: expect.stringMatching(/^No event matched over 5m; the rule fires/) })),
+  )
+})
+
 test('the outcome of an e-mail stands in the history, and its body is subject and text', async () => {
   const rule = await ruleWith({ type: 'email', target: '["ops@example.com"]' })
   await evaluate(rule, 1, value(12))

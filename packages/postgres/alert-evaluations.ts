@@ -160,7 +160,7 @@ async function recordTransition(
   const notice = alertNotice(
     { ruleId, name: settings.name, condition: settings.condition, channel },
     { siteId, timestamp: at },
-    { state: transition.to, value: transition.value, firingId: noticeFiringId },
+    { state: transition.to, value: transition.value, firingId: noticeFiringId, isNoData: state.state === 'no_data' },
   )
   const forWebhooks = noticeBody(notice, 'webhook')
   const notified = await queueForWebhooks(db, {

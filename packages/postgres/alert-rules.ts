@@ -304,7 +304,7 @@ async function insertTest(db: Db, rule: AlertRule, at: number): Promise<boolean>
   const notice = alertNotice(
     { ruleId, name: settings.name, condition: settings.condition, channel },
     { siteId, timestamp: at },
-    { state: 'firing', value, firingId: newId('fir'), isTest: true },
+    { state: 'firing', value, firingId: newId('fir'), isNoData: state.state === 'no_data', isTest: true },
   )
   const inserted = await db
     .insertInto('alert_history')
