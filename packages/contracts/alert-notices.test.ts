@@ -3,6 +3,7 @@ import { alertNotice, emailBody, noticeBody, type NotifiedRule, slackBody, webho
 
 const rule: NotifiedRule = {
   ruleId: 'alr_1',
+  environment: 'prod',
   name: 'Errors <!channel> & more',
   condition: { metric: 'event_count', operator: 'greater_than', threshold: 10, window: '5m' },
   channel: '#ops',
@@ -68,6 +69,27 @@ Channel: #ops
 Rule: alr_1
 Firing: fir_1
 `,
+  })
+})
+
+test('texts for people name the event type and the environment dev, which the body of a webhook lacks', () => {
+  const { condition } = rule
+  const purchases: NotifiedRule = {
+    ...rule,
+    environment: 'dev',
+    condition: { ...condition, metric: 'event_count_by_type', event_type: 'purchase\nof <1>' },
+  }
+  const notice = alertNotice(purchases, at, { state: 'firing', value: 12, firingId: 'fir_1' })
+  const sentence = 'event_count_by_type of "purchase of <1>" was 12 over 5m; the condition is greater than 10.'
+  expect(emailBody(notice)).toMatchObject({
+    subject: 'Errors <!channel> & more is firing (shop, dev)',
+    text: expect.stringContaining(`${sentence}\n`),
+  })
+  expect(slackBody(notice).text).toContain('is firing (shop, dev)*')
+  expect(slackBody(notice).text).toContain(sentence.replace('<1>', '&lt;1&gt;'))
+  expect(webhookBody(notice)).toStrictEqual({
+    ...webhookBody(firing),
+    data: { ...firing.data, metric: 'event_count_by_type' },
   })
 })
 

@@ -1,27 +1,35 @@
 import { type AlertOperator, comparesWindows } from './alert-state.ts'
 import type { AlertDelivery, AlertSettings, NotificationType } from './alerts.ts'
+import type { Environment } from './scopes.ts'
 
 /** The content of a notification. Times are Unix ms. */
 export interface AlertNotice {
   siteId: string
   timestamp: number
   data: AlertDelivery
+  rule: NotifiedRule
   /** Whether the rule fires because its window has no events, which only texts for people say. */
   isNoData: boolean
 }
 
 /** The parts of a rule that its notifications name. */
-export type NotifiedRule = Pick<AlertSettings, 'name' | 'condition'> & { ruleId: string; channel: string | null }
+export interface NotifiedRule extends Pick<AlertSettings, 'name' | 'condition'> {
+  ruleId: string
+  environment: Environment
+  channel: string | null
+}
 
 /** Builds the notification of a rule that fires or resolves, or of a test. */
 export function alertNotice(
-  { ruleId, name, condition, channel }: NotifiedRule,
+  rule: NotifiedRule,
   { siteId, timestamp }: Pick<AlertNotice, 'siteId' | 'timestamp'>,
   event: { state: AlertDelivery['state']; value: number; firingId: string; isNoData?: boolean; isTest?: boolean },
 ): AlertNotice {
+  const { ruleId, name, condition, channel } = rule
   return {
     siteId,
     timestamp,
+    rule,
     isNoData: event.isNoData === true,
     data: {
       alert_id: ruleId,
@@ -81,9 +89,10 @@ export function emailBody(notice: AlertNotice): { subject: string; text: string 
   }
 }
 
-function titleOf({ siteId, data }: AlertNotice): string {
+function titleOf({ siteId, data, rule }: AlertNotice): string {
   const prefix = data.test === true ? 'Test: ' : ''
-  return `${prefix}${data.rule_name} ${data.state === 'firing' ? 'is firing' : 'is resolved'} (${siteId})`
+  const site = rule.environment === 'dev' ? `${siteId}, dev` : siteId
+  return `${prefix}${data.rule_name} ${data.state === 'firing' ? 'is firing' : 'is resolved'} (${site})`
 }
 
 const operatorTexts: Readonly<Record<AlertOperator, string>> = {
@@ -97,13 +106,15 @@ const operatorTexts: Readonly<Record<AlertOperator, string>> = {
   decreases_by_percent: 'a decrease by',
 }
 
-function sentenceOf({ data, isNoData }: AlertNotice): string {
+function sentenceOf({ data, rule, isNoData }: AlertNotice): string {
   const { metric, metric_value: value, window, operator, threshold } = data
   if (isNoData) return `No event matched over ${window}; the rule fires when none does.`
   const limit = comparesWindows(operator)
     ? `${operatorTexts[operator]} ${threshold} % against the ${window} before`
     : `${operatorTexts[operator]} ${threshold}`
-  return `${metric} was ${value} over ${window}; the condition is ${limit}.`
+  const { event_type: eventType } = rule.condition
+  const measured = eventType === undefined ? metric : `${metric} of "${oneLine(eventType)}"`
+  return `${measured} was ${value} over ${window}; the condition is ${limit}.`
 }
 
 /**

@@ -158,7 +158,7 @@ async function recordTransition(
     .execute()
   await removeOldHistory(db, ruleId, at)
   const notice = alertNotice(
-    { ruleId, name: settings.name, condition: settings.condition, channel },
+    { ruleId, environment, name: settings.name, condition: settings.condition, channel },
     { siteId, timestamp: at },
     { state: transition.to, value: transition.value, firingId: noticeFiringId, isNoData: state.state === 'no_data' },
   )

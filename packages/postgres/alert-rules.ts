@@ -295,14 +295,14 @@ export async function lockSiteRules(db: Db, siteId: string): Promise<void> {
 }
 
 async function insertTest(db: Db, rule: AlertRule, at: number): Promise<boolean> {
-  const { ruleId, siteId, settings, channel, notificationType, state } = rule
+  const { ruleId, siteId, environment, settings, channel, notificationType, state } = rule
   // Prevents a deletion of the rule until the end of the transaction.
   const { rows } = await sql`SELECT FROM alert_rules WHERE rule_id = ${ruleId} FOR KEY SHARE`.execute(db)
   if (rows.length === 0) return false
   const source = `alert_test:${newId('fir')}`
   const value = state.lastValue ?? 0
   const notice = alertNotice(
-    { ruleId, name: settings.name, condition: settings.condition, channel },
+    { ruleId, environment, name: settings.name, condition: settings.condition, channel },
     { siteId, timestamp: at },
     { state: 'firing', value, firingId: newId('fir'), isNoData: state.state === 'no_data', isTest: true },
   )
