@@ -47,9 +47,15 @@ test('a name with asterisks or several lines stays within the bold text', () => 
   expect(slackBody(notice).text.split('\n')[0]).toBe(':red_circle: *Errors \u2217now\u2217 or later is firing (shop)*')
 })
 
-test('a channel that is no name of Slack stays out of its body', () => {
-  const notice = alertNotice({ ...rule, channel: 'on call' }, at, { state: 'resolved', value: 0, firingId: 'fir_1' })
-  expect(slackBody(notice)).toStrictEqual({ text: expect.stringContaining(':large_green_circle: *') })
+test('a channel that is no name of Slack is named by its text', () => {
+  const notice = alertNotice({ ...rule, channel: 'on call <!here>' }, at, {
+    state: 'resolved',
+    value: 0,
+    firingId: 'fir_1',
+  })
+  expect(slackBody(notice)).toStrictEqual({
+    text: expect.stringMatching(/^:large_green_circle: \*.*\n.*\nChannel: on call &lt;!here&gt;$/),
+  })
 })
 
 test('an e-mail has a subject of one line, and says what was compared', () => {

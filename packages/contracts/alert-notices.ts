@@ -62,13 +62,14 @@ export function webhookBody({ siteId, timestamp, data }: AlertNotice) {
 
 /**
  * The body of a Slack incoming webhook. Names that users chose are escaped, so that they are no mentions or links.
- * Servers that let a webhook choose its channel take `#channel` and `@user`.
+ * Servers that let a webhook choose its channel take `#channel` and `@user`; the text names any other channel.
  */
 export function slackBody(notice: AlertNotice): { text: string; channel?: string } {
   const { channel } = notice.data
   const sign = notice.data.state === 'firing' ? ':red_circle:' : ':large_green_circle:'
   const text = `${sign} *${escapeSlack(withinBold(titleOf(notice)))}*\n${escapeSlack(sentenceOf(notice))}`
-  return { text, ...(channel !== null && /^[#@]\S+$/.test(channel) ? { channel } : {}) }
+  if (channel === null) return { text }
+  return /^[#@]\S+$/.test(channel) ? { text, channel } : { text: `${text}\n${escapeSlack(channelLineOf(channel))}` }
 }
 
 /** An e-mail; the subject is one line, whatever characters a rule's name has. */
@@ -81,7 +82,7 @@ export function emailBody(notice: AlertNotice): { subject: string; text: string 
       '',
       `Site: ${notice.siteId}`,
       `Time: ${new Date(notice.timestamp).toISOString()}`,
-      ...(channel === null ? [] : [`Channel: ${channel}`]),
+      ...(channel === null ? [] : [channelLineOf(channel)]),
       `Rule: ${ruleId}`,
       `Firing: ${firingId}`,
       '',
@@ -115,6 +116,10 @@ function sentenceOf({ data, rule, isNoData }: AlertNotice): string {
   const { event_type: eventType } = rule.condition
   const measured = eventType === undefined ? metric : `${metric} of "${oneLine(eventType)}"`
   return `${measured} was ${value} over ${window}; the condition is ${limit}.`
+}
+
+function channelLineOf(channel: string): string {
+  return `Channel: ${oneLine(channel)}`
 }
 
 /**
