@@ -31,9 +31,11 @@ test('a webhook gets the documented delivery, with firing_id and channel', () =>
   })
 })
 
-test('Slack gets a text in which a name can mention nobody', () => {
+test('Slack gets a text with the time, in which a name can mention nobody', () => {
   expect(slackBody(firing)).toStrictEqual({
-    text: ':red_circle: *Errors &lt;!channel&gt; &amp; more is firing (shop)*\nevent_count was 12 over 5m; the condition is greater than 10.',
+    text: `:red_circle: *Errors &lt;!channel&gt; &amp; more is firing (shop)*
+event_count was 12 over 5m; the condition is greater than 10.
+Time: 2026-01-02T03:04:00.000Z`,
     channel: '#ops',
   })
 })
@@ -54,7 +56,7 @@ test('a channel that is no name of Slack is named by its text', () => {
     firingId: 'fir_1',
   })
   expect(slackBody(notice)).toStrictEqual({
-    text: expect.stringMatching(/^:large_green_circle: \*.*\n.*\nChannel: on call &lt;!here&gt;$/),
+    text: expect.stringMatching(/^:large_green_circle: \*.*\n.*\n.*\nChannel: on call &lt;!here&gt;$/),
   })
 })
 

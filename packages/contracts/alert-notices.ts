@@ -67,7 +67,8 @@ export function webhookBody({ siteId, timestamp, data }: AlertNotice) {
 export function slackBody(notice: AlertNotice): { text: string; channel?: string } {
   const { channel } = notice.data
   const sign = notice.data.state === 'firing' ? ':red_circle:' : ':large_green_circle:'
-  const text = `${sign} *${escapeSlack(withinBold(titleOf(notice)))}*\n${escapeSlack(sentenceOf(notice))}`
+  const title = escapeSlack(withinBold(titleOf(notice)))
+  const text = `${sign} *${title}*\n${escapeSlack(sentenceOf(notice))}\n${timeLineOf(notice)}`
   if (channel === null) return { text }
   return /^[#@]\S+$/.test(channel) ? { text, channel } : { text: `${text}\n${escapeSlack(channelLineOf(channel))}` }
 }
@@ -81,7 +82,7 @@ export function emailBody(notice: AlertNotice): { subject: string; text: string 
       sentenceOf(notice),
       '',
       `Site: ${notice.siteId}`,
-      `Time: ${new Date(notice.timestamp).toISOString()}`,
+      timeLineOf(notice),
       ...(channel === null ? [] : [channelLineOf(channel)]),
       `Rule: ${ruleId}`,
       `Firing: ${firingId}`,
@@ -116,6 +117,11 @@ function sentenceOf({ data, rule, isNoData }: AlertNotice): string {
   const { event_type: eventType } = rule.condition
   const measured = eventType === undefined ? metric : `${metric} of "${oneLine(eventType)}"`
   return `${measured} was ${value} over ${window}; the condition is ${limit}.`
+}
+
+/** When the rule changed, because a late attempt can arrive after the notice of a later change. */
+function timeLineOf({ timestamp }: AlertNotice): string {
+  return `Time: ${new Date(timestamp).toISOString()}`
 }
 
 function channelLineOf(channel: string): string {
