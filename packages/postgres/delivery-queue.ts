@@ -322,7 +322,7 @@ async function storeHealth(
   { before, verdict, now }: { before: EndpointHealth; verdict: Verdict; now: number },
 ): Promise<void> {
   const { health, disabledReason } = verdict
-  const isOff = disabledReason !== undefined && before.isOn
+  const isOff = disabledReason !== undefined
   const isSame =
     before.failingSince === health.failingSince &&
     before.failuresInRow === health.failuresInRow &&

@@ -91,6 +91,9 @@ describe('an endpoint is switched off', () => {
   })
 
   test('and gets one attempt of what somebody asks for', () => {
-    expect(judge({ health: { ...well, isOn: false } })).toMatchObject({ status: 'failed', dueAt: null })
+    const verdict = judge({ health: { ...well, isOn: false }, result: { ...failed, status: 410 } })
+    expect(verdict).toMatchObject({ status: 'failed', dueAt: null })
+    // It is off already.
+    expect(verdict).not.toHaveProperty('disabledReason')
   })
 })

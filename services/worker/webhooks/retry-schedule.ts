@@ -76,7 +76,7 @@ function reasonToDisable(
   { channel, result: { status }, health, now }: JudgedAttempt,
   { failingSince, exhausted }: { failingSince: number; exhausted: number },
 ): string | undefined {
-  if (!health.canBeSwitchedOff) return undefined
+  if (!health.canBeSwitchedOff || !health.isOn) return undefined
   if (status === 410 && channel !== 'email')
     return 'The receiver answered with status 410: it wants no more deliveries.'
   if (exhausted < disabledAfterExhausted || now - failingSince < disabledAfterMs) return undefined
