@@ -83,4 +83,50 @@ describeWithChromium('text that would be markup', () => {
       await expectNothing()
     },
   )
+
+  it('in words without end is broken into lines, so that everything stays inside a window of any width', async () => {
+    const word = 'W'.repeat(70)
+    const property = `p${word}`
+    const site = { site_id: 'long' }
+    await rig.call('POST', '/api/v1/sites', { ...site, name: word })
+    const event = {
+      ...site,
+      event_id: 'long-1',
+      event_type: 'click',
+      timestamp: Date.now(),
+      properties: { [property]: 1 },
+    }
+    await rig.send([event])
+    await rig.call('POST', '/api/v1/webhooks', { ...site, url: `http://127.0.0.1:9/${word}`, events: ['alert'] })
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    const places: [path: string, shown: string, row?: RegExp][] = [
+      [`?property=${property}`, '.panel-head .select'],
+      ['/live', '.feed-row'],
+      ['/webhooks', '.strip'],
+      ['/webhooks', '.strip', /W{70}/],
+    ]
+    for (const [path, shown, row] of places) {
+      await page.setViewportSize({ width: 1280, height: 900 })
+      await page.goto(`${rig.url}/sites/long${path}`)
+      await page.locator(shown).first().waitFor()
+      await page.waitForLoadState('networkidle')
+      if (row !== undefined) await page.getByRole('button', { name: row }).click()
+      for (const width of [1280, 390, 320]) {
+        await page.setViewportSize({ width, height: 900 })
+        // The chart takes the new width in a moment.
+        await waitUntilPasses(async () => {
+          const found = await page.evaluate<string[]>(tooWide)
+          expect({ path, row, width, found }).toEqual({ path, row, width, found: [] })
+        }, 5_000)
+      }
+    }
+  })
 })
+
+/** Names what is wider than its place: the page, a dialog or a heading of a section, and what is outside of the window. */
+const tooWide = `
+  [...document.querySelectorAll(':root, .section-head > *, dialog[open], dialog[open] .dialog-head > *')]
+    .filter((each) => each.scrollWidth > each.clientWidth || each.getBoundingClientRect().right > innerWidth)
+    .map((each) => each.tagName + '.' + each.className)
+`

@@ -88,7 +88,9 @@ const columns: readonly Column<WebhookResource>[] = [
     id: 'outcomes',
     header: texts.columns.outcomes,
     cell: (each) => (
-      <InView placeholder={<Skeleton width={198} height={14} />}>{() => <Outcomes id={each.webhook_id} />}</InView>
+      <InView class="outcomes" placeholder={<Skeleton width={198} height={14} />}>
+        {() => <Outcomes id={each.webhook_id} />}
+      </InView>
     ),
   },
   {
