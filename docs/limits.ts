@@ -320,7 +320,7 @@ ${table(limitDescriptions)}
   up to ${number(segmentLimits.batchBodyBytesMax)}: 413 \`Request body is larger than <n> bytes\`.
 - \`Content-Encoding\` is ${list(contentEncodings)}, \`identity\` or absent.
 
-Others are 415, and so is a charset other than utf-8. Compressed data that is broken, cut off, or followed by more is 400.
+Others are refused with 415, and so is a charset other than utf-8. Compressed data that is broken, cut off, or followed by more data is refused with 400.
 Decompression stops at the limit of the body.
 
 ## Conditions

@@ -41,7 +41,7 @@ export function addSend(program: Command, context: Context): void {
     .summary('send one event, or the events of standard input')
     .description(
       'Sends an event and prints its id and timestamp (Unix ms). <event> is its type, or the whole event as JSON, or - ' +
-        'for standard input with one JSON object a line.',
+        'for standard input with one JSON object per line.',
     )
     .argument('<event>', 'an event type, a JSON object, or -')
   addSiteOption(command)
