@@ -30,7 +30,7 @@ const conditionJson = {
     operator: { type: 'string', enum: operators },
     value: {
       description:
-        'A text or a number; for in and not_in, a list of texts or numbers; for exists and not_exists, no value. Comparisons are case-sensitive, except for countries, devices and hosts. The value of matches is an RE2 pattern that may match anywhere in the text; it is compared with countries in upper case, and with devices and hosts in lower case. greater_than, less_than and their variants compare numbers.',
+        'A text or a number; for in and not_in, a list of texts or numbers; for exists and not_exists, no value. Comparisons are case-sensitive, except for countries, devices and hosts. The value of matches is an RE2 pattern that may match anywhere in the text, where . also matches a line break; it is compared with countries in upper case, and with devices and hosts in lower case. greater_than, less_than and their variants compare numbers.',
     },
   },
   required: ['property', 'operator'],
