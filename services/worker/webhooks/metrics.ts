@@ -1,8 +1,9 @@
+import { notificationTypes } from '@sluice/contracts/alerts'
 import { Counter, Gauge, Histogram, type Metrics } from '@sluice/runtime/metrics'
 
 /** The metrics of deliveries; docs/webhooks.md says which to watch. */
 export interface DeliveryMetrics {
-  attempts: Counter<'outcome'>
+  attempts: Counter<'channel' | 'outcome'>
   /** The delays of first attempts that nobody has requested, at endpoints that are not failing. */
   delaySeconds: Histogram
 }
@@ -13,11 +14,12 @@ export function deliveryMetrics(metrics: Metrics): DeliveryMetrics {
   const attempts = new Counter({
     name: 'sluice_worker_delivery_attempts_total',
     help: 'Attempts to deliver: succeeded, failed, or lost, which could not be made or stored and are repeated.',
-    labelNames: ['outcome'] as const,
+    labelNames: ['channel', 'outcome'] as const,
     registers,
   })
   // An alert on an increase would miss the first increment of a series that did not exist before.
-  for (const outcome of ['succeeded', 'failed', 'lost'] as const) attempts.inc({ outcome }, 0)
+  for (const channel of notificationTypes)
+    for (const outcome of ['succeeded', 'failed', 'lost'] as const) attempts.inc({ channel, outcome }, 0)
   return {
     attempts,
     delaySeconds: new Histogram({

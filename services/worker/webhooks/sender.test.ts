@@ -154,19 +154,21 @@ const hmac = (secret: string, { headers, body }: Received) =>
 const figures = async (name: string) =>
   (await metrics.metrics()).split('\n').filter((line) => line.startsWith(`sluice_worker_delivery_${name}`))
 
-test('attempts are counted by their outcome, with the delay of first ones', async () => {
-  expect(await figures('attempts_total')).toStrictEqual([
-    'sluice_worker_delivery_attempts_total{outcome="succeeded"} 0',
-    'sluice_worker_delivery_attempts_total{outcome="failed"} 0',
-    'sluice_worker_delivery_attempts_total{outcome="lost"} 0',
-  ])
+test('attempts are counted by channel and outcome, with the delay of first ones', async () => {
+  expect(await figures('attempts_total')).toStrictEqual(
+    ['webhook', 'slack', 'email'].flatMap((channel) =>
+      ['succeeded', 'failed', 'lost'].map(
+        (outcome) => `sluice_worker_delivery_attempts_total{channel="${channel}",outcome="${outcome}"} 0`,
+      ),
+    ),
+  )
   const webhookId = await addWebhook(postgres, { url: `${base}/hook` })
   await attempted(await addDelivery(postgres, webhookId, noon))
   answer = [500]
   await attempted(await addDelivery(postgres, webhookId, clock.now() - 20_000))
   expect((await figures('attempts_total')).slice(0, 2)).toStrictEqual([
-    'sluice_worker_delivery_attempts_total{outcome="succeeded"} 1',
-    'sluice_worker_delivery_attempts_total{outcome="failed"} 1',
+    'sluice_worker_delivery_attempts_total{channel="webhook",outcome="succeeded"} 1',
+    'sluice_worker_delivery_attempts_total{channel="webhook",outcome="failed"} 1',
   ])
   expect(await figures('delay_seconds')).toStrictEqual(
     expect.arrayContaining([
@@ -352,6 +354,9 @@ test('Slack gets the body without a signature, an address an e-mail with a stabl
   const [id = ''] = await queueDeliveries(postgres.db, [{ endpointId, source: 'a', kind: 'alert', body: mail }], noon)
   expect((await attempted(id)).status).toBe('succeeded')
   expect(mails).toStrictEqual([{ to: ['a@b.example'], subject: 'Alert', text: 'It fires.', messageId: id }])
+  expect(await figures('attempts_total')).toContain(
+    'sluice_worker_delivery_attempts_total{channel="email",outcome="succeeded"} 1',
+  )
 })
 
 describe('an e-mail that the server takes for some recipients', () => {

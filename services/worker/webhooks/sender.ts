@@ -104,7 +104,7 @@ async function sendOne(
     }
     const verdict = await record(options, taken, { recorded, result, signal })
     const outcome = result.succeeded ? 'succeeded' : 'failed'
-    metrics.attempts.inc({ outcome })
+    metrics.attempts.inc({ channel: taken.channel, outcome })
     logger.info(
       { ...fields, outcome, status, error, latency_ms: latencyMs, delivery: verdict.status },
       'delivery attempt',
@@ -112,7 +112,7 @@ async function sendOne(
     if (verdict.disabledReason !== undefined)
       logger.warn({ ...fields, reason: verdict.disabledReason }, 'endpoint disabled')
   } catch (error) {
-    metrics.attempts.inc({ outcome: 'lost' })
+    metrics.attempts.inc({ channel: taken.channel, outcome: 'lost' })
     if (error instanceof LeaseLost || expired.signal.aborted) leases.leasesLost.inc({ kind: 'deliveries' })
     if (stopped.aborted) await options.queue.release(taken).catch(() => undefined)
     logger.warn({ ...fields, outcome: 'lost', error: internalMessage(error) }, 'delivery attempt')
