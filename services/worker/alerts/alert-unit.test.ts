@@ -44,6 +44,7 @@ afterAll(async () => {
 function rig(siteId: string) {
   const time = { now: noon, completeUntil: noon }
   const statements: Statement[] = []
+  let lists = 0
   let failure: ((statement: Statement) => Error | undefined) | undefined
   const clickHouseReader = queryReader(client)
   const reader: QueryReader = {
@@ -59,7 +60,13 @@ function rig(siteId: string) {
   }
   const unitOf = () =>
     alertUnit({
-      rules,
+      rules: {
+        ...rules,
+        listEnabled: (...call) => {
+          lists += 1
+          return rules.listEnabled(...call)
+        },
+      },
       sites: siteStore(postgres),
       watermarks: { completeUntil: () => Promise.resolve({ live: time.completeUntil, all: 0 }) },
       reader,
@@ -86,6 +93,7 @@ function rig(siteId: string) {
     runAt,
     unitOf,
     statements,
+    lists: () => lists,
     failWith: (make: typeof failure) => {
       failure = make
     },
@@ -159,6 +167,24 @@ test('a minute is evaluated once its end is complete, and until then the worker 
   expect(await evaluatedMinutes(rule.ruleId)).toBe(0)
   expect(statements).toStrictEqual([])
   expect(await runAt(1 + 2 / 60, { completeMinutes: 1 })).toBe(2)
+  expect(await historyOf(rule.ruleId)).toStrictEqual(['firing@1'])
+})
+
+test('while the writers lag, the worker looks less often, and reads the rules once for a minute', async () => {
+  const siteId = 'reading'
+  const rule = await addRule(postgres, { siteId, at: noon, condition: { threshold: 0 } })
+  const { runAt, lists } = rig(siteId)
+  for (const second of [1, 4]) {
+    const at = 1 + second / 60
+    expect(await runAt(at, { completeMinutes: 0.9 })).toBeCloseTo(at + 1 / 60)
+  }
+  expect(lists()).toBe(0)
+  await sendEvents(siteId, [0.5])
+  for (const second of [5, 8, 11]) {
+    const at = 1 + second / 60
+    expect(await runAt(at, { completeMinutes: 0.9 })).toBeCloseTo(at + 3 / 60)
+  }
+  expect(lists()).toBe(1)
   expect(await historyOf(rule.ruleId)).toStrictEqual(['firing@1'])
 })
 

@@ -16,9 +16,10 @@ export interface AlertUnitDeps extends EvaluateRulesDeps {
 const waitMs = 1_000
 /**
  * The watermark normally passes the end of a minute within this time; after that, changes of state that late events
- * can't undo are reported early.
+ * can't undo are reported early, and the pause is longer.
  */
 const earlyAfterMs = 5_000
+const longWaitMs = 3_000
 /** The pause after a unit in which ClickHouse did not answer. */
 const retryMs = 5_000
 
@@ -52,13 +53,15 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
     const { live: completeUntil } = await watermarks.completeUntil()
     const newest = startOfMinute(now)
     const complete = Math.min(newest, startOfMinute(completeUntil))
-    const isEarlyDue = complete < newest && now - newest >= earlyAfterMs && lastEarlyMinutes.get(siteId) !== newest
-    const enabled = await rules.listEnabled(siteId)
+    const isDue = allEvaluatedMinute < complete
+    const isLate = complete < newest && now - newest >= earlyAfterMs
+    const isEarlyDue = isLate && lastEarlyMinutes.get(siteId) !== newest
+    const enabled = isDue || isEarlyDue ? await rules.listEnabled(siteId) : []
     // A rule whose evaluation failed is not evaluated again before the next minute.
-    const due = allEvaluatedMinute < complete ? enabled.filter(({ evaluatedMinute }) => evaluatedMinute < complete) : []
+    const due = isDue ? enabled.filter(({ evaluatedMinute }) => evaluatedMinute < complete) : []
     const log = { minute: complete, rules: due.length }
     const isEvaluated = await evaluate({ siteId, due, minute: complete, accepts: () => true }, lease)
-    if (isEvaluated && allEvaluatedMinute < complete) await rules.advance(siteId, complete)
+    if (isEvaluated && isDue) await rules.advance(siteId, complete)
     if (isEvaluated && complete === newest) {
       lastEarlyMinutes.delete(siteId)
       return { next: newest + minuteMs, log }
@@ -69,7 +72,7 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
       await evaluate({ siteId, due: early, minute: newest, accepts: isFulfilled }, lease)
     }
     if (!isEvaluated) return { next: clock.now() + retryMs, log }
-    return { next: clock.now() + waitMs, log: { ...log, waits: 'for the writers' } }
+    return { next: clock.now() + (isLate ? longWaitMs : waitMs), log: { ...log, waits: 'for the writers' } }
   }
 }
 
