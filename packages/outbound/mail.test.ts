@@ -58,6 +58,7 @@ test('a message arrives whole, with the stable id, and a subject adds no header'
     expect(text).toContain('Message-ID: <dlv_1@example.org>\r\n')
     expect(text).toContain('From: Sluice <alerts@example.org>\r\n')
     expect(text).toContain('To: a@example.com, b@example.com\r\n')
+    expect(text).toContain('Auto-Submitted: auto-generated\r\n')
     expect(text).toContain('\r\n\r\nRule "errors" fires.')
     expect(text).not.toMatch(/^Bcc/im)
   }

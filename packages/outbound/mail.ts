@@ -95,6 +95,8 @@ async function send(
       subject,
       text,
       messageId: withDomain(messageId, smtp.from),
+      // Otherwise mailboxes of people who are away answer each message (RFC 3834).
+      headers: { 'Auto-Submitted': 'auto-generated' },
       signal,
     })
   } finally {
