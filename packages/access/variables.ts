@@ -5,7 +5,7 @@ import { keyEnvironment } from './api-key.ts'
 export const adminKey = optionalSecretVariable(
   'Admin key for automated installations. At its start, Sluice stores this key if it is unknown. Generate the key with another installation. Without it, `npm run admin-key` creates one.',
   (key) => {
-    if (keyEnvironment(key) === undefined) throw new Error('is not a key: prefix, length or checksum are wrong')
+    if (keyEnvironment(key) === undefined) throw new Error('is not a key: its prefix, length or checksum is wrong')
   },
 )
 

@@ -17,7 +17,7 @@ describe('SLUICE_BLOBS_URL', () => {
     [undefined, 'SLUICE_BLOBS_URL is required'],
     ['http://minio', 'must start with "s3:" or "file:"'],
     ['file:', 'names no folder'],
-    ['s3://sluice', 'SLUICE_BLOBS_URL the region is missing'],
+    ['s3://sluice', 'SLUICE_BLOBS_URL: the region is missing'],
   ])('%s is refused', (url, mistake) => expect(() => load(url)).toThrow(mistake))
 
   test('may be unset where there is a data folder', () => {

@@ -129,8 +129,8 @@ describe('a secret in a file', () => {
 
   test('that holds a wrong value is a mistake of the variable, which is not printed', () => {
     const [first, second] = mistakesIn({ URL_FILE: file('ftp://canary'), KEY_FILE: file('can ary') })
-    expect(first).toBe('URL must start with "postgres:" (it is read from URL_FILE): A database.')
-    expect(second).toBe('KEY is not a key (it is read from KEY_FILE): A key.')
+    expect(first).toBe('URL must start with "postgres:" (it is read from URL_FILE)\n    A database.')
+    expect(second).toBe('KEY is not a key (it is read from KEY_FILE)\n    A key.')
   })
 
   test('satisfies a required variable only if it can be read, and is one mistake then', () => {
@@ -181,7 +181,9 @@ describe('a variable that was renamed', () => {
   })
 
   test('is reported under its present name when its value is wrong', () => {
-    expect(mistakes(() => load({ OLD_URL: 'ftp://h' }))).toStrictEqual(['URL must start with "postgres:": A database.'])
+    expect(mistakes(() => load({ OLD_URL: 'ftp://h' }))).toStrictEqual([
+      'URL must start with "postgres:"\n    A database.',
+    ])
   })
 
   test('is not reported while its former name is unset or empty', () => {

@@ -32,22 +32,22 @@ type ValueOf<V> = V extends Variable<infer T> ? T : never
 /** The environment of a process, e.g. `process.env`. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** All mistakes of a configuration; `mistakes` has one line for operators each. */
+/** All mistakes of a configuration; `mistakes` has a text for operators each, whose lines but the first are indented. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
   readonly mistakes: readonly string[]
 
   constructor(mistakes: readonly string[]) {
-    super(
-      `The configuration has ${mistakes.length} ${mistakes.length === 1 ? 'mistake' : 'mistakes'}:\n${mistakes.map((line) => `  - ${line}`).join('\n')}`,
-    )
+    const count = `${mistakes.length} ${mistakes.length === 1 ? 'mistake' : 'mistakes'}`
+    const list = mistakes.map((mistake) => `  - ${mistake}\n`).join('')
+    super(`The configuration has ${count}:\n${list}docs/configuration.md lists all variables.`)
     this.mistakes = mistakes
   }
 }
 
 /**
  * Reads and checks all variables before anything opens. An empty value counts as unset. A secret may be in a file,
- * which `<NAME>_FILE` names; a renamed variable is read under its former name too. Throws ConfigError with one line per
+ * which `<NAME>_FILE` names; a renamed variable is read under its former name too. Throws ConfigError with one text per
  * variable that is missing or wrong, and one per pair of variables of which only one is set.
  */
 export function loadConfig<V extends Variables>(
@@ -68,14 +68,15 @@ export function loadConfig<V extends Variables>(
       // Some of joi's reasons quote the value.
       const reason =
         variable.secret === true && result.error.message.includes(text) ? 'is not valid' : result.error.message
-      mistakes.push(`${name} ${reason}${shown}${origin}: ${variable.description}`)
+      mistakes.push(`${name} ${reason}${shown}${origin}${descriptionLine(variable)}`)
     } else {
       try {
         variable.check?.(text)
       } catch (error) {
+        const reason = error instanceof Error ? error.message : 'is not valid'
         // A check may name the variable itself.
-        const reason = error instanceof Error ? error.message.replace(`${name}: `, '') : 'is not valid'
-        mistakes.push(`${name} ${reason}${origin}: ${variable.description}`)
+        const subject = reason.startsWith(`${name}: `) ? '' : `${name} `
+        mistakes.push(`${subject}${reason}${origin}${descriptionLine(variable)}`)
       }
     }
     values[name] = result.value as unknown
@@ -87,6 +88,10 @@ export function loadConfig<V extends Variables>(
   }
   if (mistakes.length > 0) throw new ConfigError(mistakes)
   return values as Config<V>
+}
+
+function descriptionLine({ description }: Variable<unknown>): string {
+  return `\n    ${description}`
 }
 
 /**
@@ -140,6 +145,6 @@ function findText(
   }
   const text = isSet(set) ? set : variable.default
   if (text !== undefined) return { text, origin: '' }
-  if (variable.optional !== true) mistakes.push(`${name} is required: ${variable.description}`)
+  if (variable.optional !== true) mistakes.push(`${name} is required${descriptionLine(variable)}`)
   return undefined
 }

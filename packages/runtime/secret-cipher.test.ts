@@ -91,7 +91,7 @@ test.each(['short', 'canary!'.repeat(9), Buffer.alloc(31, 1).toString('base64'),
   'a key of another length or alphabet is a mistake that does not show it: %j',
   (text) => {
     const load = () => loadConfig({ SLUICE_SECRETS_KEY: secretsKey }, { SLUICE_SECRETS_KEY: text })
-    expect(load).toThrow(/SLUICE_SECRETS_KEY is not a key: 32 bytes in base64 or hex/)
+    expect(load).toThrow(/SLUICE_SECRETS_KEY must be 32 bytes in base64 or hex/)
     expect(load).not.toThrow(text)
   },
 )

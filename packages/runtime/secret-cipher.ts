@@ -35,7 +35,7 @@ const headerBytes = 1 + keyIdBytes
 export function readSecretsKey(text: string): Buffer {
   const encoding = /^[0-9a-f]{64}$/i.test(text) ? 'hex' : 'base64'
   const isKey = encoding === 'hex' || /^[A-Za-z0-9+/]{43}=$/.test(text)
-  if (!isKey) throw new Error('is not a key: 32 bytes in base64 or hex are, e.g. of "openssl rand -base64 32"')
+  if (!isKey) throw new Error('must be 32 bytes in base64 or hex; "openssl rand -base64 32" makes them')
   return Buffer.from(text, encoding)
 }
 

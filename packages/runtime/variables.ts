@@ -92,7 +92,8 @@ export const dataDirectory = variable({
 
 /** A variable that is `true` or `false`. */
 export function flagVariable(description: string, defaultText: 'true' | 'false') {
-  return variable({ schema: joi.boolean().required(), description, default: defaultText })
+  const schema = joi.boolean().required().messages({ 'boolean.base': 'must be true or false' })
+  return variable({ schema, description, default: defaultText })
 }
 
 /** An optional variable that holds text; `check` throws an Error whose message continues the variable's name. */
@@ -154,7 +155,7 @@ function wordsOf(text: string): string[] {
 export function portMistakes(config: { SLUICE_PORT: number; SLUICE_METRICS_PORT?: number | undefined }): string[] {
   const { SLUICE_PORT: port, SLUICE_METRICS_PORT: metricsPort } = config
   if (metricsPort === undefined && port > 64_535) {
-    return [`SLUICE_METRICS_PORT is required: SLUICE_PORT + 1000 is ${port + 1_000}, which is no port`]
+    return [`SLUICE_METRICS_PORT is required, because SLUICE_PORT + 1000 = ${port + 1_000} is too high`]
   }
   if (port !== 0 && metricsPort === port) return [`SLUICE_METRICS_PORT must differ from SLUICE_PORT (both are ${port})`]
   return []

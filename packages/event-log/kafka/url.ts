@@ -56,7 +56,7 @@ function readBroker(text: string, name: string, mistakes: string[]): string {
 /** Kafka's rule for names, with space for the suffix of `<topic>.backfill`. */
 function readTopic(topic: string, mistakes: string[]): void {
   if (topic.includes('@')) mistakes.push('user or password are not percent-encoded ("/" is %2F, "@" is %40)')
-  else if (topic === '') mistakes.push('the topic is missing: kafka://host:9092/<topic>')
+  else if (topic === '') mistakes.push('the topic is missing; add one, as in kafka://host:9092/sluice.events')
   else if (!/^[A-Za-z0-9._-]+$/.test(topic) || topic === '.' || topic === '..') {
     mistakes.push('the topic is made of letters, digits, ".", "_" and "-"')
   } else if (topic.length > topicLengthMax) mistakes.push(`the topic is longer than ${topicLengthMax} characters`)

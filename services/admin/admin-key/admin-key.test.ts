@@ -110,7 +110,8 @@ describe('the command that replaces the admin key of servers', () => {
         code: 1,
         output:
           'The configuration has 1 mistake:\n' +
-          '  - SLUICE_POSTGRES_URL and SLUICE_POSTGRES_URL_FILE are both set: unset one of them\n',
+          '  - SLUICE_POSTGRES_URL and SLUICE_POSTGRES_URL_FILE are both set: unset one of them\n' +
+          'docs/configuration.md lists all variables.\n',
         key: undefined,
       })
     } finally {

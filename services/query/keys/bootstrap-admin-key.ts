@@ -29,7 +29,7 @@ export function bootstrapAdminKey(
     }
     if (keyEnvironment(key) === undefined) {
       throw new FatalError(
-        'SLUICE_ADMIN_KEY is not a key: prefix, length or checksum are wrong. "npm run admin-key" makes one.',
+        'SLUICE_ADMIN_KEY is not a key: its prefix, length or checksum is wrong. "npm run admin-key" makes one.',
       )
     }
     const stored = await keys.findByHash(hashKey(key))
