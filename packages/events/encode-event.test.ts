@@ -170,7 +170,9 @@ describe('timestamp', () => {
   test.each(['2026-01-01T00:00:00Z', String(receivedAt), true, {}, [receivedAt]])(
     'must be a number, not %j',
     (value) => {
-      expect(refusal(() => rowWith({ timestamp: value }))).toBe('Invalid field: timestamp must be a number')
+      expect(refusal(() => rowWith({ timestamp: value }))).toBe(
+        'Invalid field: timestamp must be a number: Unix time in milliseconds',
+      )
     },
   )
 })

@@ -21,6 +21,7 @@ const timestamp = joi
     'Time of the event, Unix ms; a fraction is dropped. It may be at most 24 hours in the future. Default: the time of receipt.',
   )
   .messages({
+    'number.base': 'must be a number: Unix time in milliseconds',
     'timestamp.past': timestampErrors.past,
     'timestamp.future': timestampErrors.future,
   })

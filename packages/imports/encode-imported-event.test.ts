@@ -132,7 +132,7 @@ describe('a record fails', () => {
     [
       'with a date for a timestamp',
       csv(header, 'view,2026-01-01,,,'),
-      'Invalid field: timestamp_ms must be a number',
+      'Invalid field: timestamp_ms must be a number: Unix time in milliseconds',
       'timestamp_ms',
     ],
     [
@@ -215,7 +215,7 @@ describe('a record fails', () => {
     [
       'with a text for a timestamp',
       json('{"event_type":"view","timestamp_ms":"1767000000000"}'),
-      'Invalid field: timestamp_ms must be a number',
+      'Invalid field: timestamp_ms must be a number: Unix time in milliseconds',
       'timestamp_ms',
     ],
     ['with a number for a text', json(`{${object},"url":1}`), 'Invalid field: url must be a string', 'url'],

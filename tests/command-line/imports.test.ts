@@ -33,11 +33,13 @@ describe('import', () => {
     ])
     expect(code).toBe(1)
     expect(stdout).toMatch(/^imp_\w+ completed: 3 of 3 events processed, 1 failed\.\n$/)
-    expect(stderr).toContain('Line 3, record 2: Invalid field: timestamp_ms must be a number\n')
+    expect(stderr).toContain(
+      'Line 3, record 2: Invalid field: timestamp_ms must be a number: Unix time in milliseconds\n',
+    )
     expect(stderr).toContain('sluice: 1 record could not be stored')
     expect(stderr).toMatch(/^Uploading .*\(100 %\)$/m)
     expect(await readFile(join(standalone.folder, 'errors.csv'), 'utf8')).toBe(
-      'line,field,message,record\n3,timestamp_ms,Invalid field: timestamp_ms must be a number,2\n',
+      'line,field,message,record\n3,timestamp_ms,Invalid field: timestamp_ms must be a number: Unix time in milliseconds,2\n',
     )
     expect((await standalone.eventsOf('csv')).map((event) => event.event_id)).toEqual(['e1', 'e3'])
   })
