@@ -25,6 +25,8 @@ export interface Settings {
   urlSource: string
   key: string | undefined
   keySource: string
+  /** Whether SLUICE_KEY is set, from which the curl commands of the documentation take the key. */
+  hasKeyOfCurl: boolean
   site: string | undefined
   /** The gateway, if it was named. */
   collectUrl: string | undefined
@@ -86,6 +88,7 @@ export async function readSettings(
     urlSource,
     key,
     keySource,
+    hasKeyOfCurl: Boolean(env.SLUICE_KEY),
     site,
     collectUrl: collectUrl ? checkUrl(collectUrl, 'SLUICE_COLLECT_URL') : undefined,
   }
@@ -105,7 +108,7 @@ export const losesTls = (url: string, collectUrl: string): boolean =>
 const keyPattern = /^[!-~]+$/
 
 /** The key, which every command needs. Throws the Failure that says how to give one, and never holds it. */
-export function requireKey({ key, keySource, url }: Settings): string {
+export function requireKey({ key, keySource, hasKeyOfCurl, url }: Settings): string {
   if (key !== undefined) {
     if (keyPattern.test(key)) return key
     throw new Failure(
@@ -113,8 +116,9 @@ export function requireKey({ key, keySource, url }: Settings): string {
       exitCodes.authentication,
     )
   }
+  const hint = hasKeyOfCurl ? ' (SLUICE_KEY is set, but only the curl examples read it)' : ''
   throw new Failure(
-    `There is no API key for ${url}: set SLUICE_API_KEY, or run "sluice login".`,
+    `There is no API key for ${url}: set SLUICE_API_KEY${hint}, or run "sluice login".`,
     exitCodes.authentication,
   )
 }

@@ -72,6 +72,10 @@ describe('every command', () => {
       stdout: '',
       stderr: `sluice: There is no API key for ${standalone.service.url}: set SLUICE_API_KEY, or run "sluice login".\n`,
     })
+    const misnamed = await standalone.run(['stats', '--site', 'shop'], { env: { SLUICE_API_KEY: '', SLUICE_KEY: 'x' } })
+    expect(misnamed.stderr).toContain(
+      'set SLUICE_API_KEY (SLUICE_KEY is set, but only the curl examples read it), or run',
+    )
     expect(
       await standalone.run(['stats', '--site', 'shop'], { env: { SLUICE_API_KEY: 'svc_prod_wrong' } }),
     ).toMatchObject({
