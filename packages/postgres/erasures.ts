@@ -9,8 +9,8 @@ import type { Postgres } from './open.ts'
 import type { Db, Tables } from './tables.ts'
 
 /**
- * The next step of the worker: store the tombstone and count, delete, or verify that nothing is left; `done` has no
- * step.
+ * The next step of the worker: store the tombstone and count, delete, or verify that nothing is left. At `done`, only
+ * the withdrawn files of exports are left to be removed.
  */
 export type ErasureStep = 'tombstone' | 'delete' | 'verify' | 'done'
 

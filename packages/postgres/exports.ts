@@ -135,6 +135,8 @@ export interface ExportStore {
    * removes the files.
    */
   withdraw(siteId: string, at: number): Promise<ExportFiles>
+  /** The files of exports that calls of `withdraw` after `since` have expired. */
+  withdrawnFiles(siteId: string, since: number): Promise<ExportFiles>
   /**
    * Makes the next run of a schedule and advances the schedule to its next occurrence. A run by time of receipt begins
    * at the end of the previous run, or at the previous run's beginning if that has failed. It ends at `completeUntil`,
@@ -319,14 +321,12 @@ export function exportStore(postgres: Postgres): ExportStore {
         // Files that calls of the last day returned are returned again, because those callers may have failed before
         // they removed them. A repeated export has another file by then, and the worker's clean-up removes its former
         // file.
-        const { rows: expired } = await sql<{ object: string | null }>`
-          SELECT object FROM exports
-          WHERE ${made} AND status = 'expired' AND error = ${withdrawnText} AND expires_at > ${new Date(at - dayMs)}
-          ORDER BY seq`.execute(transaction)
+        const expired = await listWithdrawn(transaction, siteId, at - dayMs)
         const ids = restarted.map(({ export_id }) => export_id)
         await sql`DELETE FROM export_parts WHERE export_id = ANY (${ids}::text[])`.execute(transaction)
         return filesOf([...expired, ...repeated, ...restarted])
       }),
+    withdrawnFiles: (siteId, since) => postgres.run(async (db) => filesOf(await listWithdrawn(db, siteId, since))),
     createRun: (lease, run, at) => postgres.transaction((transaction) => insertRun(transaction, lease, run, at)),
   }
 }
@@ -334,6 +334,14 @@ export function exportStore(postgres: Postgres): ExportStore {
 async function find(db: Db, exportId: string, siteIds: SiteIds): Promise<ExportRecord | undefined> {
   const { rows } = await selectRecords(sql`export_id = ${exportId} AND ${siteCondition(siteIds)}`).execute(db)
   return rows[0] && toRecord(rows[0])
+}
+
+async function listWithdrawn(db: Db, siteId: string, since: number): Promise<{ object: string | null }[]> {
+  const { rows } = await sql<{ object: string | null }>`
+    SELECT object FROM exports
+    WHERE site_id = ${siteId} AND status = 'expired' AND error = ${withdrawnText} AND expires_at > ${new Date(since)}
+    ORDER BY seq`.execute(db)
+  return rows
 }
 
 async function finish(transaction: Db, lease: LeaseKey, set: RawBuilder<unknown>, at: number): Promise<void> {

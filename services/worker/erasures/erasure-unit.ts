@@ -3,7 +3,7 @@ import { removeFiles } from '@sluice/blobs/remove-files'
 import type { EventEraser } from '@sluice/event-store/erasures/event-eraser'
 import type { Lease, UnitResult } from '@sluice/leases/run-unit'
 import type { ErasureRecord, ErasureStore } from '@sluice/postgres/erasures'
-import type { ExportStore } from '@sluice/postgres/exports'
+import type { ExportFiles, ExportStore } from '@sluice/postgres/exports'
 import type { Clock } from '@sluice/runtime/clock'
 import { concurrencyLimit } from '@sluice/runtime/concurrency-limit'
 
@@ -13,7 +13,7 @@ export interface ErasureUnitDeps {
     EventEraser,
     'storeTombstone' | 'waitForInserts' | 'count' | 'startDelete' | 'isDeleting' | 'retireTombstone'
   >
-  exports: Pick<ExportStore, 'withdraw'>
+  exports: Pick<ExportStore, 'withdraw' | 'withdrawnFiles'>
   blobs: Pick<BlobStore, 'remove' | 'abortParts'>
   clock: Pick<Clock, 'now'>
   /** Erasures wait for the next multiple of this many ms, to be deleted together; 0: they don't wait. */
@@ -24,6 +24,8 @@ export interface ErasureUnitDeps {
 const pollMs = 30_000
 /** The same pause where erasures do not wait for each other to delete together, as on one machine with few events. */
 const immediatePollMs = 1_000
+/** More than the clocks of two processes differ by. */
+const clockDifferenceMs = 60_000
 /** Erasures whose rows one statement deletes. */
 const erasuresPerStatementMax = 100
 
@@ -33,8 +35,8 @@ const erasuresPerStatementMax = 100
  * `tombstone`: from here on, inserts leave out what the erasure selects. Inserts that are already running are waited
  * for, so that the count includes their rows. `delete`: the rows of all counted erasures are deleted at once, because
  * each deletion rewrites a column of every part that it concerns. `verify`: the rows are counted until none is left.
- * Rows that ClickHouse has left are deleted again. Export files that may hold such rows are removed last, when nothing
- * can write new ones.
+ * Rows that ClickHouse has left are deleted again. Then nothing can write new files with such rows, and the exports that
+ * may hold them are withdrawn. `done`: their files are removed.
  */
 export function erasureUnit(deps: ErasureUnitDeps): (job: ErasureRecord, lease: Lease) => Promise<UnitResult> {
   const { erasures, eraser, exports, blobs, clock, deleteEveryMs } = deps
@@ -79,11 +81,19 @@ export function erasureUnit(deps: ErasureUnitDeps): (job: ErasureRecord, lease: 
       return { next: nextPoll(), log: { step: job.step, ...left } }
     }
     await eraser.retireTombstone(job)
-    // Last, because a repeat also withdraws the exports that were requested meanwhile. If the process dies here, files
-    // may be left that no export names. exports/export-files.ts removes them.
-    await removeFiles(blobs, await exports.withdraw(job.siteId, clock.now()))
+    const files = await exports.withdraw(job.siteId, clock.now())
+    // Recorded before files are removed: if that fails, its repeats must not withdraw exports that were made since, from
+    // what is left.
+    await erasures.advance(lease, 'done')
+    return finish(job, lease, files)
+  }
+
+  /** If this fails, files may be left that no export names. exports/export-files.ts removes them. */
+  async function finish(job: ErasureRecord, lease: Lease, files: ExportFiles): Promise<UnitResult> {
+    await removeFiles(blobs, files)
     lease.signal.throwIfAborted()
-    await erasures.complete(lease, clock.now())
+    // A worker of an earlier build could complete an erasure, lose the answer of Postgres, and take it again.
+    await erasures.complete(lease, job.completedAt?.getTime() ?? clock.now())
     return { next: 'done', log: { step: job.step, erased: job.count } }
   }
 
@@ -96,9 +106,8 @@ export function erasureUnit(deps: ErasureUnitDeps): (job: ErasureRecord, lease: 
       case 'verify':
         return verify(job, lease)
       case 'done':
-        // A worker of an earlier build could complete an erasure, lose the answer of Postgres, and take it again.
-        await erasures.complete(lease, job.completedAt?.getTime() ?? clock.now())
-        return { next: 'done' }
+        // The exports were withdrawn after the request, but by another clock.
+        return finish(job, lease, await exports.withdrawnFiles(job.siteId, job.requestedAt - clockDifferenceMs))
     }
   }
 }

@@ -11,6 +11,7 @@ import { insertNewEventsStatement } from '@sluice/event-store/insert/insert-new-
 import { userVersion } from '@sluice/event-store/insert/insert-users'
 import { tablePartitionOf } from '@sluice/event-store/insert/table-partition'
 import { LeaseLost } from '@sluice/leases/lease-table'
+import type { UnitResult } from '@sluice/leases/run-unit'
 import { type ErasureRecord, type ErasureStore, erasureStore } from '@sluice/postgres/erasures'
 import { exportStore } from '@sluice/postgres/exports'
 import { siteStore } from '@sluice/postgres/sites'
@@ -95,6 +96,26 @@ async function completed({ siteId, erasureId }: ErasureRecord): Promise<ErasureR
   }, 'the erasure is completed')
   if (record === undefined) throw new Error('the erasure is gone')
   return record
+}
+
+/** Runs the next unit of an erasure and returns its outcome, or `failed` for a failure that is retried. */
+async function runUnit(
+  erasureId: string,
+  unit: ReturnType<typeof erasureUnit>,
+): Promise<UnitResult['next'] | 'failed'> {
+  // Whatever the unit before wants to wait for.
+  const now = Date.now() + 3 * 60_000
+  const [taken] = (await store.leases.take(now, 10)).filter(({ id }) => id === erasureId)
+  if (taken === undefined) throw new Error('nobody can take it')
+  try {
+    const { next } = await unit(taken.job, { ...taken, signal: new AbortController().signal })
+    await store.leases.release(taken, next === 'done' ? null : now, { isProgress: true })
+    return next
+  } catch (error) {
+    if (!isRetryable(error)) throw error
+    await store.leases.release(taken, now, { isProgress: false })
+    return 'failed'
+  }
 }
 
 async function stored(site: string): Promise<string[]> {
@@ -456,6 +477,7 @@ test('exports are withdrawn once, however often the tombstone can not be retired
       },
     },
     exports: {
+      ...exports,
       withdraw: (...parts) => {
         withdrawn++
         return exports.withdraw(...parts)
@@ -465,22 +487,46 @@ test('exports are withdrawn once, however often the tombstone can not be retired
     clock: { now: () => Date.now() },
     deleteEveryMs: 0,
   })
-  let now = Date.now()
-  await waitUntil(async () => {
-    now += 60_000
-    const [taken] = (await store.leases.take(now, 10)).filter(({ id }) => id === erasureId)
-    if (taken === undefined) throw new Error('nobody can take it')
-    try {
-      const { next } = await unit(taken.job, { ...taken, signal: new AbortController().signal })
-      await store.leases.release(taken, next === 'done' ? null : now, { isProgress: true })
-      return next === 'done'
-    } catch (error) {
-      if (!isRetryable(error)) throw error
-      await store.leases.release(taken, now, { isProgress: false })
-      return false
-    }
-  }, 'the erasure is done')
+  await waitUntil(async () => (await runUnit(erasureId, unit)) === 'done', 'the erasure is done')
   expect([withdrawn, refused]).toStrictEqual([1, 4])
+})
+
+test('exports that are made while a file of an earlier one can not be removed stay', async () => {
+  const site = newId('site')
+  await insert(row(site))
+  const exports = exportStore(rig.postgres)
+  const made = async () => {
+    const { exportId } = await addExport(exports, { site }, Date.now())
+    await finishExport({ exports, blobs: rig.blobs }, exportId, { content: Buffer.from('a file') })
+    return exportId
+  }
+  const withdrawn = await made()
+  const { erasureId } = await request(site, { user_id: 'ada' })
+  let isRefused = true
+  const unit = erasureUnit({
+    erasures: store,
+    eraser: rig.eraser,
+    exports,
+    blobs: {
+      ...rig.blobs,
+      remove: async (names) => {
+        if (isRefused) throw unavailable('the key may not remove objects')
+        await rig.blobs.remove(names)
+      },
+    },
+    clock: { now: () => Date.now() },
+    deleteEveryMs: 0,
+  })
+  await waitUntil(async () => (await runUnit(erasureId, unit)) === 'failed', 'a file can not be removed')
+  expect(await exports.find(withdrawn, null)).toMatchObject({ status: 'expired' })
+  const later = await made()
+  expect(await runUnit(erasureId, unit)).toBe('failed')
+  isRefused = false
+  expect(await runUnit(erasureId, unit)).toBe('done')
+  expect(await exports.find(later, null)).toMatchObject({ status: 'completed' })
+  expect(await rig.blobNames()).toContain(`exports/${later}`)
+  expect(await rig.blobNames()).not.toContain(`exports/${withdrawn}`)
+  expect(await store.find(site, erasureId)).toMatchObject({ status: 'completed', count: 1 })
 })
 
 test('deletions of ClickHouse are checked each half minute while erasures wait to be deleted together', async () => {
