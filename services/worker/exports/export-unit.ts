@@ -120,7 +120,13 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
 
   async function beginFile(lease: Lease, cohortCriteria: Criteria | undefined): Promise<Upload> {
     const upload = await blobs.beginParts(exportBlobName(lease))
-    await exports.beginFile(lease, { object: upload.name, uploadId: upload.uploadId, cohortCriteria })
+    try {
+      await exports.beginFile(lease, { object: upload.name, uploadId: upload.uploadId, cohortCriteria })
+    } catch (error) {
+      // No record names the upload. If it can't be aborted, export-files.ts aborts it later.
+      if (error instanceof LeaseLost) await blobs.abortParts(upload).catch(() => undefined)
+      throw error
+    }
     return upload
   }
 

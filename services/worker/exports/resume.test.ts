@@ -104,6 +104,14 @@ function describeResuming(
     await rig.drop()
   })
 
+  /** The names of an export's blobs and uploads. */
+  async function filesOf(exportId: string): Promise<string[]> {
+    const names: string[] = []
+    for await (const { name } of rig.blobs.list(`export-files/${exportId}`)) names.push(name)
+    for await (const { name } of rig.blobs.listUploads()) if (name.includes(exportId)) names.push(name)
+    return names
+  }
+
   test.each(compressions.flatMap((parts) => [0, 60_000].map((unitMs) => ({ unitMs, parts }))))(
     'whose worker is killed at every step is whole (%j)',
     async ({ unitMs, parts }) => {
@@ -234,10 +242,15 @@ function describeResuming(
     expect(second.job.progress).toBeGreaterThan(20)
     await rig.exports.delete(exportId, null)
     await expect(rig.unit({ sliceEventsMax })(second.job, second.lease)).rejects.toMatchObject({ name: 'LeaseLost' })
-    const left: string[] = []
-    for await (const { name } of rig.blobs.list(`export-files/${exportId}`)) left.push(name)
-    for await (const { name } of rig.blobs.listUploads()) if (name.includes(exportId)) left.push(name)
-    expect(left).toStrictEqual([])
+    expect(await filesOf(exportId)).toStrictEqual([])
+  })
+
+  test('that is deleted when its worker has just taken it leaves nothing', async () => {
+    const { exportId } = await addExport(rig.exports, { site: siteId, spec: { format: 'ndjson' } }, exportedAt)
+    const { job, lease } = await rig.take()
+    await rig.exports.delete(exportId, null)
+    await expect(rig.unit({ sliceEventsMax })(job, lease)).rejects.toMatchObject({ name: 'LeaseLost' })
+    expect(await filesOf(exportId)).toStrictEqual([])
   })
 }
 
