@@ -6,11 +6,15 @@ export interface Files {
   uploads: Upload[]
 }
 
-/** Removes blobs and drops uploads. Missing ones are ignored. Throws the errors of the store. */
+/**
+ * Drops uploads and removes blobs. Missing ones are ignored. An upload that another process is completing leaves no blob.
+ * Throws the errors of the store.
+ */
 export async function removeFiles(
   blobs: Pick<BlobStore, 'remove' | 'abortParts'>,
   { objects, uploads }: Files,
 ): Promise<void> {
-  await blobs.remove(objects)
+  // In the other order, an upload could be completed between the two.
   for (const upload of uploads) await blobs.abortParts(upload)
+  await blobs.remove(objects)
 }

@@ -3,6 +3,7 @@ import { gunzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
+import { removeFiles } from '@sluice/blobs/remove-files'
 import type { Criteria } from '@sluice/contracts/conditions'
 import type { ExportSpec } from '@sluice/contracts/exports'
 import { AppError } from '@sluice/runtime/errors'
@@ -251,6 +252,41 @@ function describeResuming(
     await rig.exports.delete(exportId, null)
     await expect(rig.unit({ sliceEventsMax })(job, lease)).rejects.toMatchObject({ name: 'LeaseLost' })
     expect(await filesOf(exportId)).toStrictEqual([])
+  })
+
+  test('that an erasure withdraws while its worker completes it leaves nothing', async () => {
+    const site = await addEvents(rig, 10)
+    const { exportId } = await addExport(rig.exports, { site, spec: { format: 'ndjson' } }, exportedAt)
+    const { job, lease } = await rig.take()
+    const reached = Promise.withResolvers<undefined>()
+    const gate = Promise.withResolvers<undefined>()
+    const blobs: ExportUnitDeps['blobs'] = {
+      ...rig.blobs,
+      completeParts: async (...args) => {
+        reached.resolve(undefined)
+        await gate.promise
+        return rig.blobs.completeParts(...args)
+      },
+    }
+    const late = rig
+      .unit({ blobs })(job, lease)
+      .catch((error: unknown) => error)
+    await reached.promise
+    // The worker continues after the first removal, whichever that is.
+    const continueLate = async (): Promise<void> => {
+      gate.resolve(undefined)
+      await late
+    }
+    await removeFiles(
+      {
+        remove: (names) => rig.blobs.remove(names).then(continueLate),
+        abortParts: (upload) => rig.blobs.abortParts(upload).then(continueLate),
+      },
+      await rig.exports.withdraw(site, exportedAt),
+    )
+    expect(await late).toMatchObject({ name: 'LeaseLost' })
+    expect(await filesOf(exportId)).toStrictEqual([])
+    await rig.exports.delete(exportId, null)
   })
 }
 
