@@ -365,6 +365,11 @@ describeWithChromium('the overview', () => {
       expect(new URL(link).searchParams.getAll('env')).toEqual(['prod'])
     }
     expect(page.url()).not.toContain('env=')
+    // Another environment, or another day, may have other frequent events.
+    await page.goto(`${rig.url}/sites/${siteId}/funnels`)
+    const menu = page.getByRole('main').getByRole('button', { name: 'More', exact: true }).first()
+    const { searchParams } = new URL(await copied(page, menu, 'Copy link'))
+    expect(Object.fromEntries(searchParams)).toEqual({ steps: 'page_view>click>signup', env: 'prod' })
   })
 
   it('makes an export that repeats whatever days were entered before', async () => {

@@ -18,6 +18,8 @@ export interface NumberSource {
   label: string
   /** The query, alone (not as an entry of a batch). */
   request: ApiRequest
+  /** Parameters for copied links that the address of the page lacks: what it shows unasked may be another thing later. */
+  linked?: Readonly<Record<string, string>>
   /**
    * The same query with dates relative to now, where its dates are chosen so: `period=24h`, or dates of the shell.
    */
@@ -36,11 +38,14 @@ export interface NumberSource {
  * The address of the page, with the environment that was asked about: without it, the view has the environment of the
  * reader's own key.
  */
-function linkOf({ path }: ApiRequest): string {
-  const environment = new URL(path, location.origin).searchParams.get('environment')
+function linkOf({ request: { path, body }, linked }: NumberSource): string {
+  const inPath = Object.fromEntries(new URL(path, location.origin).searchParams)
+  const { environment } = { ...inPath, ...(body as { environment?: string } | undefined) }
   const { href, search } = location
-  if (environment === null || new URLSearchParams(search).has('env')) return href
-  return `${href}${search === '' ? '?' : '&'}env=${environment}`
+  const present = new URLSearchParams(search)
+  const all = { ...linked, ...(environment === undefined ? {} : { env: environment }) }
+  const lacking = new URLSearchParams(Object.entries(all).filter(([name]) => !present.has(name))).toString()
+  return lacking === '' ? href : `${href}${search === '' ? '?' : '&'}${lacking}`
 }
 
 /**
@@ -96,7 +101,7 @@ function Menu({ source }: { source: NumberSource }) {
                   {messages.more.copyRelativeCurl}
                 </Action>
               )}
-              <Action onSelect={copies(linkOf(request), what.link)}>{messages.more.copyLink}</Action>
+              <Action onSelect={copies(linkOf(source), what.link)}>{messages.more.copyLink}</Action>
               <Action
                 onSelect={() => {
                   close()

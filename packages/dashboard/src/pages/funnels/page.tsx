@@ -19,6 +19,7 @@ import { Change, MoreMenu, Num } from '../../ui/numbers.tsx'
 import { EmptyState, ErrorPanel, PageTitle, Skeleton, SkeletonRows } from '../../ui/states.tsx'
 import { texts } from './messages.ts'
 import { StepEditor } from './step-editor.tsx'
+import { formatSteps } from './steps.ts'
 import { type Funnel, useFunnel } from './use-funnel.ts'
 
 const offeredWindows = ['1h', '1d', '7d', '14d', '30d', '90d']
@@ -75,6 +76,7 @@ function Source({ funnel, isCompared = false }: { funnel: Funnel; isCompared?: b
     return {
       label: isCompared ? texts.compared : texts.label,
       request,
+      linked: { steps: formatSteps(funnel.askedSteps) },
       relativeRequest: isCompared ? undefined : relativeOf(request, dates),
       rows: () =>
         data.steps.map(({ event_type, users, rate_from_first, rate_from_previous }, at) => ({

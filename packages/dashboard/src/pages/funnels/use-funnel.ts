@@ -15,6 +15,8 @@ const isDuration = (text: string) => /^[1-9]\d{0,8}[smhd]$/.test(text)
 
 export interface Funnel {
   steps: readonly Step[]
+  /** The steps that `input` asks about: those of the address, else suggested ones. */
+  askedSteps: readonly Step[]
   /** The steps are a suggestion, not the user's. */
   isSuggested: boolean
   setSteps: (steps: readonly Step[]) => void
@@ -86,6 +88,7 @@ export function useFunnel(): Funnel {
   const comparedInput = inputOf(compared)
   return {
     steps,
+    askedSteps: settled,
     isSuggested: asked === undefined && draft === undefined,
     setSteps,
     window,
