@@ -1,8 +1,8 @@
 import uPlot from 'uplot'
-import { formatTick } from '../format/dates.ts'
+import { formatTick, hourOf } from '../format/dates.ts'
 import { formatValue } from '../format/numbers.ts'
 import type { ChartProps } from './chart-props.ts'
-import { niceTop, tickIndexes } from './scale.ts'
+import { hourIndexes, niceTop, tickIndexes } from './scale.ts'
 
 type Values = (number | null)[]
 /**
@@ -63,7 +63,7 @@ export function plotOptions(
   return {
     ...size,
     legend: { show: false },
-    padding: [12, 28, 0, 0],
+    padding: [12, 32, 0, 0],
     scales: { x: { time: false }, y: { range: () => [0, topOf()] } },
     cursor: {
       y: false,
@@ -89,11 +89,14 @@ export function plotOptions(
         grid: { show: false },
         ticks: { show: false },
         splits: (plot) => {
-          const { timestamps } = props()
-          return tickIndexes(
-            timestamps.length,
-            Math.max(2, Math.floor(plot.bbox.width / devicePixelRatio / tickPx)),
-          ).map((at) => (timestamps[at] ?? 0) / 1000)
+          const { timestamps, unit, zone } = props()
+          const { length } = timestamps
+          const most = Math.max(2, Math.floor(plot.bbox.width / devicePixelRatio / tickPx))
+          const indexes =
+            unit === 'hour'
+              ? hourIndexes(length, most, (at) => hourOf(timestamps[at] ?? 0, zone))
+              : tickIndexes(length, most)
+          return indexes.map((at) => (timestamps[at] ?? 0) / 1000)
         },
         values: (_, splits) => splits.map((seconds) => formatTick(seconds * 1000, props().unit, props().zone)),
       },

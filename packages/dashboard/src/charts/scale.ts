@@ -9,8 +9,29 @@ export function niceTop(highest: number): number {
   return Number((step * power).toPrecision(12))
 }
 
+const everyNth = (length: number, step: number): number[] =>
+  Array.from({ length: Math.ceil(length / step) }, (_, at) => at * step)
+
 /** At most `most` indexes, evenly spread from the first on. */
-export function tickIndexes(length: number, most: number): number[] {
-  const step = Math.max(1, Math.ceil(length / most))
-  return Array.from({ length: Math.ceil(length / step) }, (_, at) => at * step)
+export const tickIndexes = (length: number, most: number): number[] =>
+  everyNth(length, Math.max(1, Math.ceil(length / most)))
+
+/** Numbers of hours after which a time of day recurs. */
+const hourSteps = [1, 2, 3, 4, 6, 8, 12]
+
+/**
+ * At most `most` indexes of hours, at the same times of each day, midnight among them. `hourAt` gives the hour of the day
+ * of an index.
+ */
+export function hourIndexes(length: number, most: number, hourAt: (index: number) => number): number[] {
+  const least = length / most
+  const step = hourSteps.find((each) => each >= least) ?? Math.ceil(least / 24) * 24
+  const recurring = Math.min(step, 24)
+  return everyNth(length, step)
+    .map((at) => {
+      // The range begins at another hour, or clocks have changed: the nearest hour that recurs.
+      const late = hourAt(at) % recurring
+      return at - (late > recurring / 2 ? late - recurring : late)
+    })
+    .filter((at) => at >= 0 && at < length)
 }

@@ -77,10 +77,13 @@ export function formatBucket(ms: number, unit: TimeUnit, zone: string): string {
   return format(zone, { weekday: 'short', ...day }).format(ms)
 }
 
-/** The name of a bucket on an axis, as short as can be. */
+/** The hour of the day, 0 to 23. */
+export const hourOf = (ms: number, zone: string): number => Number(format(zone, { hour: '2-digit' }).format(ms))
+
+/** The name of a bucket on an axis, as short as can be; among hours, the first one of a day names it. */
 export function formatTick(ms: number, unit: TimeUnit, zone: string): string {
-  if (unit === 'minute' || unit === 'hour') return format(zone, time).format(ms)
-  if (unit === 'month') return format(zone, { month: 'short', year: '2-digit' }).format(ms)
+  if (unit === 'minute' || (unit === 'hour' && hourOf(ms, zone) > 0)) return format(zone, time).format(ms)
+  if (unit === 'month') return format(zone, { month: 'short', year: 'numeric' }).format(ms)
   return format(zone, { day: 'numeric', month: 'short' }).format(ms)
 }
 

@@ -4,7 +4,7 @@ import type { StoredEvent } from '@sluice/contracts/stored-event'
 import { loadTemporal } from '../state/temporal.ts'
 import { fileNameOf, toCsv } from './csv.ts'
 import { toCurl } from './curl.ts'
-import { formatBounds, formatIso, formatRelative } from './dates.ts'
+import { formatBounds, formatIso, formatRelative, formatTick } from './dates.ts'
 import { fieldsOf } from './events.ts'
 import { jsonText, parseExactly } from './json.ts'
 import { changeOf, formatBytes, formatChange, formatCompact, formatDuration, formatPercent } from './numbers.ts'
@@ -109,6 +109,13 @@ describe('dates', () => {
       hasTimes: true,
     }
     expect(formatBounds(hours, 'UTC')).toBe('17 May 2015, 10:00–12:00')
+  })
+
+  test('name the day on an axis of hours, and the year in a way that is no day', () => {
+    const midnight = Date.UTC(2026, 10, 23, 23)
+    const ticks = [0, 15, 24].map((hours) => formatTick(midnight + hours * 3_600_000, 'hour', 'Europe/Berlin'))
+    expect(ticks).toStrictEqual(['24 Nov', '15:00', '25 Nov'])
+    expect(formatTick(Date.UTC(2020, 8, 1), 'month', 'UTC')).toBe('Sept 2020')
   })
 
   test('are ISO 8601 with the zone’s offset in files', () => {
