@@ -4,7 +4,7 @@ import type { StoredEvent } from '@sluice/contracts/stored-event'
 import { loadTemporal } from '../state/temporal.ts'
 import { fileNameOf, toCsv } from './csv.ts'
 import { toCurl } from './curl.ts'
-import { formatBounds, formatIso, formatRelative, formatTick } from './dates.ts'
+import { formatBounds, formatIso, formatRecent, formatRelative, formatTick } from './dates.ts'
 import { fieldsOf } from './events.ts'
 import { jsonText, parseExactly } from './json.ts'
 import { changeOf, formatBytes, formatChange, formatCompact, formatDuration, formatPercent } from './numbers.ts'
@@ -116,6 +116,12 @@ describe('dates', () => {
     const ticks = [0, 15, 24].map((hours) => formatTick(midnight + hours * 3_600_000, 'hour', 'Europe/Berlin'))
     expect(ticks).toStrictEqual(['24 Nov', '15:00', '25 Nov'])
     expect(formatTick(Date.UTC(2020, 8, 1), 'month', 'UTC')).toBe('Sept 2020')
+  })
+
+  test('of a list of the last hours name the day where it is another one', () => {
+    const now = Date.UTC(2026, 10, 23, 0, 30)
+    const shown = [-1, -1_801].map((seconds) => formatRecent(now + seconds * 1_000, 'UTC', now))
+    expect(shown).toStrictEqual(['00:29:59', '22 Nov, 23:59:59'])
   })
 
   test('are ISO 8601 with the zone’s offset in files', () => {

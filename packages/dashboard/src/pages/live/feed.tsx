@@ -1,7 +1,8 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { StoredEvent } from '@sluice/contracts/stored-event'
+import { serverNow } from '../../api/client.ts'
 import { useShortcut } from '../../app/shortcuts.tsx'
-import { formatSeconds, formatZoned } from '../../format/dates.ts'
+import { formatRecent, formatZoned } from '../../format/dates.ts'
 import { eventKeyOf, placeOf } from '../../format/events.ts'
 import { valueLabel } from '../../format/sentences.ts'
 import { EventFields } from '../../parts/event-fields.tsx'
@@ -32,7 +33,7 @@ function Row({
     <li class={isOpen ? 'open' : undefined}>
       <button type="button" class="feed-row" aria-expanded={isOpen} onClick={onToggle}>
         <time class="muted" title={formatZoned(event.timestamp, zone)}>
-          {formatSeconds(event.timestamp, zone)}
+          {formatRecent(event.timestamp, zone, serverNow())}
         </time>
         {cells.map((text, at) => (
           <span key={at} class="truncate">
@@ -72,7 +73,13 @@ export function Feed({
   const shown = isPaused ? held.current : events
   const known = new Set(shown.map(eventKeyOf))
   const newer = events.filter((event) => !known.has(eventKeyOf(event))).length
-  useShortcut(' ', texts.pauseKey, () => setStopped(!isStopped))
+  /** Ends each kind of pause: an opened row of a touch screen keeps the focus. */
+  const toggle = () => {
+    setStopped(!isPaused)
+    setHovered(false)
+    setFocused(false)
+  }
+  useShortcut(' ', texts.pauseKey, toggle)
   return (
     <section class="feed" aria-labelledby="feed-title">
       <header class="section-head">
@@ -82,11 +89,13 @@ export function Feed({
         </span>
         <Button
           kind="quiet"
-          icon={isStopped ? 'play' : 'pause'}
+          icon={isPaused ? 'play' : 'pause'}
           title={texts.hint}
-          onClick={() => setStopped(!isStopped)}
+          // Else the press takes the focus out of the list, and so ends the pause that the click is to end.
+          onMouseDown={(event) => event.preventDefault()}
+          onClick={toggle}
         >
-          {isStopped ? texts.resume : texts.pause}
+          {isPaused ? texts.resume : texts.pause}
         </Button>
         <MoreMenu source={sourceOf(shown)} />
       </header>
