@@ -69,13 +69,14 @@ describeWithChromium('keys', () => {
       ['Cohorts', 'cohorts:read'],
     ] as const) {
       await page.goto(rig.url + (routesOf(siteId)[name] ?? ''))
-      await page.getByText(`This needs the scope ${scope}`).first().waitFor()
+      await page.getByRole('heading', { level: 1, name: `This needs the scope ${scope}` }).waitFor()
       await page.getByText('reader').first().waitFor()
     }
     for (const name of ['Live', 'Events', 'Funnels', 'Retention'] as const) {
       await page.goto(rig.url + (routesOf(siteId)[name] ?? ''))
       await page.getByRole('heading', { level: 1 }).waitFor()
       expect(await page.getByText('This needs the scope').count()).toBe(0)
+      expect(await page.title()).toBe(`${name} · ${siteId} · Sluice`)
     }
   })
 

@@ -22,6 +22,7 @@ export class ErrorBoundary extends Component<Props, { error: unknown; failedKey:
     if (error === undefined || failedKey !== resetKey) return children
     return (
       <EmptyState
+        isPage
         icon="triangle-alert"
         title={messages.errors.crashed}
         why={

@@ -35,6 +35,14 @@ function useNavigationSite(route: Route): string | undefined {
   return last !== undefined && known.includes(last) ? last : known[0]
 }
 
+/** Gives the document a title. Before the effects of pages, which may give one that says more. */
+function useTitle(...parts: string[]): void {
+  const title = [...parts, 'Sluice'].join(' · ')
+  useLayoutEffect(() => {
+    document.title = title
+  }, [title])
+}
+
 const AllSites = pages.sites
 
 /** Everything around a page: navigation, sticky bar, shortcuts, and the page of the address itself. */
@@ -42,10 +50,6 @@ export function Frame() {
   const { path, url, wasPush } = useWholeLocation()
   const route = routeOf(path)
   const siteId = useNavigationSite(route)
-  // Before the effects of pages, which may give a title that says more.
-  useLayoutEffect(() => {
-    document.title = `${messages.nav[route.page]} · Sluice`
-  }, [route.page])
   // Back and forward leave it to the browser, which remembers where each page was.
   useLayoutEffect(() => {
     if (wasPush) scrollTo(0, 0)
@@ -80,10 +84,12 @@ export function Frame() {
 
 function OtherPage({ page }: { page: Exclude<Route, { siteId: string }>['page'] }) {
   const isAllowed = useMay('admin')
+  useTitle(messages.nav[page])
   if (page === 'unknown') {
     return (
       <Main>
         <EmptyState
+          isPage
           title={messages.errors.unknownPage}
           why={messages.errors.unknownPageWhy}
           action={<a href="/">{messages.errors.toSites}</a>}
@@ -125,7 +131,12 @@ const Main = ({ children }: { children: ComponentChildren }) => (
 function MissingScope({ scope }: { scope: string }) {
   const { name } = useSession()
   return (
-    <EmptyState icon="lock" title={messages.errors.missingScope(scope)} why={messages.errors.missingScopeWhy(name)} />
+    <EmptyState
+      isPage
+      icon="lock"
+      title={messages.errors.missingScope(scope)}
+      why={messages.errors.missingScopeWhy(name)}
+    />
   )
 }
 
@@ -135,6 +146,7 @@ const siteRefreshMs = 60_000
 function SitePageOf({ page, siteId }: { page: SitePage; siteId: string }) {
   const mayRead = useMay('stats:read')
   const record = useApi('getSite', mayRead ? { params: { site_id: siteId } } : null, { refetchMs: siteRefreshMs })
+  useTitle(messages.nav[page], (record.data?.name ?? '') || siteId)
   const destination = destinations.flat().find((each) => each.page === page)
   const isAllowed = useMay(...(destination?.scopes ?? ['stats:read']))
   if (destination !== undefined && !isAllowed)
@@ -148,6 +160,7 @@ function SitePageOf({ page, siteId }: { page: SitePage; siteId: string }) {
       <Main>
         {record.error.status === 404 ? (
           <EmptyState
+            isPage
             title={messages.errors.unknownSite(siteId)}
             why={messages.errors.unknownSiteWhy}
             action={<a href="/">{messages.errors.toSites}</a>}

@@ -72,7 +72,7 @@ export const messages = {
     wrongCode:
       'This sign-in link was used already, or is older than 10 minutes. Start Sluice again for a new one, or sign in with a key.',
     ended:
-      'The session has ended: its key was revoked, or it was signed out. The page you were on comes back after signing in.',
+      'The session has ended: it expired, was signed out, or its key no longer works. The page you were on comes back after signing in.',
     signingIn: 'Signing in …',
     stayTitle: 'Stay or switch?',
     stay: (name: string) => `You are signed in with the key “${name}”. The link signs in with another one.`,

@@ -56,6 +56,7 @@ export function lazyPage<Props extends object>(load: Load<Props>): ComponentType
     if (failure === undefined) return <SkeletonRows rows={6} />
     return (
       <EmptyState
+        isPage
         title={messages.errors[failure]}
         action={
           <Button kind="primary" onClick={() => location.reload()}>

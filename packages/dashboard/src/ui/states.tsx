@@ -11,16 +11,25 @@ export function EmptyState({
   why,
   action,
   icon,
+  isPage = false,
 }: {
   title: string
   why?: ComponentChildren
   action?: ComponentChildren
   icon?: IconName
+  /** It stands in place of a whole page: its title is that of the page. */
+  isPage?: boolean
 }) {
   return (
     <div class="empty">
       {icon === undefined ? null : <Icon name={icon} size={24} />}
-      <p class="empty-title">{title}</p>
+      {isPage ? (
+        <h1 class="empty-title" tabIndex={-1}>
+          {title}
+        </h1>
+      ) : (
+        <p class="empty-title">{title}</p>
+      )}
       {why === undefined ? null : <p class="muted">{why}</p>}
       {action === undefined ? null : <div class="empty-action">{action}</div>}
     </div>

@@ -90,7 +90,7 @@ export function Rule({ id, onDone }: OnDone & { id: string }) {
       <Back onDone={onDone} />
       {rule.isLoading ? <SkeletonRows rows={8} /> : null}
       {rule.error === undefined ? null : rule.error.status === 404 ? (
-        <EmptyState icon="bell" title={texts.gone} />
+        <EmptyState isPage icon="bell" title={texts.gone} />
       ) : (
         <ErrorPanel error={rule.error} onRetry={rule.retry} />
       )}

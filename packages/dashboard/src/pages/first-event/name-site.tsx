@@ -19,7 +19,7 @@ export default function NameSite() {
   const [name, setName] = useState('')
   const [isWrong, setWrong] = useState(false)
   const make = useChange('createKey', ['listSites', 'listKeys'])
-  if (!mayMakeKeys) return <EmptyState title={texts.nothingYet} why={texts.nothingWhy} />
+  if (!mayMakeKeys) return <EmptyState isPage title={texts.nothingYet} why={texts.nothingWhy} />
   const submit = async () => {
     const siteId = name.trim()
     if (siteId === '' || Array.from(siteId).length > nameLengthMax) {

@@ -32,7 +32,7 @@ export default function FirstEvent({ onDone }: { onDone: () => void }) {
     if (!maySend && firstAt !== null) onDone()
   }, [maySend, firstAt])
   if (!maySend && arrived === undefined) {
-    return <EmptyState icon="radio" title={texts.nothingYet} why={texts.nothingWhy} />
+    return <EmptyState isPage icon="radio" title={texts.nothingYet} why={texts.nothingWhy} />
   }
   const snippets = snippetsOf(origin, key ?? texts.placeholder, siteId)
   const tab = (id: keyof typeof snippets) => ({
