@@ -49,13 +49,11 @@ const seconds = { ...time, second: '2-digit' } as const
 export const formatDate = (ms: number, zone: string): string => format(zone, day).format(ms)
 /** `14:05`, or `14:05 CEST`. */
 export const formatTime = (ms: number, zone: string): string => formatClock(ms, zone, time)
-/** `14:05:09`, or `14:05:09 CEST`. */
-export const formatSeconds = (ms: number, zone: string): string => formatClock(ms, zone, seconds)
 /** `14:05:09` of the day of `now`, `20 May, 14:05:09` of another one; each with the time zone as above. */
-export const formatRecent = (ms: number, zone: string, now: number): string =>
-  formatDate(ms, zone) === formatDate(now, zone)
-    ? formatSeconds(ms, zone)
-    : formatClock(ms, zone, { day: 'numeric', month: 'short', ...seconds })
+export const formatRecent = (ms: number, zone: string, now: number): string => {
+  const isToday = formatDate(ms, zone) === formatDate(now, zone)
+  return formatClock(ms, zone, isToday ? seconds : { day: 'numeric', month: 'short', ...seconds })
+}
 /** `20 May 2015, 14:05`, or `20 May 2015, 14:05 CEST`. */
 export const formatDateTime = (ms: number, zone: string): string => formatClock(ms, zone, { ...day, ...time })
 /** `20 May 2015, 14:05:09`, or `20 May 2015, 14:05:09 CEST`. */
