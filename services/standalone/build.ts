@@ -54,7 +54,14 @@ export async function buildStandalone(
   const outbound = openOutbound({ ...targets, now: () => clock.now() })
   const secretsKey = await secretsKeyOf(config)
   const postgres = openPostgres(engines.postgres)
-  await migrate({ postgres, clickHouseUrl: engines.clickHouse, logUrl: engines.log }).catch((error: unknown) => {
+  await migrate({
+    postgres,
+    clickHouseUrl: engines.clickHouse,
+    logUrl: engines.log,
+    hasEmbeddedEngines: [engines.log, config.SLUICE_CLICKHOUSE_URL, config.SLUICE_POSTGRES_URL].some(
+      (url) => url === undefined || url.startsWith('file:'),
+    ),
+  }).catch((error: unknown) => {
     throw withVariables(error, config)
   })
 

@@ -7,7 +7,7 @@ import { expect, test } from '@jest/globals'
 import { startPostgres } from '@sluice/engines/postgres'
 import { spawnProgram, spawnService, startService } from '../../tests/support/service-process.ts'
 
-test('a first start on a port in use reports the port and prints the new admin key, which works after the next start, and that prints a link', async () => {
+test('a first start on a port in use reports the port and prints the new admin key, which works after the next start, and that prints a link; a start without the data of ClickHouse says what to do', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-first-start-'))
   const environment = { SLUICE_DATA_DIR: join(folder, 'data') }
   const other = createServer()
@@ -39,6 +39,12 @@ test('a first start on a port in use reports the port and prints the new admin k
     expect(await opened.json()).toMatchObject({ data: { scopes: ['admin'], site_ids: null } })
     expect((await openSession()).status).toBe(401)
     expect(await second.stop()).toBe(0)
+
+    await rm(join(folder, 'data', 'clickhouse'), { recursive: true })
+    const third = await spawnService('standalone', environment)
+    expect(await third.exited).toBe(1)
+    expect(third.output()).toContain('or remove the whole data folder to begin without data.')
+    expect(third.output()).not.toContain('--accept-loss')
   } finally {
     other.close()
     await rm(folder, { recursive: true, force: true })

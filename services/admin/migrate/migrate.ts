@@ -29,6 +29,8 @@ export interface MigrateOptions {
   logUrl: string
   /** Begins an empty store when ClickHouse has lost the one that this Postgres knows. */
   acceptLoss?: boolean
+  /** `npm run migrate` can't reach the engines, because some are embedded in a standalone. */
+  hasEmbeddedEngines?: boolean
 }
 
 /** Names of the migrations that were applied and of the topics that were created. */
@@ -52,6 +54,7 @@ export async function migrate({
   clickHouseUrl,
   logUrl,
   acceptLoss = false,
+  hasEmbeddedEngines = false,
 }: MigrateOptions): Promise<Migrated> {
   return withMigrationLock(postgres, async () => {
     const servers = await storeServers(parseClickHouseUrl(clickHouseUrl))
@@ -60,7 +63,7 @@ export async function migrate({
     // Checked before anything else is changed, because the servers may be the wrong ones.
     await shardStore(postgres).requireSame(shards)
     const isLost = await isStoreLost(postgres, servers)
-    if (isLost && !acceptLoss) throw lostStore(servers)
+    if (isLost && !acceptLoss) throw hasEmbeddedEngines ? lostStoreOfStandalone() : lostStore(servers)
     const isFileLog = logUrl.startsWith('file:')
     if (isLost && isFileLog) await forgetLostWriters(logUrl)
     const done = {
@@ -94,6 +97,14 @@ export function lostStore(servers: readonly ClickHouseAddress[]): AppError {
       'SLUICE_CLICKHOUSE_URL is wrong, correct it. If the data of ClickHouse are lost, restore them from a backup ' +
       '(docs/backup.md). Without a backup, stop all services and run "npm run migrate -- --accept-loss", which begins an empty ' +
       'store: the writers then store again what the log still holds. A new installation begins with an empty Postgres.',
+  )
+}
+
+function lostStoreOfStandalone(): AppError {
+  return internalError(
+    'ClickHouse has no store of events, and this Postgres knows one. If SLUICE_CLICKHOUSE_URL is wrong, correct it. If ' +
+      'the data of ClickHouse are lost, start from a copy of a backup of the whole data folder (docs/backup.md#standalone), ' +
+      'or remove the whole data folder to begin without data.',
   )
 }
 
