@@ -28,10 +28,22 @@ describe('a URL is refused that', () => {
     ['https://:secret@public.test/', 'must not hold a user name or password'],
     ['http://public.test:0/', 'must not use port 0'],
     ['http://public.test:25/', 'must not use port 25'],
-    ['https://private.test/', 'names a host whose address is not allowed'],
-    ['https://both.test/', 'names a host whose address is not allowed'],
-    ['https://10.1/', 'names the address 10.0.0.1, which is not allowed'],
-    ['https://[::ffff:169.254.169.254]/', 'names the address ::ffff:a9fe:a9fe, which is not allowed'],
+    [
+      'https://private.test/',
+      'names a host whose address is not public: the operator can allow its network with SLUICE_WEBHOOK_ALLOWED_NETWORKS',
+    ],
+    [
+      'https://both.test/',
+      'names a host whose address is not public: the operator can allow its network with SLUICE_WEBHOOK_ALLOWED_NETWORKS',
+    ],
+    [
+      'https://10.1/',
+      'names the address 10.0.0.1, which is not public: the operator can allow its network with SLUICE_WEBHOOK_ALLOWED_NETWORKS',
+    ],
+    [
+      'https://[::ffff:169.254.169.254]/',
+      'names the address ::ffff:a9fe:a9fe, which is not public: the operator can allow its network with SLUICE_WEBHOOK_ALLOWED_NETWORKS',
+    ],
   ])('%s', async (url, reason) => {
     await expect(checkTarget(url, 'notification_config.url', options)).rejects.toMatchObject({
       code: 'invalid_field',

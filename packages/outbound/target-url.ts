@@ -33,7 +33,9 @@ export async function checkTarget(
     if (isIP(hostname) !== 0 || options.proxy !== undefined) return
     const addresses = await resolveInTime(hostname, options.resolve ?? machineResolver)
     if (addresses?.every((address) => rules.isAllowed(address)) === false)
-      throw new TargetRefused('names a host whose address is not allowed')
+      throw new TargetRefused(
+        'names a host whose address is not public: the operator can allow its network with SLUICE_WEBHOOK_ALLOWED_NETWORKS',
+      )
   } catch (error) {
     throw error instanceof TargetRefused ? invalidField(field, error.message) : error
   }
@@ -64,5 +66,7 @@ export function parseTarget(text: string): { url: URL; hostname: string } {
 /** Throws TargetRefused when `hostname` is an address that is not allowed. Names are accepted. */
 export function requireAllowedLiteral(hostname: string, rules: AddressRules): void {
   if (isIP(hostname) !== 0 && !rules.isAllowed(hostname))
-    throw new TargetRefused(`names the address ${hostname}, which is not allowed`)
+    throw new TargetRefused(
+      `names the address ${hostname}, which is not public: the operator can allow its network with SLUICE_WEBHOOK_ALLOWED_NETWORKS`,
+    )
 }

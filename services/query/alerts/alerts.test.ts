@@ -212,7 +212,10 @@ describe('bad input is a 400 that names the field', () => {
     ],
     [
       { notification_config: { url: 'http://10.0.0.1/' } },
-      invalid('notification_config.url', 'names the address 10.0.0.1, which is not allowed'),
+      invalid(
+        'notification_config.url',
+        'names the address 10.0.0.1, which is not public: the operator can allow its network with SLUICE_WEBHOOK_ALLOWED_NETWORKS',
+      ),
     ],
     [
       { notification_config: { url: 'http://127.0.0.1/', secret: 'x'.repeat(257) } },
