@@ -1,5 +1,6 @@
 import process from 'node:process'
 import { parseArgs, type ParseArgsConfig } from 'node:util'
+import { internalMessage } from './errors.ts'
 
 /**
  * Parses the arguments of a command with Node's `parseArgs`, and returns the result of `interpret`, which throws an
@@ -18,6 +19,8 @@ export function readArguments<Options extends ParseArgsConfig, Result>(
   try {
     return interpret(parseArgs(options))
   } catch (error) {
-    throw new Error(`${error instanceof Error ? error.message : String(error)}\n${usage}`, { cause: error })
+    // After its first sentence, Node explains how to give a positional argument that begins with a dash.
+    const reason = internalMessage(error).replace(/\. To specify a positional argument [^]*/, '')
+    throw new Error(`${reason}\n${usage}`, { cause: error })
   }
 }

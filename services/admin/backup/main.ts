@@ -7,8 +7,11 @@ import { secretsKeysOf, variables } from './config.ts'
 import { openEngines } from './open-engines.ts'
 
 const usage = `npm run backup -- <target> [--base <earlier target>] [--disk backups]
-npm run backup -- <target> --postgres-only   (renews the dump of Postgres in that backup)
-A target is file:<folder> or s3://bucket/prefix?region=eu-central-1.`
+npm run backup -- <target> --postgres-only
+A target is file:<folder> or s3://bucket/prefix?region=eu-central-1.
+  --base <earlier target>  copies only what has changed since that backup, which a restore then needs, too
+  --disk <name>            disk of ClickHouse to which a backup in a folder is written (default: backups)
+  --postgres-only          renews the dump of Postgres in the backup of that target`
 
 const options = {
   base: { type: 'string' },

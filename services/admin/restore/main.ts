@@ -9,7 +9,9 @@ import { reconciledLines } from './reconciled-lines.ts'
 import { finishRestore, restore, type Restored } from './restore.ts'
 
 const usage = `npm run restore -- <source> [--clickhouse-only] [--accept-loss]
-The source is what was the target of npm run backup.`
+The source is the address that you gave to npm run backup.
+  --clickhouse-only  restores the events alone: Postgres and the files stay as they are
+  --accept-loss      restores although the log no longer holds all events since the backup (docs/backup.md)`
 
 const flag = { type: 'boolean', default: false } as const
 const options = { 'clickhouse-only': flag, 'accept-loss': flag }
