@@ -377,7 +377,7 @@ describe('doctor', () => {
   it('sends no event to a site that is not there, which the event would register', async () => {
     const { code, stdout } = await standalone.run(['doctor', '--site', 'misspelt'])
     expect(code).toBe(0)
-    expect(stdout).toMatch(/! site .*misspelt is not there yet/)
+    expect(stdout).toMatch(/! site .*there is no site misspelt/)
     expect(stdout).toMatch(/- event sent .*sluice send/)
     expect((await standalone.run(['stats', '--site', 'misspelt'])).stderr).toContain('Site not found')
   })
@@ -385,7 +385,7 @@ describe('doctor', () => {
   it('sends no event with a key that can’t read whether the site is there', async () => {
     const writeKey = await standalone.createKey('write-only', '--scope', 'events:write')
     const { stdout } = await standalone.run(['doctor', '--site', 'misspelt'], { env: { SLUICE_API_KEY: writeKey } })
-    expect(stdout).toMatch(/- event sent .*can’t read whether the site is there/)
+    expect(stdout).toMatch(/- event sent .*the key may not read sites; bind it to its site/)
     expect((await standalone.run(['stats', '--site', 'misspelt'])).stderr).toContain('Site not found')
   })
 

@@ -142,9 +142,10 @@ function canarySkipReason({
   if (settings.site === undefined) return 'no site is named'
   if (site.state === 'failure') return 'the key may not use the site'
   // The event would register a site whose id may be misspelt.
-  if (site.state === 'warning') return 'the site is not there; "sluice send" sends its first event'
+  if (site.state === 'warning') return 'there is no such site; "sluice send" sends its first event'
   // The sites that a key is bound to are registered with the key.
-  if (site.state === 'skipped' && session.site_ids === null) return 'the key can’t read whether the site is there'
+  if (site.state === 'skipped' && session.site_ids === null)
+    return 'the key may not read sites; bind it to its site, and the event is sent'
   return grants(session.scopes, 'events:write') ? undefined : 'the key may not send'
 }
 

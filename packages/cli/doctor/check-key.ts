@@ -88,8 +88,8 @@ export async function checkSite(client: Client, session: SessionResource, site: 
       return failed('site', 'could not be checked', messageOf(error))
     return warning(
       'site',
-      `${safeText(site)} is not there yet`,
-      'Check its spelling; the first event that is accepted makes it, unless the server says otherwise.',
+      `there is no site ${safeText(site)}`,
+      'Check the spelling. The first accepted event registers it, unless SLUICE_AUTO_REGISTER_SITES is false.',
     )
   }
 }
