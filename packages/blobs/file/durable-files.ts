@@ -1,4 +1,4 @@
-import { type FileHandle, mkdir, open, rename } from 'node:fs/promises'
+import { type FileHandle, mkdir, open, rename, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { errorCode } from '@sluice/runtime/errors'
 import { undefinedIfMissing } from './files.ts'
@@ -14,7 +14,7 @@ type RunStep = <T>(step: () => Promise<T>) => Promise<T>
 
 /**
  * Creates a file and passes it to `write`. When the promise resolves, the content is durable; the file's name becomes
- * durable with its folder. All steps except `write` are run by `run`.
+ * durable with its folder. A file that is not written completely is removed. All steps except `write` are run by `run`.
  */
 export async function createFile<T>(
   path: string,
@@ -26,6 +26,10 @@ export async function createFile<T>(
     const result = await write(file)
     await run(() => file.sync())
     return result
+  } catch (error) {
+    // On a full disk, others need its space. If it can't be removed now, it is removed with its folder.
+    await unlink(path).catch(() => undefined)
+    throw error
   } finally {
     await run(() => file.close())
   }

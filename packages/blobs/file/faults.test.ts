@@ -50,9 +50,12 @@ describeWith(mountRight, canMountTmpfs())('a small disk', () => {
     const content = randomBytes(5 * mebibyte)
     const parts = []
     for (const n of [1, 2]) parts.push({ n, ...(await store.writePart(upload, n, content)), bytes: content.length })
+    const before = await store.disk()
     await expect(store.writePart(upload, 3, content)).rejects.toMatchObject(full)
     await expect(store.completeParts(upload, parts)).rejects.toMatchObject(full)
     expect(await store.size('a')).toBeUndefined()
+    // What did not fit leaves its room to others.
+    expect(await store.disk()).toStrictEqual(before)
     execFileSync('mount', ['-o', 'remount,size=64m', disk])
     await store.completeParts(upload, parts)
     expect((await readAll(store, 'a')).equals(Buffer.concat([content, content]))).toBe(true)
