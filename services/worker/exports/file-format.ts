@@ -36,10 +36,17 @@ export function isResumable({ type, format, compression }: ExportSpec): boolean 
   return type === 'events' && format !== 'parquet' && compression !== 'zstd'
 }
 
+const zstdOptions = {
+  params: { [constants.ZSTD_c_compressionLevel]: 3 },
+  // Node ends the frame at a chunk that is still queued when the input ends, and then adds an empty frame. Without a
+  // queue, there is no such chunk.
+  writableHighWaterMark: 0,
+}
+
 /** Compresses a file, or a piece of one; undefined: not at all. */
 export function compressor({ compression }: ExportSpec): Transform | undefined {
   // The levels at which the worker does not wait for the compression.
   if (compression === 'gzip') return createGzip({ level: 4 })
-  if (compression === 'zstd') return createZstdCompress({ params: { [constants.ZSTD_c_compressionLevel]: 3 } })
+  if (compression === 'zstd') return createZstdCompress(zstdOptions)
   return undefined
 }

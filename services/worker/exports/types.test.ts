@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { zstdDecompressSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { ExportSpec } from '@sluice/contracts/exports'
 import { newId } from '@sluice/runtime/ids'
@@ -246,6 +247,23 @@ describe('stats', () => {
       `timestamp,key,${name},value\n${at(0)},"","",2\n${at(0)},"'=1","'=1",1\n`,
     )
   })
+})
+
+test.each<Partial<ExportSpec>>([
+  { format: 'csv' },
+  { format: 'json' },
+  { format: 'ndjson' },
+  { type: 'users', format: 'csv' },
+  { type: 'sessions', format: 'json' },
+  { type: 'stats', metric: 'event_count', format: 'csv' },
+])('a file with zstd is one frame, which is all that some readers read: %j', async (spec) => {
+  const siteId = await rig.database.siteWith([{ at: 0, user_id: 'anna', session_id: 's' }])
+  const { exportId } = await rig.exportAll(siteId, { ...spec, compression: 'zstd' })
+  const file = await rig.file(exportId)
+  const magic = Buffer.from('28b52ffd', 'hex')
+  expect(file.subarray(0, 4)).toStrictEqual(magic)
+  expect(file.lastIndexOf(magic)).toBe(0)
+  expect(zstdDecompressSync(file).length).toBeGreaterThan(0)
 })
 
 describe('a file of Parquet', () => {
