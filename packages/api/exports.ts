@@ -146,7 +146,11 @@ export const exportResource = joi
     created_at: count,
     finished_at: timeOrNull,
     expires_at: timeOrNull.description('Time at which the file is removed, Unix ms.'),
-    error: joi.string().allow(null).required().description('Why the export failed. Null: it did not fail.'),
+    error: joi
+      .string()
+      .allow(null)
+      .required()
+      .description('Why the export failed, or why its file was removed early. Null: neither happened.'),
   })
   .id('Export')
 

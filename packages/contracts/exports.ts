@@ -118,7 +118,7 @@ export interface ExportResource extends Required<Pick<ExportSpec, 'type' | 'form
   finished_at: number | null
   /** When the file is removed; null before it is there. */
   expires_at: number | null
-  /** Why the export failed. */
+  /** Why the export failed, or why its file was removed early. */
   error: string | null
 }
 

@@ -52,7 +52,7 @@ export interface ExportRecord {
   restarts: number
   /** The criteria of the cohort when the file was begun; null when no file is being written, or without a cohort. */
   cohortCriteria: Criteria | null
-  /** Why the export failed, for users. */
+  /** Why the export failed, or why its file was removed early, for users. */
   error: string | null
   createdAt: Date
   finishedAt: Date | null

@@ -208,7 +208,7 @@ interface ExportsTable extends LeaseColumns {
    * text.
    */
   cohort_criteria: ColumnType<Criteria | null, string | null | undefined, string | null>
-  /** Why the export failed, for users. */
+  /** Why the export failed, or why its file was removed early, for users. */
   error: Defaulted<string | null>
   created_at: Date
   finished_at: Defaulted<Date | null>

@@ -207,8 +207,12 @@ describe('an export without a file', () => {
 
   test('whose file an erasure removed is 410, and says so', async () => {
     const exportId = await finished('a')
-    await query.blobs.remove((await store.withdraw('shop', Date.now())).objects)
-    expect(await refusal(exportId)).toStrictEqual([410, null, 'An erasure removed the file. Export it again.'])
+    const at = Date.now()
+    await query.blobs.remove((await store.withdraw('shop', at)).objects)
+    const error = 'An erasure removed the file. Export it again.'
+    expect(await refusal(exportId)).toStrictEqual([410, null, error])
+    const { body } = await query.request(`/api/v1/exports/${exportId}`)
+    expect(body.data).toMatchObject({ status: 'expired', expires_at: at, error })
   })
 
   test('whose file was removed since its record was read is 410', async () => {
