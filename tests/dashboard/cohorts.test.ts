@@ -61,6 +61,13 @@ describeWithChromium('cohorts', () => {
     })
 
     await page.getByRole('button', { name: 'Add a condition' }).first().click()
+    // The field that is to be filled in has the focus, and says so.
+    await page.getByRole('button', { name: 'Save cohort' }).click()
+    await page.getByText('Complete every condition').waitFor()
+    await waitUntilPasses(async () => {
+      const marked = page.locator('input[aria-label="Property"][aria-invalid="true"]:focus')
+      expect(await marked.count()).toBe(1)
+    }, 5_000)
     await type(page, page.getByRole('combobox', { name: 'Property' }).nth(1), 'event_type')
     await type(page, page.getByRole('combobox', { name: 'Value' }).nth(1), 'purchase')
     const buyers = usersWith(({ country, event_type }) => country === 'DE' && event_type === 'purchase')

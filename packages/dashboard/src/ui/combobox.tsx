@@ -15,7 +15,7 @@ export interface ComboboxProps {
   /** The accessible name where no `Field` labels it. */
   name?: string
   /** Attributes of a `Field`. */
-  attributes?: ControlAttributes
+  attributes?: Partial<ControlAttributes>
   value: string
   options: readonly ComboboxOption[]
   /** An option is chosen, or with `isFree` any text is entered. */

@@ -16,6 +16,7 @@ import { messages } from '../../messages/en.ts'
 import { bareOperators, listOf, listOperators, listText } from '../../state/conditions.ts'
 import { Button } from '../../ui/button.tsx'
 import { Combobox } from '../../ui/combobox.tsx'
+import type { ControlAttributes } from '../../ui/field.tsx'
 import { Select } from '../../ui/select.tsx'
 import { emptyCondition, hasRoom, type Path, replaced, valueFor } from './criteria.ts'
 import { texts } from './messages.ts'
@@ -25,7 +26,12 @@ export interface BuilderProps {
   onChange: (criteria: Criteria) => void
   /** Names and values that recent events had. */
   seen: readonly ObservedProperty[]
+  /** The id of the sentence that says that fields are empty: they are marked. */
+  problemId: string | undefined
 }
+
+/** Attributes of a field that is empty, but must not be. */
+type Marks = Partial<Pick<ControlAttributes, 'aria-describedby' | 'aria-invalid'>>
 
 interface Editor extends BuilderProps {
   replace: (path: Path, ...items: (Condition | Criteria)[]) => void
@@ -141,7 +147,10 @@ function Items({ editor, criteria, path }: { editor: Editor; criteria: Criteria;
 
 function ConditionRow({ editor, condition, path }: { editor: Editor; condition: Condition; path: Path }) {
   const { property, operator } = condition
-  const { seen } = editor
+  const { seen, problemId } = editor
+  const isEmpty = (condition.value ?? '').length === 0
+  const marksOf = (isMarked: boolean): Marks =>
+    problemId !== undefined && isMarked ? { 'aria-invalid': 'true', 'aria-describedby': problemId } : {}
   const change = (patch: Partial<Condition>) => {
     editor.replace(path, { ...condition, ...patch })
   }
@@ -151,6 +160,7 @@ function ConditionRow({ editor, condition, path }: { editor: Editor; condition: 
         isFree
         name={texts.property}
         placeholder={texts.property}
+        attributes={marksOf(property === '')}
         value={property}
         options={[
           ...seen.map(({ name, count }) => ({ value: name, label: propertyLabel(name), detail: formatCompact(count) })),
@@ -172,6 +182,7 @@ function ConditionRow({ editor, condition, path }: { editor: Editor; condition: 
         <span />
       ) : isOneOf(listOperators, operator) ? (
         <ListInput
+          marks={marksOf(isEmpty)}
           values={[condition.value ?? []].flat()}
           onChange={(value) => {
             change({ value })
@@ -183,6 +194,7 @@ function ConditionRow({ editor, condition, path }: { editor: Editor; condition: 
           isFree
           name={texts.value}
           placeholder={texts.value}
+          attributes={marksOf(isEmpty)}
           value={typeof condition.value === 'string' ? condition.value : ''}
           options={(seen.find(({ name }) => name === property)?.values ?? []).map(({ value, count }) => ({
             value,
@@ -202,12 +214,21 @@ function ConditionRow({ editor, condition, path }: { editor: Editor; condition: 
 }
 
 /** A field for several values; it keeps the text while one types. */
-function ListInput({ values, onChange }: { values: readonly string[]; onChange: (values: string[]) => void }) {
+function ListInput({
+  values,
+  marks,
+  onChange,
+}: {
+  values: readonly string[]
+  marks: Marks
+  onChange: (values: string[]) => void
+}) {
   const [typed, setTyped] = useState(listText(values))
   // Another condition takes the row when one before it is removed.
   const text = isSameList(listOf(typed), values) ? typed : listText(values)
   return (
     <input
+      {...marks}
       class="input"
       aria-label={texts.values}
       placeholder={texts.values}

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useId, useRef, useState } from 'preact/hooks'
 import type { CohortResource } from '@sluice/contracts/cohorts'
 import { cohortLimits } from '@sluice/contracts/cohorts'
 import type { Criteria } from '@sluice/contracts/conditions'
@@ -8,6 +8,7 @@ import { usePageParameter, useView, useViewQueries } from '../../state/hooks.ts'
 import { toast } from '../../ui/announce.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Problem, TextField } from '../../ui/field.tsx'
+import { focusFirstProblem } from '../../ui/form-dialog.tsx'
 import { ErrorPanel, PageTitle } from '../../ui/states.tsx'
 import { useSettled } from '../../ui/use-settled.ts'
 import { Builder } from './builder.tsx'
@@ -63,6 +64,7 @@ export function Editor({ cohort: of, onClose }: EditorProps) {
   const update = useChange('updateCohort', refreshed)
   const change = cohort === undefined ? create : update
   const form = useRef<HTMLFormElement>(null)
+  const problemId = useId()
   /** An edit takes a failure and its countdown away: a form that is being written must not be sent by itself. */
   const forgetFailure = () => {
     if (change.error !== undefined) change.reset()
@@ -98,6 +100,7 @@ export function Editor({ cohort: of, onClose }: EditorProps) {
       onSubmit={(event) => {
         event.preventDefault()
         save()
+        focusFirstProblem(event.currentTarget)
       }}
     >
       <PageTitle title={<bdi>{cohort === undefined ? texts.create : texts.editTitle(cohort.name)}</bdi>} />
@@ -126,6 +129,7 @@ export function Editor({ cohort: of, onClose }: EditorProps) {
           if (problem === 'criteria') setProblem(undefined)
         }}
         seen={seen.data?.properties ?? []}
+        problemId={problem === 'criteria' ? problemId : undefined}
       />
       <div class="cohort-foot">
         <div class="grow">
@@ -145,7 +149,7 @@ export function Editor({ cohort: of, onClose }: EditorProps) {
           </Button>
         </div>
       </div>
-      <Problem text={problem === 'criteria' ? texts.incompleteSave : undefined} />
+      <Problem id={problemId} text={problem === 'criteria' ? texts.incompleteSave : undefined} />
       <ErrorPanel error={change.error} isChange onRetry={save} />
     </form>
   )
