@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
 import { ApiError } from './error.ts'
-import { fieldErrors, fieldOf } from './field-errors.ts'
+import { fieldErrors, fieldOf, problemOf } from './field-errors.ts'
 
 describe('the field that an error names', () => {
   it.each([
@@ -15,6 +15,13 @@ describe('the field that an error names', () => {
     expect(errors.of('site_ids')).toBe('Must not be empty')
     expect(errors.of('name')).toBeUndefined()
     expect(errors.rest).toBeUndefined()
+  })
+
+  it('is not in the sentence beside it, whatever the name of the column', () => {
+    const message = 'Invalid field: Created at must be a time'
+    expect(problemOf(message, 'Created at')).toBe('Must be a time')
+    expect(problemOf(message, 'timestamp')).toBeUndefined()
+    expect(problemOf('Missing required field: name', 'name')).toBeUndefined()
   })
 
   it('asks for a field that is missing', () => {

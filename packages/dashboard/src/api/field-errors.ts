@@ -14,11 +14,20 @@ export function fieldOf(message: string): string | undefined {
   return /^(?:Invalid|Missing required) field: ([^\s]+)/.exec(message)?.[1]
 }
 
-/** The interface's sentence as it stands beside the field: without the field's name, `Exceeds maximum length of 64`. */
+/**
+ * The interface's sentence as it stands beside the field that it names, `Exceeds maximum length of 64`; undefined for
+ * another sentence than `Invalid field: …`.
+ */
+export function problemOf(message: string, field = ''): string | undefined {
+  const start = `Invalid field: ${field} `
+  if (!message.startsWith(start)) return undefined
+  return message.charAt(start.length).toUpperCase() + message.slice(start.length + 1)
+}
+
 function sentenceOf(message: string): string {
-  const problem = /^Invalid field: \S+ (.+)$/s.exec(message)?.[1]
-  if (problem === undefined) return message.startsWith('Missing') ? messages.errors.missingField : message
-  return problem.charAt(0).toUpperCase() + problem.slice(1)
+  return (
+    problemOf(message, fieldOf(message)) ?? (message.startsWith('Missing') ? messages.errors.missingField : message)
+  )
 }
 
 /** Puts the error of a change to the field that it names; `fields` are those that the form shows. */

@@ -1,6 +1,6 @@
 import { elementScroll, observeElementOffset, observeElementRect, Virtualizer } from '@tanstack/virtual-core'
 import type { ComponentChildren } from 'preact'
-import { useEffect, useReducer, useRef, useState } from 'preact/hooks'
+import { useEffect, useReducer, useRef } from 'preact/hooks'
 
 export interface VirtualRowsProps {
   /** Names the table. */
@@ -16,15 +16,11 @@ export interface VirtualRowsProps {
 
 const overscan = 10
 
-/** Lines that a row shows; longer texts are cut, and whole in the tooltip. */
-const linesOf = (isNarrow: boolean) => (isNarrow ? 3 : 2)
-const lineHeight = 20
-const rowPadding = 13
+/** Three lines, and the padding; longer texts are cut, and whole in the tooltip. */
+const rowHeight = 3 * 20 + 13
 
 /** A table that draws only the rows on the screen, all of one height; for thousands. */
 export function VirtualRows({ label, headers, count, cells, onRange }: VirtualRowsProps) {
-  const [lines] = useState(() => linesOf(matchMedia('(max-width: 699px)').matches))
-  const rowHeight = lines * lineHeight + rowPadding
   const viewport = useRef<HTMLDivElement>(null)
   const [, redraw] = useReducer((times: number) => times + 1, 0)
   const options = {
@@ -64,7 +60,7 @@ export function VirtualRows({ label, headers, count, cells, onRange }: VirtualRo
             style={{ transform: `translateY(${start}px)`, blockSize: rowHeight }}
           >
             {(cells(index) ?? headers.map(() => '…')).map((cell, at) => (
-              <span key={at} role="cell" style={{ webkitLineClamp: String(lines) }}>
+              <span key={at} role="cell">
                 {cell}
               </span>
             ))}

@@ -2,6 +2,7 @@ import { useEffect, useState } from 'preact/hooks'
 import type { ImportError } from '@sluice/contracts/imports'
 import { call } from '../../api/client.ts'
 import { type ApiError, asApiError } from '../../api/error.ts'
+import { problemOf } from '../../api/field-errors.ts'
 import { requestOf } from '../../api/request.ts'
 import { formatNumber } from '../../format/numbers.ts'
 import { messages } from '../../messages/en.ts'
@@ -97,7 +98,7 @@ export function ImportErrors({ id, count }: { id: string; count: number }) {
             found.record === undefined ? '' : formatNumber(found.record),
             <bdi key="field">{found.field ?? ''}</bdi>,
             <bdi key="message" title={found.message}>
-              {found.message}
+              {problemOf(found.message, found.field) ?? found.message}
             </bdi>,
           ]
         }}
