@@ -64,7 +64,6 @@ export interface RequestMap {
   join: { request: { group: string }; response: Positions }
   offsetsForTime: { request: { time: number }; response: { offsets: number[] } }
   replaceGroup: { request: { from: string; to: string }; response: object }
-  keepOnlyGroup: { request: { group: string }; response: object }
   ping: { request: object; response: object }
   /** The file is closed before the response. */
   close: { request: object; response: object }

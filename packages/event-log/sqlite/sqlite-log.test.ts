@@ -6,14 +6,15 @@ import { afterAll, afterEach, describe, expect, test } from '@jest/globals'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { block, collect, silent } from '../conformance/collect.ts'
 import { describeEventLog } from '../conformance/conformance.ts'
+import type { EventLog } from '../log.ts'
 import { openEventLog } from '../open-event-log.ts'
 import type { SqliteEngine } from './engine.ts'
-import { openSqliteLog, type SqliteLog, type SqliteLogOptions } from './sqlite-log.ts'
+import { openSqliteLog, type SqliteLogOptions } from './sqlite-log.ts'
 
 const mebibyte = 1024 * 1024
 const timeoutMs = 10_000
 const dirs: string[] = []
-const logs: SqliteLog[] = []
+const logs: EventLog[] = []
 
 const createDir = async () => {
   const dir = await mkdtemp(join(tmpdir(), 'sluice-log-'))
@@ -150,30 +151,6 @@ describe('the folder of a SQLite log', () => {
     await (await open(dir, { retentionMs: 86_400_000 })).close()
     expect(await contains(dir, 'expired')).toBe(false)
     expect(await contains(dir, 'kept')).toBe(true)
-  })
-
-  test('keeps no blocks for groups that it has forgotten, and its offsets go on when it is empty', async () => {
-    const dir = await createDir()
-    const log = await open(dir)
-    await log.committedOffsets('stalled')
-    const readNext = async () => {
-      const reader = collect(log, 'reading')
-      await log.publish([block(0, 'a')], { timeoutMs })
-      await waitUntil(() => reader.committed.length === 1, 'the block')
-      await reader.consumer.stop()
-      await reader.running
-    }
-    await readNext()
-    expect(await log.offsetsForTime(0)).toEqual([0n, 0n, 0n, 0n])
-    await log.keepOnlyGroup('reading')
-    await readNext()
-    await waitUntil(async () => (await log.offsetsForTime(0))[0] === 2n, 'both blocks are deleted')
-
-    await log.keepOnlyGroup('new')
-    await log.close()
-    const again = await open(dir)
-    expect((await again.committedOffsets('new'))[0]).toEqual({ partition: 0, offset: 2n, endOffset: 2n })
-    expect((await again.committedOffsets('reading'))[0]).toEqual({ partition: 0, offset: 2n, endOffset: 2n })
   })
 
   test('refuses blocks with 503 when it is full, accepts commits, and accepts blocks again when these freed space', async () => {

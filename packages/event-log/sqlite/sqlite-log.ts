@@ -35,22 +35,13 @@ export interface SqliteLogOptions {
   onEngine?: (engine: SqliteEngine) => void
 }
 
-/** The event log in a folder. */
-export interface SqliteLog extends EventLog {
-  /**
-   * Removes all groups except this one. From then on, blocks are kept for this group only. An unknown group begins at
-   * the oldest block. No group may have members.
-   */
-  keepOnlyGroup(group: string): Promise<void>
-}
-
 /**
  * The event log in a folder of this machine. Only one process can open it; its consumers and producers share the
  * instance. A block is kept until every group that ever joined, and was not removed, has committed past it, or for
  * `retentionMs`. The bytes of a deleted block are removed from the files within `compactAfterMs`, unless many blocks
  * wait. Rejects when the folder can't be used or another process has locked it.
  */
-export async function openSqliteLog(dir: string, options: SqliteLogOptions): Promise<SqliteLog> {
+export async function openSqliteLog(dir: string, options: SqliteLogOptions): Promise<EventLog> {
   const { logger } = options
   const name = `The event log in ${dir}`
   const consumers = new Set<LogConsumer>()
@@ -162,11 +153,6 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
       if (closing !== undefined) throw unavailable(`${name} is closed`)
       await (await engine()).call('replaceGroup', { from, to })
       groups.delete(from)
-    },
-    async keepOnlyGroup(group) {
-      if (closing !== undefined) throw unavailable(`${name} is closed`)
-      await (await engine()).call('keepOnlyGroup', { group })
-      groups.clear()
     },
     async endOffsets() {
       if (closing !== undefined) throw unavailable(`${name} is closed`)

@@ -144,7 +144,6 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
   )
 
   const deletePositions = db.prepare('DELETE FROM positions WHERE consumer_group = ?')
-  const deleteOtherPositions = db.prepare('DELETE FROM positions WHERE consumer_group != ?')
 
   const groups = loadGroups(db, partitions)
   const { starts, ends } = loadBounds(db, partitions, groups)
@@ -305,17 +304,6 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
       })
       groups.delete(from)
       if (commits.length > 0) groups.set(to, positions)
-      return {}
-    },
-    keepOnlyGroup({ group }) {
-      // The offsets of a new group are stored too: an empty partition continues at them.
-      const positions = groups.get(group) ?? [...starts]
-      transaction(() => {
-        storePositions(positions.map((nextOffset, partition) => ({ group, partition, nextOffset })))
-        deleteOtherPositions.run(group)
-      })
-      groups.clear()
-      groups.set(group, positions)
       return {}
     },
     ping() {

@@ -1,9 +1,8 @@
 import { ensureTopics } from '@sluice/event-log/kafka/ensure-topics'
 import { parseKafkaUrl } from '@sluice/event-log/kafka/url'
 import type { EventLog } from '@sluice/event-log/log'
-import { backfillUrl, deadLetterUrl, openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
+import { deadLetterUrl, openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
 import { requirePartitionsMultipleOf } from '@sluice/event-log/require-partitions-multiple-of'
-import { openSqliteLog } from '@sluice/event-log/sqlite/sqlite-log'
 import { formerWriterGroup, writerGroup } from '@sluice/event-log/writer-group'
 import { type ClickHouseAddress, parseClickHouseUrl } from '@sluice/event-store/clickhouse/client'
 import { storeServers } from '@sluice/event-store/clickhouse/cluster'
@@ -17,7 +16,6 @@ import { replayPositionStore } from '@sluice/postgres/replay-positions'
 import { shardStore } from '@sluice/postgres/shards'
 import { watermarkStore } from '@sluice/postgres/watermarks'
 import { type AppError, internalError } from '@sluice/runtime/errors'
-import { folderOf } from '@sluice/runtime/file-url'
 
 const ignore = (): void => undefined
 /** A failure is thrown. */
@@ -64,14 +62,11 @@ export async function migrate({
     await shardStore(postgres).requireSame(shards)
     const isLost = await isStoreLost(postgres, servers)
     if (isLost && !acceptLoss) throw hasEmbeddedEngines ? lostStoreOfStandalone() : lostStore(servers)
-    const isFileLog = logUrl.startsWith('file:')
-    if (isLost && isFileLog) await forgetLostWriters(logUrl)
     const done = {
       postgres: migratedPostgres,
-      // Erasures and imports are queued again before there is a new store, because the store no longer counts as lost
-      // afterwards. The log still has erased events. A file log no longer has the rows of imports that the lost store
-      // has read.
-      reconciled: isLost ? await reconcile(postgres, { at: 0, withEventImports: isFileLog }) : undefined,
+      // Erasures and imports of users are queued again before there is a new store, because the store no longer counts
+      // as lost afterwards. The log still has erased events, and the rows of imports of events.
+      reconciled: isLost ? await reconcile(postgres, { at: 0, withEventImports: false }) : undefined,
       clickHouse: await migrateClickHouse(clickHouseUrl),
       topics: logUrl.startsWith('kafka:') ? await prepareTopics(postgres, logUrl, shards) : [],
     }
@@ -133,30 +128,6 @@ async function forgetReplays(postgres: Postgres, logUrl: string, newTopics: read
   }
 }
 
-/**
- * Makes the file logs forget the groups of the lost store. Otherwise the logs would keep all blocks after the positions
- * of these groups. Only the former group stays, which all stores shared before each had an id. It begins at the oldest
- * block. `prepareLog` gives its position to the group of the store that is made next, in this call or in a repeated
- * one.
- */
-async function forgetLostWriters(logUrl: string): Promise<void> {
-  const log = await openSqliteLog(folderOf(logUrl), { logger: silentLogger })
-  try {
-    await log.keepOnlyGroup(formerWriterGroup(await log.id()))
-    const backfill = await openSqliteLog(folderOf(backfillUrl(logUrl)), {
-      logger: silentLogger,
-      partitions: await log.partitions(),
-    })
-    try {
-      await backfill.keepOnlyGroup(formerWriterGroup(await backfill.id()))
-    } finally {
-      await backfill.close()
-    }
-  } finally {
-    await log.close()
-  }
-}
-
 /** Partitions of a new log: 4, or one for each shard. */
 export function newLogPartitions(shards: number): number {
   return Math.max(4, shards)
@@ -164,7 +135,7 @@ export function newLogPartitions(shards: number): number {
 
 /**
  * Notes the number of shards, registers the log, and gives the store's group of writers the positions of the group that
- * all stores behind the log shared before. The backfill log has such a group only after `forgetLostWriters`.
+ * all stores behind the log shared before.
  */
 async function prepareLog({
   postgres,
