@@ -405,6 +405,26 @@ describeWithChromium('the overview', () => {
     expect(await copied(page, more, 'Copy curl')).toContain(`curl -sS '${rig.url}/api/v1/stats?`)
   })
 
+  it('is printed without controls, and shows what colours mean where a theme replaces them', async () => {
+    const page = await overview()
+    await settledHeadline(page, 'Visitors')
+    const fill = page.locator('.bar-fill').first()
+    await fill.waitFor()
+    await page.emulateMedia({ media: 'print', colorScheme: 'dark' })
+    const sheet = `getComputedStyle(document.querySelector('.sheet')).backgroundColor`
+    expect(await page.evaluate(sheet)).toBe('rgb(255, 255, 255)')
+    expect(await page.locator(':is(.rail, .sticky-bar, .bottom-bar, .button):visible').count()).toBe(0)
+    expect(await fill.isVisible()).toBe(true)
+    await page.emulateMedia({ media: 'screen', forcedColors: 'active' })
+    const borders = await page.evaluate<string[]>(
+      `[...document.querySelectorAll('.headline > [role=radio]')].map((each) => getComputedStyle(each).borderBottomColor)`,
+    )
+    expect([borders.length, new Set(borders.slice(1)).size, new Set(borders).size]).toEqual([6, 1, 2])
+    expect(await page.evaluate(`getComputedStyle(document.querySelector('.bar-fill')).backgroundColor`)).not.toBe(
+      await page.evaluate(sheet),
+    )
+  })
+
   it('shows a message above the dialog that is opened after it', async () => {
     const page = await overview()
     await settledHeadline(page, 'Visitors')
