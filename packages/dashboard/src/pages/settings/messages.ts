@@ -13,6 +13,7 @@ export const texts = {
   conversion: 'Conversion event',
   conversionHint: 'The type of event that the conversion rate counts. Empty: purchase.',
   retention: 'Retention in days',
+  unlimited: 'unlimited',
   retentionHint: 'Older events are deleted within a day, and refused. Empty: they are kept for ever.',
   wrongDays: 'Enter a whole number from 1 to 3,650, or nothing.',
   wrongZone: 'Choose a time zone of the list.',

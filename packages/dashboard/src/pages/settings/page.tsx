@@ -14,7 +14,7 @@ export default function Page() {
   const mayChange = useMay('admin')
   const facts = [
     [texts.id, <bdi>{site.site_id}</bdi>],
-    [texts.created, <At ms={site.created_at} />],
+    [texts.created, <At ms={site.created_at} zone={site.timezone} />],
     [texts.first, site.first_event_at === null ? texts.noEvents : <At ms={site.first_event_at} zone={site.timezone} />],
     [texts.last, site.last_event_at === null ? texts.noEvents : <Ago ms={site.last_event_at} zone={site.timezone} />],
   ] as const
@@ -31,7 +31,7 @@ export default function Page() {
                   [texts.name, <bdi>{site.name}</bdi>],
                   [texts.zone, site.timezone],
                   [texts.conversion, <bdi>{site.conversion_event ?? 'purchase'}</bdi>],
-                  [texts.retention, site.retention_days ?? '∞'],
+                  [texts.retention, site.retention_days ?? texts.unlimited],
                 ]
           }
         />
