@@ -107,6 +107,23 @@ test('other requests are served between its queries, whose regular expressions t
   expect(served).toBeGreaterThanOrEqual(batchQueriesMax)
 })
 
+test('a client that leaves while its queries are read leaves no unhandled rejection', async () => {
+  const unhandled: unknown[] = []
+  const note = (reason: unknown) => unhandled.push(reason)
+  process.on('unhandledRejection', note)
+  try {
+    const client = new AbortController()
+    // Without a metric, each query fails.
+    const queries = Array.from({ length: batchQueriesMax }, () => ({ site_id: 'any' }))
+    const batch = requestBatch(queries, { signal: client.signal })
+    client.abort(new Error('the client has left'))
+    await expect(batch).rejects.toThrow()
+    expect(unhandled).toStrictEqual([])
+  } finally {
+    process.off('unhandledRejection', note)
+  }
+})
+
 test('an internal failure is reported as such and logged', async () => {
   const site_id = await database.siteWith([{ at: 0 }])
   const logged: object[] = []

@@ -55,7 +55,10 @@ export function statsBatchRoute(deps: StatsDeps): Route {
     await request.consume(asked)
     const reading: Promise<ReadQuery>[] = []
     for (const query of queries) {
-      reading.push(readQuery(query, request, signal))
+      const each = readQuery(query, request, signal)
+      // It is awaited below. A client that leaves before that must not make an unhandled rejection of it.
+      each.catch(() => undefined)
+      reading.push(each)
       // Compiling the regular expressions of one query may take 100 ms, during which the process serves nobody else.
       await setImmediate()
     }
