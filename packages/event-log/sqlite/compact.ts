@@ -9,8 +9,12 @@ const compactBytesMax = 16 * 1024 * 1024
  */
 function compact(db: DatabaseSync): void {
   const usedPages = pragma(db, 'page_count') - pragma(db, 'freelist_count')
-  if (usedPages * pragma(db, 'page_size') <= compactBytesMax) db.exec('VACUUM')
-  db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+  try {
+    if (usedPages * pragma(db, 'page_size') <= compactBytesMax) db.exec('VACUUM')
+  } finally {
+    // A full disk may have no room to compact the file, but gets back that of the WAL.
+    db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+  }
 }
 
 /**

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
-import type { Opened, RequestKind, RequestMap, SqliteWorkerData, WorkerMessage } from './protocol.ts'
+import type { Opened, OpeningFailure, RequestKind, RequestMap, SqliteWorkerData, WorkerMessage } from './protocol.ts'
 
 /** The worker thread that owns a log's SQLite file. */
 export interface SqliteEngine {
@@ -86,10 +86,12 @@ export async function startSqliteEngine(data: SqliteWorkerData): Promise<SqliteE
   return { ...engine, opened: await opened.promise }
 }
 
-function openingError(dir: string, failure: { error: string; locked: boolean }): Error {
-  return new Error(
-    failure.locked
-      ? `The event log in ${dir} is in use by another process. Stop that one, or point SLUICE_LOG_URL at another folder.`
-      : `The event log in ${dir} (SLUICE_LOG_URL) can't be opened: ${failure.error}. docs/backup.md (Standalone) says what to do with a damaged log.`,
-  )
+function openingError(dir: string, { error, reason }: OpeningFailure): Error {
+  if (reason === 'locked') {
+    return new Error(
+      `The event log in ${dir} is in use by another process. Stop that one, or point SLUICE_LOG_URL at another folder.`,
+    )
+  }
+  const advice = reason === 'damaged' ? '. docs/backup.md (Standalone) says what to do with a damaged log.' : ''
+  return new Error(`The event log in ${dir} (SLUICE_LOG_URL) can't be opened: ${error}${advice}`)
 }

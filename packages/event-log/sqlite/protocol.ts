@@ -76,9 +76,16 @@ export type WorkerRequest = {
   [Kind in RequestKind]: { call: number; kind: Kind } & RequestMap[Kind]['request']
 }[RequestKind]
 
+/** Why the file can't be opened. */
+export interface OpeningFailure {
+  error: string
+  /** Another process has locked the file, or the file is damaged or no database. */
+  reason: 'locked' | 'damaged' | 'other'
+}
+
 /** The worker sends `opened` once, then one response (`answer` or `refusal`) to each request, in order. */
 export type WorkerMessage =
   | { kind: 'opened'; opened: Opened }
-  | { kind: 'failed'; error: string; locked: boolean }
+  | ({ kind: 'failed' } & OpeningFailure)
   | { kind: 'answer'; call: number; response: RequestMap[RequestKind]['response'] }
   | { kind: 'refusal'; call: number; error: string }

@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -58,6 +58,18 @@ describe('the folder of a SQLite log', () => {
     await log.publish([block(0, 'a')], { timeoutMs })
     await log.close()
     await open(dir)
+  })
+
+  test('is refused when its file is damaged, with what to do, which an intact file of another format is not told', async () => {
+    const [damaged, newer] = [await createDir(), await createDir()]
+    await writeFile(join(damaged, 'log.sqlite'), Buffer.alloc(64 * 1024, 'x'))
+    await expect(open(damaged)).rejects.toThrow(/not a database\. docs\/backup\.md \(Standalone\) says what to do/)
+
+    await (await open(newer)).close()
+    const database = new DatabaseSync(join(newer, 'log.sqlite'))
+    database.prepare("UPDATE meta SET value = 999 WHERE name = 'version'").run()
+    database.close()
+    await expect(open(newer)).rejects.toThrow(/its format is version 999, this program reads \d+$/)
   })
 
   test('keeps its number of partitions', async () => {

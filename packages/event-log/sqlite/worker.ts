@@ -6,7 +6,15 @@ import { DatabaseSync } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'
 import { makeFolder } from '@sluice/runtime/make-folder'
 import { compaction, pragma } from './compact.ts'
-import type { Commit, Opened, RequestMap, SqliteWorkerData, WorkerMessage, WorkerRequest } from './protocol.ts'
+import type {
+  Commit,
+  Opened,
+  OpeningFailure,
+  RequestMap,
+  SqliteWorkerData,
+  WorkerMessage,
+  WorkerRequest,
+} from './protocol.ts'
 
 /** A block's row id is `partition * partitionStride + offset`: one B-tree, in the order in which blocks are read. */
 const partitionStride = 2 ** 44
@@ -79,7 +87,11 @@ function openTables(db: DatabaseSync, data: SqliteWorkerData): Log {
   if (data.retentionMs !== undefined) {
     // Overwrites the deleted bytes, because a log of dead letters may be too large to be compacted.
     db.exec('PRAGMA secure_delete=ON')
-    db.prepare('DELETE FROM blocks WHERE appended_at < ?').run(Date.now() - data.retentionMs)
+    try {
+      db.prepare('DELETE FROM blocks WHERE appended_at < ?').run(Date.now() - data.retentionMs)
+    } catch {
+      // If the disk accepts no write now, they are deleted at the next start.
+    }
     db.exec('PRAGMA secure_delete=OFF')
   }
   if (data.fileBytesMax !== undefined) {
@@ -328,9 +340,12 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-/** True for SQLITE_BUSY: another connection has locked the file. */
-function isLocked(error: unknown): boolean {
-  return error instanceof Error && 'errcode' in error && error.errcode === 5
+function reasonOf(error: unknown): OpeningFailure['reason'] {
+  const code = error instanceof Error && 'errcode' in error ? error.errcode : undefined
+  // SQLITE_BUSY: another connection has locked the file.
+  if (code === 5) return 'locked'
+  // SQLITE_CORRUPT and SQLITE_NOTADB.
+  return code === 11 || code === 26 ? 'damaged' : 'other'
 }
 
 function serve(port: NonNullable<typeof parentPort>): void {
@@ -339,7 +354,7 @@ function serve(port: NonNullable<typeof parentPort>): void {
   try {
     log = open(workerData as SqliteWorkerData)
   } catch (error) {
-    post({ kind: 'failed', error: messageOf(error), locked: isLocked(error) })
+    post({ kind: 'failed', error: messageOf(error), reason: reasonOf(error) })
     port.close()
     return
   }
