@@ -37,13 +37,14 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
   /** A rule of each group that ClickHouse did not answer, by site. */
   const unansweredRules = new Map<string, readonly string[]>()
 
-  async function evaluate(dueRules: Omit<DueRules, 'unanswered'>, lease: Lease): Promise<boolean> {
+  function evaluate(dueRules: Pick<DueRules, 'siteId' | 'due' | 'minute' | 'accepts'>, lease: Lease): Promise<boolean> {
     const { siteId } = dueRules
-    const before = unansweredRules.get(siteId) ?? []
-    const { isComplete, unanswered } = await evaluateRules(deps, { ...dueRules, unanswered: before }, lease)
-    if (unanswered.length === 0) unansweredRules.delete(siteId)
-    else unansweredRules.set(siteId, unanswered)
-    return isComplete
+    const unanswered = unansweredRules.get(siteId) ?? []
+    const keepUnanswered: DueRules['keepUnanswered'] = (ruleIds) => {
+      if (ruleIds.length === 0) unansweredRules.delete(siteId)
+      else unansweredRules.set(siteId, ruleIds)
+    }
+    return evaluateRules(deps, { ...dueRules, unanswered, keepUnanswered }, lease)
   }
 
   return async ({ siteId, allEvaluatedMinute }, lease) => {

@@ -32,13 +32,8 @@ export interface DueRules {
    * the first one first.
    */
   unanswered: readonly string[]
-}
-
-export interface EvaluatedRules {
-  /** False when ClickHouse did not answer, and some rules are to be evaluated again soon. */
-  isComplete: boolean
-  /** `unanswered` of the site's next evaluation. */
-  unanswered: readonly string[]
+  /** Called once with `unanswered` of the site's next evaluation, also when the evaluations can't be stored then. */
+  keepUnanswered: (ruleIds: readonly string[]) => void
 }
 
 /** Evaluations are stored after this long, although other groups are not measured yet. */
@@ -52,14 +47,15 @@ const unansweredText = 'The condition was not answered in time: choose a shorter
  * Measures the rules, grouped by equal specs, and stores their evaluations.
  *
  * If ClickHouse does not answer for a group, because its statement needs more than the server has, the other groups are
- * still evaluated. The group counts as failed when other groups were answered.
+ * still evaluated. The group counts as failed when other groups were answered. Returns false when some rules are to be
+ * evaluated again soon.
  */
 export async function evaluateRules(
   { rules, sites, reader, clock, metrics }: EvaluateRulesDeps,
-  { siteId, due, minute, accepts, unanswered: known }: DueRules,
+  { siteId, due, minute, accepts, unanswered: known, keepUnanswered }: DueRules,
   { signal }: Pick<Lease, 'signal'>,
-): Promise<EvaluatedRules> {
-  if (due.length === 0) return { isComplete: true, unanswered: known }
+): Promise<boolean> {
+  if (due.length === 0) return true
   const site = await sites.find(siteId)
   const { usual, last } = splitUnanswered(groupBySpec(due, site?.settings), known)
   const runner = reader.as({ key: `alerts ${siteId}`, signal, priority: 'background' })
@@ -91,19 +87,17 @@ export async function evaluateRules(
   const areUsualTried = tried >= usual.length
   // Groups that were tried now are measured after the others the next time.
   const unanswered = [...last.slice(Math.max(0, tried - usual.length)), ...unansweredGroups]
+  // `due` may be only some of the site's rules; the unanswered marks of the others stay.
+  const ofOthers = known.filter((id) => due.every(({ ruleId }) => ruleId !== id))
+  const ids = [...ofOthers, ...unanswered.flatMap(({ rules: [rule] }) => rule?.ruleId ?? [])]
+  keepUnanswered(ids.slice(-alertLimits.rulesPerSiteMax))
+
   // ClickHouse answered other groups, so the conditions of these groups need too much.
   if (isAnyAnswered)
     for (const group of areUsualTried ? unanswered : unansweredGroups)
       addEvaluations(group, { measured: { outcome: 'failed' }, error: unansweredText })
   await store()
-
-  // `due` may be only some of the site's rules; the unanswered marks of the others stay.
-  const ofOthers = known.filter((id) => due.every(({ ruleId }) => ruleId !== id))
-  const ids = [...ofOthers, ...unanswered.flatMap(({ rules: [rule] }) => rule?.ruleId ?? [])]
-  return {
-    isComplete: areUsualTried && (isAnyAnswered || unanswered.length === 0),
-    unanswered: ids.slice(-alertLimits.rulesPerSiteMax),
-  }
+  return areUsualTried && (isAnyAnswered || unanswered.length === 0)
 }
 
 /** The groups of a pass: those in `last` are measured after the usual ones. */
