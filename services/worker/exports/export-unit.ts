@@ -232,15 +232,20 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
     return { next: 'done', log: { failed: error } }
   }
 
+  /** Removes what is written of a file. Returns false when none was begun. */
+  async function abortUpload(job: ExportRecord): Promise<boolean> {
+    // The file may have been begun in this unit, after `job` was read.
+    const upload = uploadOf((await exports.find(job.exportId, null)) ?? job)
+    if (upload) await blobs.abortParts(upload)
+    return upload !== undefined
+  }
+
   /**
    * Removes what is written of a file from a full disk. The file begins again when there is free space: half-written
    * files that wait would leave no space for each other.
    */
   async function waitForFreeSpace(job: ExportRecord, lease: Lease): Promise<UnitResult> {
-    // The file may have been begun in this unit, after `job` was read.
-    const upload = uploadOf((await exports.find(job.exportId, null)) ?? job)
-    if (upload) {
-      await blobs.abortParts(upload)
+    if (await abortUpload(job)) {
       if (job.restarts >= restartsMax) return failFor(diskFullText, lease)
       await exports.dropFile(lease)
     }
@@ -276,6 +281,7 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
         // The upload has ended, or another worker has replaced a part since it was recorded, so the file begins again.
         if (job.restarts >= restartsMax)
           return failFor(job.scheduleId === null ? `${brokenFile} Request the export again.` : brokenFile, lease)
+        await abortUpload(job)
         await exports.dropFile(lease)
       } else if (error instanceof ClickHouseError && error.serverCode === clickHouseCode.timeoutExceeded) {
         // After an hour, a further attempt promises nothing.
