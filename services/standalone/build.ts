@@ -166,10 +166,10 @@ async function forgetFormerLogs(postgres: Postgres, log: Pick<EventLog, 'id'>, l
     logger.warn({ log_id: id }, 'another event log was in use before: events that it alone holds are not stored')
 }
 
-/** The error of an engine that can't be reached, with the variables that name engines; any other error as it is. */
+/** The error of an engine that can't be reached, with the variables that name servers; any other error as it is. */
 function withVariables(error: unknown, config: EngineConfig): unknown {
   const names = (['SLUICE_POSTGRES_URL', 'SLUICE_CLICKHOUSE_URL', 'SLUICE_LOG_URL'] as const).filter(
-    (name) => config[name] !== undefined,
+    (name) => config[name]?.startsWith('file:') === false,
   )
   if (!isRetryable(error) || names.length === 0) return error
   return unavailable(`${error.internal}. Start this engine, or correct ${names.join(' or ')}.`, error)

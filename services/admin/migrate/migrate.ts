@@ -99,7 +99,8 @@ function lostStoreOfStandalone(): AppError {
   return internalError(
     'ClickHouse has no store of events, and this Postgres knows one. If SLUICE_CLICKHOUSE_URL is wrong, correct it. If ' +
       'the data of ClickHouse are lost, start from a copy of a backup of the whole data folder (docs/backup.md#standalone), ' +
-      'or remove the whole data folder to begin without data.',
+      'or remove the whole data folder to begin without data. If SLUICE_POSTGRES_URL names a server, its database has to ' +
+      'fit: restore it as well, or begin with an empty one.',
   )
 }
 
