@@ -155,7 +155,7 @@ function encodeFields(
 
 /** Characters of a number that was parsed with all digits, of which the row has the whole part only. */
 function digitsOf(timestamp: unknown): number {
-  return JSON.isRawJSON(timestamp) ? timestamp.rawJSON.length : 0
+  return typeof timestamp === 'object' && JSON.isRawJSON(timestamp) ? timestamp.rawJSON.length : 0
 }
 
 function textEncoder(name: string, lengthMax: number): FieldEncoder {
