@@ -189,6 +189,8 @@ function describeResuming(
     }
     await rig.work({ blobs, sliceEventsMax, unitMs: 60_000 })
     expect(attempts).toBe(10)
+    // The clean-up removes the last upload.
+    expect((await filesOf(exportId)).length).toBe(1)
     expect(await rig.exports.find(exportId, null)).toMatchObject({
       status: 'failed',
       error: expect.stringContaining('Request the export again') as unknown,

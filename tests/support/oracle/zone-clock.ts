@@ -139,18 +139,21 @@ function momentOf(wall: number, zone: string): number {
 }
 
 /**
- * The range that `[start, end)` is compared with. An end at the start of a day counts as the end of the previous day.
+ * The range that `[start, end)` is compared with. A start of a day becomes the start of the date a year earlier, whatever
+ * clocks show then. An end at the start of a day counts as the end of the previous day.
  */
 export function rangeBefore(start: number, end: number, comparison: string, zone: string): [number, number] {
   if (comparison === 'previous_period') return [2 * start - end, start]
-  const from = yearEarlier(start, zone)
-  let to = yearEarlier(end, zone)
-  if (bucketsByClock(end, end + 1, 'day', zone)[0] === end) {
-    const wall = wallTime(end, zone)
-    const lastDate = sameDateYearEarlier(wall - modulo(wall, day) - day)
-    to = momentOf(lastDate + day, zone)
-  }
+  const dateOf = (at: number): number => wallTime(at, zone) - modulo(wallTime(at, zone), day)
+  const from = beginsDay(start, zone) ? momentOf(sameDateYearEarlier(dateOf(start)), zone) : yearEarlier(start, zone)
+  const to = beginsDay(end, zone)
+    ? momentOf(sameDateYearEarlier(dateOf(end) - day) + day, zone)
+    : yearEarlier(end, zone)
   return from < to ? [from, to] : [from, from + end - start]
+}
+
+function beginsDay(at: number, zone: string): boolean {
+  return bucketsByClock(at, at + 1, 'day', zone)[0] === at
 }
 
 function modulo(value: number, by: number): number {
