@@ -344,7 +344,7 @@ function reasonOf(error: unknown): OpeningFailure['reason'] {
   const code = error instanceof Error && 'errcode' in error ? error.errcode : undefined
   // SQLITE_BUSY: another connection has locked the file.
   if (code === 5) return 'locked'
-  // SQLITE_CORRUPT and SQLITE_NOTADB.
+  // The codes of SQLite for a malformed file, and for one that is no database.
   return code === 11 || code === 26 ? 'damaged' : 'other'
 }
 
