@@ -1,6 +1,8 @@
 // Uploads of imports to a query service, and what they leave behind.
+import { type Dirent, existsSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import type { ImportResource } from '@sluice/contracts/imports'
+import { errorCode } from '@sluice/runtime/errors'
 import type { TestQuery } from './query.ts'
 import { type Envelope, request } from './test-service.ts'
 
@@ -62,7 +64,7 @@ export function upload(query: TestQuery, { file, fields = {}, ...rest }: UploadP
 export async function countLeftovers({ postgres, blobs, blobsFolder }: TestQuery) {
   const names: string[] = []
   for await (const { name } of blobs.list('')) names.push(name)
-  const entries = await readdir(blobsFolder, { recursive: true, withFileTypes: true })
+  const entries = await entriesOf(blobsFolder)
   const countRows = async (table: 'imports' | 'import_segments' | 'uploads') => {
     const { count } = await postgres.db
       .selectFrom(table)
@@ -76,6 +78,16 @@ export async function countLeftovers({ postgres, blobs, blobsFolder }: TestQuery
     imports: await countRows('imports'),
     segments: await countRows('import_segments'),
     uploads: await countRows('uploads'),
+  }
+}
+
+/** All entries of a folder. It is read again when a folder in it, such as that of an upload, is removed meanwhile. */
+async function entriesOf(folder: string): Promise<Dirent[]> {
+  try {
+    return await readdir(folder, { recursive: true, withFileTypes: true })
+  } catch (error) {
+    if (errorCode(error) !== 'ENOENT' || !existsSync(folder)) throw error
+    return entriesOf(folder)
   }
 }
 
