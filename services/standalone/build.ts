@@ -58,9 +58,7 @@ export async function buildStandalone(
     postgres,
     clickHouseUrl: engines.clickHouse,
     logUrl: engines.log,
-    hasEmbeddedEngines: [engines.log, config.SLUICE_CLICKHOUSE_URL, config.SLUICE_POSTGRES_URL].some(
-      (url) => url === undefined || url.startsWith('file:'),
-    ),
+    hasEmbeddedEngines: engines.components.length > 0 || engines.log.startsWith('file:'),
   }).catch((error: unknown) => {
     throw withVariables(error, config)
   })
