@@ -90,10 +90,9 @@ test('a query that fails does not affect the others', async () => {
   expect(results.at(-1)).toMatchObject({ success: true, data: { value: 1 } })
 })
 
-test('other requests are served between its queries, whose regular expressions take long to compile', async () => {
-  const filter = [{ property: 'path', operator: 'matches', value: `(?i)${'\\pL'.repeat(25)}` }]
-  // Without a metric, no statement runs.
-  const queries = Array.from({ length: batchQueriesMax }, () => ({ site_id: 'any', filter }))
+test('other requests are served while its queries are read, of which each may have many regular expressions', async () => {
+  // Without a metric, each query fails, and no statement runs.
+  const queries = Array.from({ length: batchQueriesMax }, () => ({ site_id: 'any' }))
   let served = 0
   let next: NodeJS.Immediate | undefined
   const serve = () => {
