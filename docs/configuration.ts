@@ -120,7 +120,10 @@ file that the URL names, unless the URL of Postgres has \`sslmode=no-verify\`. \
 | S3 | Amazon's always; else \`&endpoint=https://…\` | \`&ca=/etc/sluice/ca.pem\` |
 | SMTP | \`smtps://…:465\`, or STARTTLS if offered | \`NODE_EXTRA_CA_CERTS\` |
 
-## Renamed variables
+## Misspelt and renamed variables
+
+A name that is a typing error of an unset variable gets a warning at the start, or is listed when the start fails, for example
+"SLUICE_LOG_ULR is set, but no such variable is read: did you mean SLUICE_LOG_URL?".
 
 A variable that is renamed works under its former name for two minor versions, with a warning at each start. Both names
 may be set to the same value while builds from before and after the renaming run.

@@ -1,4 +1,5 @@
 import { Command, type Help } from 'commander'
+import { suggestNames } from '@sluice/runtime/suggest-names'
 import { addDoctor } from './commands/doctor.ts'
 import { addImport } from './commands/import.ts'
 import { addKeys } from './commands/keys.ts'
@@ -9,7 +10,6 @@ import { addTail } from './commands/tail.ts'
 import { addTypes } from './commands/types.ts'
 import type { Context } from './context.ts'
 import { examples } from './examples.ts'
-import { suggestNames } from './suggest-names.ts'
 
 /**
  * The commands of `sluice`. An error of the call is thrown as commander's CommanderError, its message already written.

@@ -91,6 +91,18 @@ test('a renamed variable works under its former name, with one warning in the lo
   ])
 })
 
+test('a misspelt variable is a warning in the log', async () => {
+  const { code, log } = await run({ SLUICE_COLOURS: 'red' })
+  expect(code).toBe(0)
+  expect(log).toStrictEqual([
+    expect.objectContaining({
+      level: 'warn',
+      msg: 'SLUICE_COLOURS is set, but no such variable is read: did you mean SLUICE_COLOUR?',
+    }),
+    expect.objectContaining({ msg: 'built' }),
+  ])
+})
+
 test('a variable under its present name is no reason for a warning or a figure', async () => {
   const { code, log } = await run({ SLUICE_COLOUR: 'red' })
   expect(code).toBe(0)

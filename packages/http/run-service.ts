@@ -3,6 +3,7 @@ import { type Config, ConfigError, type Environment, loadConfig, type Variables 
 import { AppError, internalMessage } from '@sluice/runtime/errors'
 import { createLogger, type Logger } from '@sluice/runtime/logger'
 import { Counter, createMetrics, Gauge, type Metrics } from '@sluice/runtime/metrics'
+import { describeMisspeltName, misspeltNames } from '@sluice/runtime/misspelt-variables'
 import { readArguments } from '@sluice/runtime/read-arguments'
 import {
   describeFormerName,
@@ -96,6 +97,7 @@ export async function runService<V extends Variables>({
     deprecated.set({ name: name.former }, 1)
     logger.warn(name, describeFormerName(name))
   }
+  for (const name of misspeltNames(variables, environment, renamed)) logger.warn(name, describeMisspeltName(name))
   const clock = synchronizedClock()
   const stopSignal = onStopSignal()
   const endInTime = (): void => {

@@ -1,4 +1,5 @@
 import type { Schema } from 'joi'
+import { describeMisspeltName, misspeltNames } from './misspelt-variables.ts'
 import { formerNamesInUse, isSet, type RenamedVariables, renamedVariables } from './renamed-variables.ts'
 import { readSecretFile } from './secret-file.ts'
 
@@ -48,7 +49,7 @@ export class ConfigError extends Error {
 /**
  * Reads and checks all variables before anything opens. An empty value counts as unset. A secret may be in a file,
  * which `<NAME>_FILE` names; a renamed variable is read under its former name too. Throws ConfigError with one text per
- * variable that is missing or wrong, and one per pair of variables of which only one is set.
+ * variable that is missing or wrong, one per pair of variables of which only one is set, and then one per misspelt name.
  */
 export function loadConfig<V extends Variables>(
   variables: V,
@@ -86,7 +87,9 @@ export function loadConfig<V extends Variables>(
       mistakes.push(`${name} and ${pairedWith} must be set both, or neither`)
     }
   }
-  if (mistakes.length > 0) throw new ConfigError(mistakes)
+  if (mistakes.length > 0) {
+    throw new ConfigError([...mistakes, ...misspeltNames(variables, environment, renamed).map(describeMisspeltName)])
+  }
   return values as Config<V>
 }
 
