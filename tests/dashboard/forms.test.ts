@@ -50,6 +50,8 @@ describeWithChromium('a form', () => {
     await waitUntilPasses(async () => {
       expect(await get(path)).toMatchObject({ ...settings, conversion_event: null })
     })
+    await page.getByRole('button', { name: 'Switch site: The shop' }).click()
+    await page.getByRole('dialog').getByRole('link', { name: `The shop ${siteId}` }).waitFor()
   })
 
   it('changes one setting of an alert rule that others have changed, then another one of what was saved', async () => {

@@ -82,6 +82,10 @@ function RailFoot({ route }: { route: Route }) {
 }
 
 function SiteSwitcher({ siteId }: { siteId: string | undefined }) {
+  const mayRead = useMay('stats:read')
+  const site = useApi('getSite', mayRead && siteId !== undefined ? { params: { site_id: siteId } } : null, {
+    keep: false,
+  })
   // Holds the place until the sites are known.
   if (siteId === undefined) return <div class="switcher" aria-hidden="true" />
   return (
@@ -91,7 +95,7 @@ function SiteSwitcher({ siteId }: { siteId: string | undefined }) {
       button={(attributes) => (
         <button type="button" class="switcher" title={siteId} {...attributes}>
           <span class="hidden-text">{messages.nav.switchSite}: </span>
-          <bdi class="truncate grow">{siteId}</bdi>
+          <bdi class="truncate grow">{(site.data?.name ?? '') || siteId}</bdi>
           <Icon name="chevrons-up-down" size={14} />
         </button>
       )}
@@ -109,25 +113,32 @@ function SiteList({ siteId, onFollow }: { siteId: string; onFollow: () => void }
   const { site_ids: boundTo } = useSession()
   const firstPage = useFirstPage()
   const sites = useApi('listSites', mayRead ? { query: { limit: 1000 } } : null)
-  const ids = mayRead ? sites.data?.sites.map((site) => site.site_id) : (boundTo ?? [siteId])
+  const listed = mayRead ? sites.data?.sites : (boundTo ?? [siteId]).map((id) => ({ site_id: id, name: '' }))
   return (
     <div class="site-list">
       {sites.isLoading ? <SkeletonRows rows={3} /> : null}
       <ErrorPanel error={sites.error} onRetry={sites.retry} />
       <ul>
-        {ids?.slice(0, switcherSites).map((id) => (
-          <li key={id}>
-            <a
-              class="menu-item"
-              href={sitePath(id, firstPage)}
-              aria-current={id === siteId ? 'true' : undefined}
-              onClick={onFollow}
-            >
-              <bdi>{id}</bdi>
-              {id === siteId ? <Icon name="check" /> : null}
-            </a>
-          </li>
-        ))}
+        {listed?.slice(0, switcherSites).map((site) => {
+          const { site_id: id } = site
+          const name = site.name || id
+          return (
+            <li key={id}>
+              <a
+                class="menu-item"
+                href={sitePath(id, firstPage)}
+                aria-current={id === siteId ? 'true' : undefined}
+                onClick={onFollow}
+              >
+                <span class="site-names">
+                  <bdi>{name}</bdi>
+                  {name === id ? null : <bdi class="muted">{id}</bdi>}
+                </span>
+                {id === siteId ? <Icon name="check" /> : null}
+              </a>
+            </li>
+          )
+        })}
       </ul>
       <a class="menu-item" href="/" onClick={onFollow}>
         {messages.nav.allSites}
