@@ -354,6 +354,11 @@ describe('the pattern', () => {
     expect(elapsedMs()).toBeLessThan(10_000)
   })
 
+  test('has as many steps as compiling it takes, if the compiled pattern has fewer', () => {
+    expect(checkPattern('[\\pL\\PL]'.repeat(60))).toStrictEqual({ steps: 540 })
+    expect(checkPattern('x{100}')).toStrictEqual({ steps: 102 })
+  })
+
   test('is not rejected for repetitions in quoted text, classes and escapes, which are literal', () => {
     for (const literal of ['\\Qa{1000}\\E', '[{1000}]', '\\{1000}']) {
       expect(checkPattern(literal)).toHaveProperty('steps')

@@ -122,7 +122,7 @@ function conditionTree<T>(read: (value: unknown, reader: Reader) => T): joi.AnyS
     .empty(joi.valid('', null))
     .custom((value: unknown, helpers) => {
       try {
-        return read(value, new Reader())
+        return read(value, new Reader((helpers.prefs.context ?? {}) as Validation))
       } catch (error) {
         if (!(error instanceof InvalidCondition)) throw error
         const at = helpers.state.localize?.([...(helpers.state.path ?? []), ...error.path]) ?? helpers.state
@@ -134,14 +134,25 @@ function conditionTree<T>(read: (value: unknown, reader: Reader) => T): joi.AnyS
     .messages({ condition: '{{#reason}}' })
 }
 
+/** What the readers of one call of `validate` have counted together. */
+interface Validation {
+  patternSteps?: number
+}
+
 /**
  * Parses conditions without joi: joi's alternatives report only that no alternative matches, and its copies of objects
- * turn a key `__proto__` into the prototype. One instance counts the conditions, bytes and steps of patterns of one value.
+ * turn a key `__proto__` into the prototype. One instance counts the conditions and bytes of one value. The steps of
+ * patterns are counted for everything that is validated together, because one statement compares each event with the
+ * patterns of all steps of a funnel.
  */
 class Reader {
   #conditions = 0
   #bytes = 0
-  #patternSteps = 0
+  readonly #validation: Validation
+
+  constructor(validation: Validation) {
+    this.#validation = validation
+  }
 
   json(text: string): unknown {
     try {
@@ -217,8 +228,9 @@ class Reader {
         const pattern = this.#single(value, path, conditionLimits.patternLengthMax)
         const checked = checkPattern(pattern)
         if ('problem' in checked) throw new InvalidCondition(path, checked.problem)
-        this.#patternSteps += checked.steps
-        if (this.#patternSteps > conditionLimits.patternSizesMax) throw new InvalidCondition([], patternsTooLarge)
+        const patternSteps = (this.#validation.patternSteps ?? 0) + checked.steps
+        if (patternSteps > conditionLimits.patternSizesMax) throw new InvalidCondition([], patternsTooLarge)
+        this.#validation.patternSteps = patternSteps
         return pattern
       }
       case 'greater_than':

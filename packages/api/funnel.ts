@@ -1,15 +1,13 @@
 import joi from 'joi'
 import { actors } from '@sluice/contracts/actors'
-import { conditionLimits, patternsOf } from '@sluice/contracts/conditions'
+import { conditionLimits } from '@sluice/contracts/conditions'
 import { eventLimits } from '@sluice/contracts/event-limits'
 import { type FunnelBody, funnelLimits, type FunnelResult, type FunnelStep } from '@sluice/contracts/funnel'
 import { environments } from '@sluice/contracts/scopes'
 import { latestMs, periods } from '@sluice/contracts/stats'
 import { boundedArray, duration, nestedObject, text, time } from '@sluice/runtime/schemas'
-import { sum } from '@sluice/runtime/sum'
 import { completeUntil } from './complete-until.ts'
 import { filterSchema } from './conditions.ts'
-import { checkPattern, patternsTooLarge } from './pattern.ts'
 import { siteId } from './sites.ts'
 
 const date = time.max(latestMs)
@@ -21,14 +19,6 @@ const step = nestedObject(
   }),
 )
 
-/** The steps of all regular expressions of a funnel, whose schema has accepted each of them. */
-function patternSizes(steps: readonly FunnelStep[]): number {
-  const checked = steps
-    .flatMap(({ conditions = [] }) => patternsOf(conditions))
-    .map(({ pattern }) => checkPattern(pattern))
-  return sum(checked.map((each) => ('steps' in each ? each.steps : 0)))
-}
-
 export const funnelBody = joi.object<FunnelBody>({
   site_id: siteId.required(),
   steps: boundedArray()
@@ -36,15 +26,10 @@ export const funnelBody = joi.object<FunnelBody>({
     .min(funnelLimits.stepsMin)
     .max(funnelLimits.stepsMax)
     .required()
-    // One statement compares each event with the patterns of all steps.
-    .custom((steps: FunnelStep[], helpers) =>
-      patternSizes(steps) > conditionLimits.patternSizesMax ? helpers.error('patterns') : steps,
-    )
     .meta({
       description: `The regular expressions of all steps may have at most ${conditionLimits.patternSizesMax} steps of a pattern together.`,
     })
     .messages({
-      patterns: patternsTooLarge,
       'array.base': 'must be a list of steps',
       'array.min': 'must contain at least {{#limit}} steps',
       'array.max': 'must contain at most {{#limit}} steps',

@@ -4,14 +4,16 @@ import { sum } from '@sluice/runtime/sum'
 
 /**
  * Returns the steps of a pattern, or the reason why it can't be used, as text that follows the name of the field. The
- * syntax is that of RE2 as implemented by re2js: ClickHouse accepts the same patterns, except for Unicode scripts that
- * only one of the two Unicode versions has.
+ * steps are those of the compiled pattern, or those that compiling it takes, whichever are more. The syntax is that of
+ * RE2 as implemented by re2js: ClickHouse accepts the same patterns, except for Unicode scripts that only one of the
+ * two Unicode versions has.
  */
 export function checkPattern(pattern: string): { steps: number } | { problem: string } {
   // Checked before the pattern is compiled, which takes up to 200 ms for patterns of this length.
-  if (patternSize(pattern) > patternLimits.patternSizeMax) return { problem: patternTooLarge }
+  const size = patternSize(pattern)
+  if (size > patternLimits.patternSizeMax) return { problem: patternTooLarge }
   try {
-    const steps = RE2JS.compile(pattern).programSize()
+    const steps = Math.max(Math.ceil(size), RE2JS.compile(pattern).programSize())
     return steps > patternLimits.patternSizeMax ? { problem: patternTooLarge } : { steps }
   } catch (error) {
     if (error instanceof RE2JSException)

@@ -243,7 +243,7 @@ function requireContentType(context: RequestContext): void {
 
 async function readRequestBody(context: RequestContext): Promise<void> {
   const { request, route } = context
-  if (!route.body) return
+  if (!route.body) return context.workQueue.turn(performance.now())
   if (route.body.kind === 'multipart') {
     reserveUpload(context)
     return

@@ -1,5 +1,7 @@
 import { expect, test } from '@jest/globals'
+import { generateKey } from '@sluice/access/api-key'
 import { createMetrics } from '@sluice/runtime/metrics'
+import { connectRaw, keysInMemory, startTestService } from '../../tests/support/test-service.ts'
 import { createWorkQueue } from './work-queue.ts'
 
 const times = { sliceMs: 10, readingMsMax: 3, arrivalWaitMsMax: 1_000, waitMsMax: 1_500 }
@@ -93,4 +95,39 @@ test('a request that has waited for too long is refused, at its turn or before i
     expect.objectContaining({ code: 'unavailable', retryAfterSeconds: 1 }),
   )
   await refused
+})
+
+test('requests without a body wait for their turn, too', async () => {
+  const { loops, stop } = countLoops()
+  const begun: number[] = []
+  const key = generateKey('prod')
+  const service = await startTestService(
+    {
+      routes: [
+        {
+          method: 'GET',
+          path: '/heavy',
+          scope: 'stats:read',
+          limit: 'queries',
+          handle: () => {
+            begun.push(loops())
+            work(2 * times.sliceMs)
+            return Promise.resolve({ status: 200, data: {} })
+          },
+        },
+      ],
+    },
+    keysInMemory({ [key]: { scopes: ['stats:read'] } }),
+  )
+  const connections = await Promise.all(Array.from({ length: 8 }, () => connectRaw(service.port)))
+  // Once the server has answered a request, it has accepted the connection.
+  for (const { send } of connections) send('GET /heavy HTTP/1.1\r\nHost: x\r\n\r\n')
+  await Promise.all(connections.map(({ received }) => received(/^HTTP\/1.1 401 [^]*\}$/)))
+  const request = `GET /heavy HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer ${key}\r\n\r\n`
+  for (const { send } of connections) send(request)
+  const answers = await Promise.all(connections.map(({ closed }) => closed))
+  stop()
+  await service.stop()
+  for (const answer of answers) expect(answer).toContain('HTTP/1.1 200')
+  expect(new Set(begun).size).toBe(8)
 })

@@ -34,14 +34,14 @@ const noObject = 'body must be a JSON object'
  * `Invalid format: <reason>` when the value itself is no such object.
  *
  * Values are not converted: `"1"` is no number. A schema with `.prefs({ convert: true })` gets joi's conversions.
- * `context` is what custom rules read, e.g. the time of receipt.
+ * `context` is what custom rules read, e.g. the time of receipt. They may note in a copy of it what they have counted.
  */
 export function validate<T>(schema: joi.ObjectSchema<T>, value: unknown, context: joi.Context = {}): T {
   if (value === undefined) throw invalidFormat(noObject)
   const result = schema.validate(value, {
     abortEarly: true,
     convert: false,
-    context,
+    context: { ...context },
     errors: { label: false, wrap: { array: false, label: false, string: false } },
     messages: reasons,
   })

@@ -191,7 +191,7 @@ describe('an invalid request for a funnel', () => {
           ],
         }),
       },
-      'Invalid field: steps must not hold regular expressions of more than 4800 steps together, their repetitions and ranges written out',
+      'Invalid field: steps.4.conditions must not hold regular expressions of more than 4800 steps together, their repetitions and ranges written out',
     ],
     [{ ...good, steps: [view, {}] }, 'Missing required field: steps.1.event_type'],
     [{ ...good, steps: [view, { ...buy, name: 'x' }] }, 'Invalid field: steps.1.name is not known'],

@@ -35,6 +35,8 @@ const concurrencyMax = 4
  * same sessions share a statement.
  */
 export function statsBatchRoute(deps: StatsDeps): Route {
+  const readOneAtATime = concurrencyLimit(1)
+
   async function readQuery(query: unknown, request: BatchRequest, signal: AbortSignal): Promise<ReadQuery> {
     try {
       const { receivedAt, credential } = request
@@ -55,12 +57,15 @@ export function statsBatchRoute(deps: StatsDeps): Route {
     await request.consume(asked)
     const reading: Promise<ReadQuery>[] = []
     for (const query of queries) {
-      const each = readQuery(query, request, signal)
-      // It is awaited below. A client that leaves before that must not make an unhandled rejection of it.
-      each.catch(() => undefined)
-      reading.push(each)
-      // Compiling the regular expressions of one query may take 100 ms, during which the process serves nobody else.
-      await setImmediate()
+      // Compiling the regular expressions of one query may take 100 ms, during which the process serves nobody else. So
+      // a turn of the event loop reads only one query, of all batches.
+      await readOneAtATime(async () => {
+        const each = readQuery(query, request, signal)
+        // It is awaited below. A client that leaves before that must not make an unhandled rejection of it.
+        each.catch(() => undefined)
+        reading.push(each)
+        await setImmediate()
+      })
     }
     const read = await Promise.all(reading)
     // The queries are no longer needed. A refused one may hold megabytes, and the statements of the others may take a
