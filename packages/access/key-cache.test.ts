@@ -19,9 +19,9 @@ import {
 } from '../../tests/support/test-postgres.ts'
 import { generateKey, hashKey, keyHint } from './api-key.ts'
 import { addKeyRefreshAge, type KeyCache, keyCache } from './key-cache.ts'
-import type { KeyStore } from './keys.ts'
+import type { KeyRecord, KeyStore } from './keys.ts'
 
-type KeySource = Pick<KeyStore, 'findByHash' | 'findByHashes' | 'changedSince' | 'markUsed'>
+type KeySource = Pick<KeyStore, 'findByHashes' | 'changedSince' | 'markUsed'>
 
 const refused = expect.objectContaining({ code: 'unauthenticated', message: 'Invalid API key' })
 const away = expect.objectContaining({ code: 'unavailable', retryable: true })
@@ -48,19 +48,18 @@ afterEach(async () => {
 const createKey = (expiresAt: Date | null = null) => createTestKey(store, { expiresAt })
 
 interface CountingSource extends KeySource {
-  calls: { findByHash: number; changedSince: number; markUsed: number }
+  calls: { findByHashes: number; changedSince: number; markUsed: number }
 }
 
 /** Wraps a source and counts its calls, those of `changedSince` at their end. */
 function countCalls(source: KeySource): CountingSource {
-  const calls = { findByHash: 0, changedSince: 0, markUsed: 0 }
+  const calls = { findByHashes: 0, changedSince: 0, markUsed: 0 }
   return {
     calls,
-    findByHash: (hash) => {
-      calls.findByHash++
-      return source.findByHash(hash)
+    findByHashes: (hashes) => {
+      calls.findByHashes++
+      return source.findByHashes(hashes)
     },
-    findByHashes: (hashes) => source.findByHashes(hashes),
     changedSince: (since) =>
       source.changedSince(since).finally(() => {
         calls.changedSince++
@@ -130,7 +129,7 @@ test('a key is looked up once, and later requests get its credential without a p
   }
   expect(await first).toStrictEqual(credential)
   for (let n = 0; n < 1_000; n++) expect(cache.authenticate(key)).toStrictEqual(credential)
-  expect(source.calls.findByHash).toBe(1)
+  expect(source.calls.findByHashes).toBe(1)
 })
 
 test('concurrent requests look a key up once', async () => {
@@ -138,7 +137,7 @@ test('concurrent requests look a key up once', async () => {
   const { cache, source } = await startProcess()
   const answers = await Promise.all(Array.from({ length: 100 }, async () => cache.authenticate(key)))
   expect(new Set(answers.map((answer) => answer.keyId))).toStrictEqual(new Set([keyId]))
-  expect(source.calls.findByHash).toBe(1)
+  expect(source.calls.findByHashes).toBe(1)
 })
 
 test('a new key works at once in every process', async () => {
@@ -174,11 +173,11 @@ describe('a revoked key', () => {
     const gate = Promise.withResolvers<undefined>()
     const slow: KeySource = {
       ...store,
-      findByHash: async (hash) => {
-        const record = await store.findByHash(hash)
+      findByHashes: async (hashes) => {
+        const records = await store.findByHashes(hashes)
         found.resolve(undefined)
         await gate.promise
-        return record
+        return records
       },
     }
     const { cache, source } = await startProcess(slow, { pollIntervalMs: 20, markUsedEveryPolls: 1_000 })
@@ -287,7 +286,7 @@ describe('an unknown key', () => {
     const { cache, source } = await startProcess()
     const key = generateKey('prod')
     for (let n = 0; n < 100; n++) expect(await isRefused(cache, key)).toBe(true)
-    expect(source.calls.findByHash).toBe(1)
+    expect(source.calls.findByHashes).toBe(1)
   })
 
   test('is not looked up when it is malformed', async () => {
@@ -297,7 +296,7 @@ describe('an unknown key', () => {
     for (const malformed of ['', 'x', typo, `${key} `, key.slice(0, 42), '\0', 'x'.repeat(100_000)]) {
       expect(await isRefused(cache, malformed)).toBe(true)
     }
-    expect(source.calls.findByHash).toBe(0)
+    expect(source.calls.findByHashes).toBe(0)
   })
 
   test('works within 2 s of its creation, although it was refused before', async () => {
@@ -315,11 +314,11 @@ describe('an unknown key', () => {
     const gate = Promise.withResolvers<undefined>()
     const slow: KeySource = {
       ...store,
-      findByHash: async (hash) => {
-        const record = await store.findByHash(hash)
+      findByHashes: async (hashes) => {
+        const records = await store.findByHashes(hashes)
         found.resolve(undefined)
         await gate.promise
-        return record
+        return records
       },
     }
     const { cache, source } = await startProcess(slow, fastTimes)
@@ -336,22 +335,22 @@ describe('an unknown key', () => {
 
   test('neither displaces a cached key nor stays cached when 10,000 others follow it', async () => {
     const { key } = await createKey()
-    const withoutKeys: KeySource = { ...store, findByHash: () => Promise.resolve(undefined) }
+    const withoutKeys: KeySource = { ...store, findByHashes: () => Promise.resolve([]) }
     const withOneKey: KeySource = {
       ...withoutKeys,
-      findByHash: (hash) => (hash === hashKey(key) ? store.findByHash(hash) : Promise.resolve(undefined)),
+      findByHashes: (hashes) => (hashes.includes(hashKey(key)) ? store.findByHashes(hashes) : Promise.resolve([])),
     }
     const { cache, source } = await startProcess(withOneKey)
     await cache.authenticate(key)
     const first = generateKey('prod')
     await expectRefusal(cache, first)
     for (let n = 0; n < 10_000; n++) await expectRefusal(cache, generateKey('dev'))
-    const lookupCount = source.calls.findByHash
+    const lookupCount = source.calls.findByHashes
     expect(cache.authenticate(key)).not.toBeInstanceOf(Promise)
-    expect(source.calls.findByHash).toBe(lookupCount)
+    expect(source.calls.findByHashes).toBe(lookupCount)
     // The cache keeps 10,000 unknown keys; this one was refused before them.
     await expectRefusal(cache, first)
-    expect(source.calls.findByHash).toBe(lookupCount + 1)
+    expect(source.calls.findByHashes).toBe(lookupCount + 1)
   })
 })
 
@@ -437,9 +436,9 @@ describe('while Postgres hangs', () => {
     const gate = Promise.withResolvers<undefined>()
     const slow: KeySource = {
       ...store,
-      findByHash: async (hash) => {
+      findByHashes: async (hashes) => {
         await gate.promise
-        return store.findByHash(hash)
+        return store.findByHashes(hashes)
       },
     }
     const { cache, source } = await startProcess(slow)
@@ -448,17 +447,18 @@ describe('while Postgres hangs', () => {
     expect(elapsedMs()).toBeLessThan(2_500)
     gate.resolve(undefined)
     expect(await cache.authenticate(key)).toMatchObject({ keyId })
-    expect(source.calls.findByHash).toBe(1)
+    expect(source.calls.findByHashes).toBe(1)
   })
 
-  test('a thousand look-ups wait, and a further one gets 503 at once', async () => {
-    const gate = Promise.withResolvers<undefined>()
-    const { cache, source } = await startProcess({ ...store, findByHash: () => gate.promise })
+  test('a thousand look-ups wait for one statement, and a further one gets 503 at once', async () => {
+    const gate = Promise.withResolvers<KeyRecord[]>()
+    const { cache, source } = await startProcess({ ...store, findByHashes: () => gate.promise })
     const waiting = Array.from({ length: 1_000 }, async () => cache.authenticate(generateKey('prod')))
     const refusals = Promise.allSettled(waiting)
     expect(() => cache.authenticate(generateKey('prod'))).toThrow(away)
-    expect(source.calls.findByHash).toBe(1_000)
-    gate.resolve(undefined)
+    await waitUntil(() => source.calls.findByHashes > 0, 'the first statement')
+    expect(source.calls.findByHashes).toBe(1)
+    gate.resolve([])
     expect((await refusals).every(({ status }) => status === 'rejected')).toBe(true)
     await expect(cache.authenticate(generateKey('prod'))).rejects.toEqual(refused)
   })

@@ -7,6 +7,7 @@ import { Gauge, type Metrics } from '@sluice/runtime/metrics'
 import { poller } from '@sluice/runtime/poller'
 import type { Component } from '@sluice/runtime/supervisor'
 import { hashKey, keyEnvironment } from './api-key.ts'
+import { coalesceByKey } from './coalesce-by-key.ts'
 import type { Credential } from './credential.ts'
 import { type KeyRecord, type KeyStore, unusableReason } from './keys.ts'
 import { polledCache } from './polled-cache.ts'
@@ -54,6 +55,7 @@ const stopTimeoutMs = 500
  * hangs.
  */
 const lookupsMax = 1_000
+const lookupsFull = 'too many keys are being looked up'
 
 /**
  * Caches the records of keys by the SHA-256 of the key; the keys themselves are not kept. As a component it polls the
@@ -61,7 +63,7 @@ const lookupsMax = 1_000
  * expiry of a key was set in that time.
  */
 export function keyCache(
-  store: Pick<KeyStore, 'findByHash' | 'findByHashes' | 'changedSince' | 'markUsed'>,
+  store: Pick<KeyStore, 'findByHashes' | 'changedSince' | 'markUsed'>,
   { logger, clock }: { logger: Pick<Logger, 'warn'>; clock: Pick<Clock, 'now'> },
   times: Partial<KeyCacheTimes> = {},
 ): KeyCache {
@@ -106,12 +108,21 @@ export function keyCache(
     }
   }
 
+  // One statement at a time, because anyone can generate well-formed keys: the look-ups of a thousand of them would take
+  // all connections to Postgres.
+  const lookUpTogether = coalesceByKey<ReadonlyMap<string, KeyRecord>>(
+    async (_all, hashes) => {
+      const cache = cachedKeys.beginLookup()
+      const found = byHash(await store.findByHashes(hashes))
+      for (const hash of hashes) cache(hash, found.get(hash))
+      if (found.size > 0 && polledAt === 0) polledAt = Date.now()
+      return found
+    },
+    { idsMax: lookupsMax, full: lookupsFull },
+  )
+
   async function lookUp(hash: string): Promise<KeyRecord | undefined> {
-    const cache = cachedKeys.beginLookup()
-    const key = await store.findByHash(hash)
-    cache(hash, key)
-    if (key && polledAt === 0) polledAt = Date.now()
-    return key
+    return (await lookUpTogether('all', [hash])).get(hash)
   }
 
   async function writeLastUsed(): Promise<void> {
@@ -151,7 +162,7 @@ export function keyCache(
     if (!isWellFormed() || cachedKeys.isUnknown(hash)) throw invalidApiKey()
     let lookup = lookups.get(hash)
     if (!lookup) {
-      if (lookups.size >= lookupsMax) throw unavailable('too many keys are being looked up')
+      if (lookups.size >= lookupsMax) throw unavailable(lookupsFull)
       lookup = lookUp(hash).finally(() => lookups.delete(hash))
       lookups.set(hash, lookup)
     }

@@ -6,6 +6,7 @@ import { logThrottle } from '@sluice/runtime/log-throttle'
 import type { Logger } from '@sluice/runtime/logger'
 import { poller } from '@sluice/runtime/poller'
 import type { Component } from '@sluice/runtime/supervisor'
+import { coalesceByKey } from './coalesce-by-key.ts'
 import { rateLimitedUntil } from './limiter.ts'
 import { polledCache } from './polled-cache.ts'
 import type { SiteStore } from './sites.ts'
@@ -132,8 +133,11 @@ export function siteCache(
     })
   }
 
-  const fetchPolicies = coalesceByKey((keyId, siteIds) =>
-    autoRegister ? registerUnseen(keyId, siteIds) : findUnseen(siteIds),
+  // To count new sites exactly, Postgres handles the calls of one key one after the other anyway. A thousand concurrent
+  // calls with a new site each would wait for one another.
+  const fetchPolicies = coalesceByKey<SitePolicies>(
+    (keyId, siteIds) => (autoRegister ? registerUnseen(keyId, siteIds) : findUnseen(siteIds)),
+    { idsMax: queuedSitesMax, full: 'too many new sites wait for Postgres' },
   )
 
   /** The policy of a site as cached; undefined when Postgres has to be read. */
@@ -195,47 +199,4 @@ function collectPolicies(
     if (policy !== acceptsEverything) policies.set(siteId, policy)
   }
   return policies
-}
-
-type FetchPolicies = (keyId: string, siteIds: readonly string[]) => Promise<SitePolicies>
-
-/**
- * Runs one call per key at a time. The sites of calls that arrive meanwhile are combined in the next call. To count new
- * sites exactly, Postgres handles the calls of one key one after the other anyway. A thousand concurrent calls with a
- * new site each would wait for one another.
- */
-function coalesceByKey(fetchPolicies: FetchPolicies): FetchPolicies {
-  interface PendingCall {
-    siteIds: Set<string>
-    policies: Promise<SitePolicies>
-  }
-  /** Resolves when the last call of a key has settled, whatever its outcome. */
-  const ends = new Map<string, Promise<void>>()
-  const pendingCalls = new Map<string, PendingCall>()
-
-  function enqueue(keyId: string): PendingCall {
-    const siteIds = new Set<string>()
-    const policies = (ends.get(keyId) ?? Promise.resolve()).then(() => {
-      pendingCalls.delete(keyId)
-      return fetchPolicies(keyId, [...siteIds])
-    })
-    const end = policies
-      .catch(() => undefined)
-      .then(() => {
-        if (ends.get(keyId) === end) ends.delete(keyId)
-      })
-    ends.set(keyId, end)
-    const call = { siteIds, policies }
-    pendingCalls.set(keyId, call)
-    return call
-  }
-
-  return (keyId, siteIds) => {
-    const call = pendingCalls.get(keyId) ?? enqueue(keyId)
-    if (call.siteIds.size + siteIds.length > queuedSitesMax) {
-      return Promise.reject(unavailable('too many new sites wait for Postgres'))
-    }
-    for (const siteId of siteIds) call.siteIds.add(siteId)
-    return call.policies
-  }
 }
