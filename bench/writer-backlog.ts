@@ -119,7 +119,10 @@ async function writeFiles(folder: string): Promise<string[]> {
 async function postFiles(files: readonly string[], url: string): Promise<void> {
   const address = parseClickHouseUrl(url)
   const { url: target, fields } = externalTableForm(address, {
-    ...insertNewEventsStatement(false, { id: await storeIdAt(url), position: undefined }),
+    ...insertNewEventsStatement(
+      { id: await storeIdAt(url), position: undefined },
+      { hasUndated: false, comparesTombstones: false },
+    ),
     timeoutMs: 60_000,
   })
   const texts = fields.flatMap(([name, value]) => ['--form-string', `${name}=${value}`])

@@ -27,22 +27,23 @@ export interface StoreTarget {
   position: ShardPosition | undefined
 }
 
-/**
- * A condition of inserts that fails on every server but the one that the store `{store:UUID}` has recorded. It works no
- * matter which address or proxy the statement was sent to.
- */
-export const ownServerCondition =
+const ownServerCondition =
   "throwIf((SELECT (id, server) FROM store FINAL) != ({store:UUID}, serverUUID()), 'another server') = 0"
 
-/**
- * `ownServerCondition` for a server of a cluster. All servers of a store have its UUID, and each has its own shard
- * number.
- */
-export const ownShardCondition =
+/** All servers of a store have its UUID, and each has its own shard number. */
+const ownShardCondition =
   'throwIf((SELECT (id, server, shard, shards) FROM store FINAL) != ' +
   "({store:UUID}, serverUUID(), {shard:UInt16}, {shards:UInt16}), 'another server') = 0"
 
-/** Values of the placeholders of `ownServerCondition`, or of `ownShardCondition` for a server of a cluster. */
+/**
+ * A condition of inserts that fails on every server but the one that the store has recorded. It works no matter which
+ * address or proxy the statement was sent to.
+ */
+export function ownStoreCondition({ position }: StoreTarget): string {
+  return position === undefined ? ownServerCondition : ownShardCondition
+}
+
+/** Values of the placeholders of `ownStoreCondition`. */
 export function storeParameters({ id, position }: StoreTarget): QueryParams {
   if (position === undefined) return { store: id }
   return { store: id, shard: position.shard, shards: position.shards }

@@ -180,7 +180,7 @@ function openServerInserter(address: ClickHouseAddress, position?: StoreTarget['
     ) => {
       const target = await requireStore(store)
       const insertOnce = async (comparesTombstones: boolean) => {
-        const { settings, ...statement } = insertNewEventsStatement(hasUndated, target, { comparesTombstones })
+        const { settings, ...statement } = insertNewEventsStatement(target, { hasUndated, comparesTombstones })
         const { writtenRows, readRows } = await post({
           ...statement,
           payloads,

@@ -2,7 +2,7 @@ import { eventColumns } from '@sluice/contracts/event-columns'
 import { eventLimits } from '@sluice/contracts/event-limits'
 import type { ExternalTableQuery } from '../clickhouse/external-table.ts'
 import { isNotErased, noTombstoneApplies, tombstonesSql } from '../erasures/tombstones.ts'
-import { ownServerCondition, ownShardCondition, storeParameters, type StoreTarget } from '../store-identity.ts'
+import { ownStoreCondition, storeParameters, type StoreTarget } from '../store-identity.ts'
 import { timeSql } from '../time-sql.ts'
 import { eventTableStructure } from './event-table-structure.ts'
 
@@ -117,36 +117,18 @@ ${tombstones.with}SELECT ${select} FROM
 )`
 }
 
-function insertsOf(isOwn: string, tombstones: Tombstones): { dated: string; mixed: string } {
-  const condition = isNew(tombstones)
-  return {
-    dated: insertSql(isOwn, tombstones, condition),
-    mixed: insertSql(isOwn, tombstones, `${condition} AND (NOT undated OR ${isNoCopy(tombstones)})`),
-  }
-}
-
-const onServer = {
-  unerased: insertsOf(ownServerCondition, withoutTombstones),
-  erasing: insertsOf(ownServerCondition, withTombstones),
-}
-const onShard = {
-  unerased: insertsOf(ownShardCondition, withoutTombstones),
-  erasing: insertsOf(ownShardCondition, withTombstones),
-}
-
 /**
  * The insert of a batch. bench/writer-backlog.ts posts it itself. Unless the statement `comparesTombstones`, it fails
  * with `tombstoneAppliesCode` when a tombstone may apply.
  */
 export function insertNewEventsStatement(
-  hasUndated: boolean,
   store: StoreTarget,
-  { comparesTombstones = false } = {},
+  { hasUndated, comparesTombstones }: { hasUndated: boolean; comparesTombstones: boolean },
 ): ExternalTableStatement {
-  const { unerased, erasing } = store.position === undefined ? onServer : onShard
-  const { dated, mixed } = comparesTombstones ? erasing : unerased
+  const tombstones = comparesTombstones ? withTombstones : withoutTombstones
+  const condition = hasUndated ? `${isNew(tombstones)} AND (NOT undated OR ${isNoCopy(tombstones)})` : isNew(tombstones)
   return {
-    sql: hasUndated ? mixed : dated,
+    sql: insertSql(ownStoreCondition(store), tombstones, condition),
     structure: eventTableStructure,
     params: storeParameters(store),
     settings: {

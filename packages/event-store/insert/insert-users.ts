@@ -1,7 +1,7 @@
 import type { Environment } from '@sluice/contracts/scopes'
 import type { ExternalTableQuery } from '../clickhouse/external-table.ts'
 import { isNotErased, tombstonesSql } from '../erasures/tombstones.ts'
-import { ownServerCondition, ownShardCondition, storeParameters, type StoreTarget } from '../store-identity.ts'
+import { ownStoreCondition, storeParameters, type StoreTarget } from '../store-identity.ts'
 
 /**
  * A user's record to store. It replaces the records of lower versions. An empty text is stored too: it clears the
@@ -48,7 +48,7 @@ export function insertUsersStatement(
 INSERT INTO users (${columns}, imported_at, version)
 WITH ${tombstonesSql('imported_at')} AS tombstones
 SELECT ${columns}, fromUnixTimestamp64Milli(b.imported_at, 'UTC') AS imported_at, version FROM b
-WHERE ${store.position === undefined ? ownServerCondition : ownShardCondition} AND ${isKept}`,
+WHERE ${ownStoreCondition(store)} AND ${isKept}`,
     structure: [...texts.map((name) => `${name} String`), 'imported_at Int64', 'version UInt64'].join(', '),
     params: storeParameters(store),
     settings: {

@@ -195,9 +195,8 @@ describe('nothing of it comes back', () => {
     const site = newId('site')
     const client = externalTableClient(rig.clickHouse.address)
     const { sql, ...statement } = insertNewEventsStatement(
-      false,
       { id: await rig.inserter.storeId(), position: undefined },
-      { comparesTombstones: true },
+      { hasUndated: false, comparesTombstones: true },
     )
     const queryId = randomUUID()
     // It has read the tombstones, and takes seconds until it stores its rows.
