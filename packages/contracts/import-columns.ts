@@ -1,4 +1,4 @@
-import { propertyPrefix } from './conditions.ts'
+import { propertyPrefix, userFields } from './conditions.ts'
 import { eventColumns } from './event-columns.ts'
 import type { ImportType } from './imports.ts'
 
@@ -11,7 +11,7 @@ const eventFileColumns: readonly string[] = eventColumns
   .map((column) => ('csvName' in column ? column.csvName : column.name))
 
 /** The columns of a file of users. */
-export const userFileColumns = ['user_id', 'email', 'name', 'company', 'plan'] as const
+export const userFileColumns = ['user_id', ...userFields] as const
 
 interface FileColumns {
   known: readonly string[]

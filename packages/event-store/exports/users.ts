@@ -1,18 +1,14 @@
+import { userFields } from '@sluice/contracts/conditions'
+import { userFileColumns } from '@sluice/contracts/import-columns'
 import { columnList, type ExportRows } from './row-formats.ts'
 import { type ExportScope, scopeSql } from './scope.ts'
 
 const columns = [
-  { name: 'user_id', kind: 'text' },
-  { name: 'email', kind: 'text' },
-  { name: 'name', kind: 'text' },
-  { name: 'company', kind: 'text' },
-  { name: 'plan', kind: 'text' },
+  ...userFileColumns.map((name) => ({ name, kind: 'text' as const })),
   { name: 'first_seen', kind: 'number' },
   { name: 'last_seen', kind: 'number' },
   { name: 'event_count', kind: 'number' },
 ] as const
-
-const imported = ['email', 'name', 'company', 'plan'] as const
 
 /**
  * The users of the scope's events, sorted by id, with the first and last time and the number of these events. Imported
@@ -24,7 +20,7 @@ export function userExportRows(scope: ExportScope): ExportRows {
   const isAll = start === undefined && end === undefined && filter === undefined && cohort === undefined
   // With both environments, a user's fields are those of the record of prod, or of dev if prod has none. Fields from
   // both records would describe no real record.
-  const fields = imported.map((field) => `argMax(imported_${field}, import_rank)`)
+  const fields = userFields.map((field) => `argMax(imported_${field}, import_rank)`)
   const seen = (aggregate: string): string => `if(sum(events_of_user) = 0, NULL, ${aggregate})`
   return {
     columns,
@@ -44,7 +40,7 @@ FROM
         toUnixTimestamp64Milli(min(timestamp)) AS first_ms,
         toUnixTimestamp64Milli(max(timestamp)) AS last_ms,
         count() AS events_of_user,
-        ${imported.map((field) => `'' AS imported_${field}`).join(', ')},
+        ${userFields.map((field) => `'' AS imported_${field}`).join(', ')},
         0 AS import_rank
     FROM events
     ${join}
@@ -52,7 +48,7 @@ FROM
     GROUP BY events.user_id
     ${filter === undefined ? '' : `HAVING countIf(${filter}) > 0`}
     UNION ALL
-    SELECT user_id, 0, 0, 0, ${imported.join(', ')}, if(environment = 'prod', 2, 1)
+    SELECT user_id, 0, 0, 0, ${userFields.join(', ')}, if(environment = 'prod', 2, 1)
     FROM users FINAL
     WHERE site_id = {site_id:String} ${environment === 'all' ? '' : 'AND environment = {environment:String}'}
 )

@@ -1,20 +1,20 @@
+import { userFileColumns } from '@sluice/contracts/import-columns'
 import type { Environment } from '@sluice/contracts/scopes'
 import type { ExternalTableQuery } from '../clickhouse/external-table.ts'
 import { isNotErased, tombstonesSql } from '../erasures/tombstones.ts'
 import { ownStoreCondition, storeParameters, type StoreTarget } from '../store-identity.ts'
 
+const texts = ['site_id', 'environment', ...userFileColumns] as const
+
+/** The columns of the table `users`. */
+export const userColumns = [...texts, 'imported_at', 'version'].join(', ')
+
 /**
  * A user's record to store. It replaces the records of lower versions. An empty text is stored too: it clears the
  * field.
  */
-export interface UserRow {
-  site_id: string
+export interface UserRow extends Record<(typeof texts)[number], string> {
   environment: Environment
-  user_id: string
-  email: string
-  name: string
-  company: string
-  plan: string
   /** Unix ms. */
   imported_at: number
   /** A UInt64 in decimal; see `userVersion`. */
@@ -36,18 +36,15 @@ export function userVersion(seq: number, number: number): string {
 /** A record of a user has no timestamp, so a tombstone of the kind `before` does not select it. */
 const isKept = isNotErased(['site', 'user_id'], { receivedAt: 'b.imported_at', timestamp: '9223372036854775806' })
 
-const texts = ['site_id', 'environment', 'user_id', 'email', 'name', 'company', 'plan'] as const
-
 /** The insert of users, which are posted as JSON lines of `UserRow`. */
 export function insertUsersStatement(
   store: StoreTarget,
 ): Pick<ExternalTableQuery, 'sql' | 'params' | 'structure' | 'settings'> {
-  const columns = texts.join(', ')
   return {
     sql: `
-INSERT INTO users (${columns}, imported_at, version)
+INSERT INTO users (${userColumns})
 WITH ${tombstonesSql('imported_at')} AS tombstones
-SELECT ${columns}, fromUnixTimestamp64Milli(b.imported_at, 'UTC') AS imported_at, version FROM b
+SELECT ${texts.join(', ')}, fromUnixTimestamp64Milli(b.imported_at, 'UTC') AS imported_at, version FROM b
 WHERE ${ownStoreCondition(store)} AND ${isKept}`,
     structure: [...texts.map((name) => `${name} String`), 'imported_at Int64', 'version UInt64'].join(', '),
     params: storeParameters(store),

@@ -1,5 +1,6 @@
 import { eventColumns } from '@sluice/contracts/event-columns'
 import type { ClickHouse } from '../clickhouse/client.ts'
+import { userColumns } from '../insert/insert-users.ts'
 import { requireClosedStore } from '../store-identity.ts'
 import { keyHashSql } from './key-hash-sql.ts'
 import type { ReshardServer, ReshardTarget } from './servers.ts'
@@ -39,7 +40,7 @@ const eventColumnNames = eventColumns.map(({ name }) => name).join(', ')
 
 /** The tables that every shard holds completely, with their columns and the condition for the rows that count. */
 const wholeTables = {
-  users: { columns: 'site_id, environment, user_id, email, name, company, plan, imported_at, version', rows: 'FINAL' },
+  users: { columns: userColumns, rows: 'FINAL' },
   erasures: {
     columns: 'erasure_id, site_id, key, requested_at, before, applies_until',
     // The TTL of the table (migrations/008-erasures.sql). Servers remove an expired row at different times.
