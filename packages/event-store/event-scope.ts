@@ -2,6 +2,7 @@ import type { Actor } from '@sluice/contracts/actors'
 import type { UserField } from '@sluice/contracts/conditions'
 import type { Environment } from '@sluice/contracts/scopes'
 import type { QueryParams } from './clickhouse/client.ts'
+import { timeSql } from './time-sql.ts'
 
 /** The events that an analysis reads. */
 export interface EventScope {
@@ -89,8 +90,8 @@ export const inKeyOrder = 'site_id = {site_id:String}'
  */
 function rangeCondition(marginMs: number): string {
   return [
-    `timestamp >= fromUnixTimestamp64Milli({start:Int64} - ${marginMs}, 'UTC')`,
-    `timestamp < fromUnixTimestamp64Milli({end:Int64} + ${marginMs}, 'UTC')`,
+    `timestamp >= ${timeSql(`{start:Int64} - ${marginMs}`)}`,
+    `timestamp < ${timeSql(`{end:Int64} + ${marginMs}`)}`,
   ].join(' AND ')
 }
 

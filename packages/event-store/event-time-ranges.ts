@@ -2,6 +2,7 @@ import type { QueryParams } from './clickhouse/client.ts'
 import { granulesTable } from './clickhouse/cluster.ts'
 import { parameterChunks } from './clickhouse/parameter-chunks.ts'
 import type { QueryRunner } from './clickhouse/query-runner.ts'
+import { timeSql } from './time-sql.ts'
 
 /** Times of each site's first and last event in all environments, Unix ms. Sites without events are absent. */
 export type EventTimeRanges = ReadonlyMap<string, { first: number; last: number }>
@@ -126,7 +127,7 @@ function endsSql({ early, late }: Bounds, index: number): string {
   const time = 'toUnixTimestamp64Milli(timestamp)'
   const site = `{site_id_${index}:String}`
   const within = (comparison: string, bound: string): string =>
-    ` AND timestamp ${comparison} fromUnixTimestamp64Milli({${bound}_${index}:Int64}, 'UTC')`
+    ` AND timestamp ${comparison} ${timeSql(`{${bound}_${index}:Int64}`)}`
   return `SELECT ${site} AS site_id,
       (SELECT ${time} FROM events WHERE site_id = ${site}${early === undefined ? '' : within('<=', 'early')}
         ORDER BY timestamp LIMIT 1) AS first,

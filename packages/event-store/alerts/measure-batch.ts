@@ -6,6 +6,7 @@ import { conditionSql } from '../conditions.ts'
 import { joinUsers, scopeCondition, scopeParams } from '../event-scope.ts'
 import { distinctKeyOf } from '../metric-keys.ts'
 import { isSessionMetric } from '../session-metrics.ts'
+import { timeSql } from '../time-sql.ts'
 import { type AlertSpec, countsEvents } from './alert-spec.ts'
 import type { MeasureOptions } from './measure-alert.ts'
 
@@ -82,7 +83,7 @@ function columnsOf({ spec, options }: BatchedSpec, index: number): SpecColumns {
     const counted = [...window, ...matches].join(' AND ')
     return key === undefined ? `countIf(${counted})` : `uniqExactIf(${key}, ${key} != 0 AND ${counted})`
   }
-  const before = (ms: number): string => `fromUnixTimestamp64Milli({end:Int64} - ${ms}, 'UTC')`
+  const before = (ms: number): string => timeSql(`{end:Int64} - ${ms}`)
   const inWindow = `timestamp >= ${before(windowMs)}`
   return {
     columns: [

@@ -1,6 +1,7 @@
 import type { ErasureKind } from '@sluice/contracts/erasures'
 import type { QueryParams } from '../clickhouse/client.ts'
 import type { QueryRunner } from '../clickhouse/query-runner.ts'
+import { timeSql } from '../time-sql.ts'
 import { tombstoneKeySql, type TombstoneKind } from './tombstones.ts'
 
 /** The rows that an erasure selects, without the value itself. */
@@ -69,7 +70,7 @@ export function tombstoneSql({ kind, before }: Pick<ErasedRows, 'kind' | 'before
 export function erasedEvents(erased: ErasedRows, suffix = ''): RowCondition {
   return condition(erased, suffix, (value, name) =>
     value === 'before'
-      ? `timestamp < fromUnixTimestamp64Milli({${name('before')}:Int64}, 'UTC')`
+      ? `timestamp < ${timeSql(`{${name('before')}:Int64}`)}`
       : `${keyColumns[value]} = {${name('row_key')}:UInt64} AND ${hasKey(value, name)}`,
   )
 }
@@ -96,7 +97,7 @@ function condition(
   const name = (parameter: string): string => `${parameter}${suffix}`
   const conditions = [
     `site_id = {${name('site_id')}:String}`,
-    `${receivedAt} <= fromUnixTimestamp64Milli({${name('requested_at')}:Int64}, 'UTC')`,
+    `${receivedAt} <= ${timeSql(`{${name('requested_at')}:Int64}`)}`,
     ...(kind === 'site' ? [] : [selects(kind, name)]),
   ]
   return {

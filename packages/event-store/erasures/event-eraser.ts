@@ -10,6 +10,7 @@ import {
 import { lazyServers, storeServers } from '../clickhouse/cluster.ts'
 import { waitForStatements } from '../clickhouse/running-statements.ts'
 import { checkRecordedShards } from '../store-identity.ts'
+import { timeSql } from '../time-sql.ts'
 import { erasedEvents, type ErasedRows, erasedUsers, type RowCondition, tombstoneSql } from './erased-rows.ts'
 
 /** The event store for services that delete. It does each step; services/worker/erasures decides their order. */
@@ -162,7 +163,7 @@ function openServerEraser(address: ClickHouseAddress): EventEraser {
     },
     startExpiry: async (sites) => {
       const expired = sites.map(({ siteId, before }, index) => ({
-        sql: `(site_id = {site_id_${index}:String} AND timestamp < fromUnixTimestamp64Milli({before_${index}:Int64}, 'UTC'))`,
+        sql: `(site_id = {site_id_${index}:String} AND timestamp < ${timeSql(`{before_${index}:Int64}`)})`,
         params: { [`site_id_${index}`]: siteId, [`before_${index}`]: before },
       }))
       return deleteByPartition({ clickHouse, scans }, anyOf(expired))

@@ -1,4 +1,5 @@
 import type { QueryRunner } from '../clickhouse/query-runner.ts'
+import { timeSql } from '../time-sql.ts'
 
 export interface CopiesSpec {
   siteId: string
@@ -21,7 +22,7 @@ export async function countCopies(spec: CopiesSpec, runner: QueryRunner): Promis
     sql: `
 SELECT event_id AS id, count() AS copies FROM events
 WHERE site_id = {site:String} AND startsWith(event_id, {id_prefix:String})
-  AND timestamp BETWEEN fromUnixTimestamp64Milli({start:Int64}, 'UTC') AND fromUnixTimestamp64Milli({end:Int64}, 'UTC')
+  AND timestamp BETWEEN ${timeSql('{start:Int64}')} AND ${timeSql('{end:Int64}')}
 GROUP BY event_id ORDER BY max(timestamp) DESC LIMIT {limit:UInt32}`,
     params: { site, start, end, id_prefix: idPrefix, limit },
   })

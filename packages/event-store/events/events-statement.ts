@@ -4,6 +4,7 @@ import type { Statement } from '../clickhouse/query-runner.ts'
 import { conditionSql } from '../conditions.ts'
 import { type EventScope, inKeyOrder, joinUsers, scopeCondition, scopeParams } from '../event-scope.ts'
 import { storedEventColumns } from '../stored-event.ts'
+import { timeSql } from '../time-sql.ts'
 
 /** A page of events: the events of a scope that meet the conditions and come after a position in the list. */
 export interface EventsSpec extends EventScope {
@@ -35,7 +36,7 @@ LIMIT {limit:UInt32}`,
 }
 
 const isAfterCursor = `(timestamp, event_id, environment) < (
-    fromUnixTimestamp64Milli({before_time:Int64}, 'UTC'), {before_id:String},
+    ${timeSql('{before_time:Int64}')}, {before_id:String},
     CAST({before_environment:String}, 'Enum8(''prod'' = 1, ''dev'' = 2)'))`
 
 function cursorParams({ timestamp, eventId, environment }: EventPosition) {

@@ -71,8 +71,8 @@ const isNoCopy = ({ and }: Tombstones): string => `(site_id, environment, event_
             FROM events
             WHERE undated
               AND site_id IN (SELECT site_id FROM b WHERE undated)
-              AND timestamp >= (SELECT fromUnixTimestamp64Milli(min(timestamp) - ${copyWindowMs}, 'UTC') FROM b WHERE undated)
-              AND timestamp <= (SELECT fromUnixTimestamp64Milli(max(timestamp) + ${copyWindowMs}, 'UTC') FROM b WHERE undated)
+              AND timestamp >= (SELECT ${timeSql(`min(timestamp) - ${copyWindowMs}`)} FROM b WHERE undated)
+              AND timestamp <= (SELECT ${timeSql(`max(timestamp) + ${copyWindowMs}`)} FROM b WHERE undated)
               AND event_key IN (SELECT cityHash64(event_id) FROM b WHERE undated)${and(isStoredKept)}
         )
         GROUP BY site_id, environment, event_id

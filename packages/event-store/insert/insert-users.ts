@@ -3,6 +3,7 @@ import type { Environment } from '@sluice/contracts/scopes'
 import type { ExternalTableQuery } from '../clickhouse/external-table.ts'
 import { isNotErased, tombstonesSql } from '../erasures/tombstones.ts'
 import { ownStoreCondition, storeParameters, type StoreTarget } from '../store-identity.ts'
+import { timeSql } from '../time-sql.ts'
 
 const texts = ['site_id', 'environment', ...userFileColumns] as const
 
@@ -44,7 +45,7 @@ export function insertUsersStatement(
     sql: `
 INSERT INTO users (${userColumns})
 WITH ${tombstonesSql('imported_at')} AS tombstones
-SELECT ${texts.join(', ')}, fromUnixTimestamp64Milli(b.imported_at, 'UTC') AS imported_at, version FROM b
+SELECT ${texts.join(', ')}, ${timeSql('b.imported_at')} AS imported_at, version FROM b
 WHERE ${ownStoreCondition(store)} AND ${isKept}`,
     structure: [...texts.map((name) => `${name} String`), 'imported_at Int64', 'version UInt64'].join(', '),
     params: storeParameters(store),

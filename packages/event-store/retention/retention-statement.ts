@@ -6,6 +6,7 @@ import type { QueryParams } from '../clickhouse/client.ts'
 import type { Statement } from '../clickhouse/query-runner.ts'
 import { type CohortScope, membersStatement } from '../cohorts/members.ts'
 import { actorKeys, siteCondition, userWeeksScope } from '../event-scope.ts'
+import { timeSql } from '../time-sql.ts'
 import {
   epochDayOfWeekMs,
   headEndsMs,
@@ -127,7 +128,7 @@ function weekSql(starts: readonly number[], now: number): (at: string) => string
 }
 
 function inRange(index: number): string {
-  return `(timestamp >= fromUnixTimestamp64Milli({start_${index}:Int64}, 'UTC') AND timestamp < fromUnixTimestamp64Milli({end_${index}:Int64}, 'UTC'))`
+  return `(timestamp >= ${timeSql(`{start_${index}:Int64}`)} AND timestamp < ${timeSql(`{end_${index}:Int64}`)})`
 }
 
 function rangeParams(ranges: readonly Range[]): QueryParams {

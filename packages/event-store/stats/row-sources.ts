@@ -15,6 +15,7 @@ import {
 } from '../event-scope.ts'
 import { distinctKeyColumns } from '../metric-keys.ts'
 import { eventOrder, joinOverlongSessions, sessionWindowMs } from '../session-sql.ts'
+import { timeSql } from '../time-sql.ts'
 import type { StatsPlan } from './spec.ts'
 
 /**
@@ -145,8 +146,7 @@ export function sessionRows(plan: StatsPlan): RowSource {
   // Sessions often begin with two events that have the same time and different types.
   const comparesIds = allowsUnusual || groupBy === 'event_type'
   const filter = filterSql(plan)
-  const until =
-    sessionsUntil === undefined ? '' : ` AND timestamp < fromUnixTimestamp64Milli({sessions_until:Int64}, 'UTC')`
+  const until = sessionsUntil === undefined ? '' : ` AND timestamp < ${timeSql('{sessions_until:Int64}')}`
   const events = `${scopeCondition(plan, sessionWindowMs)}${until} AND session_key != 0${sampleFactor === 1 ? '' : ` AND session_key % ${sampleFactor} = 0`}`
   const columns = [
     'toUnixTimestamp64Milli(min(timestamp)) AS started_ms',

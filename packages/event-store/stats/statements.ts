@@ -3,6 +3,7 @@ import { isTimeUnit } from '../calendar.ts'
 import type { Statement } from '../clickhouse/query-runner.ts'
 import { scopeParams, siteCondition } from '../event-scope.ts'
 import { sessionWindowMs } from '../session-sql.ts'
+import { timeSql } from '../time-sql.ts'
 import { metricSql, rowSourceOf } from './metric-sql.ts'
 import { eventRows, type RowSource } from './row-sources.ts'
 import type { StatsPlan } from './spec.ts'
@@ -85,7 +86,7 @@ export function rangeStatement(plan: StatsPlan): Statement {
  * the target type are grouped.
  */
 export function convertedSessionsStatement(plan: StatsPlan): Statement {
-  const time = (edge: 'start' | 'end', shift = '') => `fromUnixTimestamp64Milli({${edge}:Int64}${shift}, 'UTC')`
+  const time = (edge: 'start' | 'end', shift = '') => timeSql(`{${edge}:Int64}${shift}`)
   const inTheDayBefore = (edge: 'start' | 'end') => `(
     SELECT session_key FROM events
     WHERE ${siteCondition(plan)} AND timestamp >= ${time(edge, ` - ${sessionWindowMs}`)} AND timestamp < ${time(edge)}
