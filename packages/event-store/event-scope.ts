@@ -71,11 +71,16 @@ export function scopeParts(scope: EventScope): string[] {
  * the column `site` excludes at a lower cost.
  */
 export function siteCondition({ environment }: Pick<EventScope, 'environment'>): string {
-  return [
-    'indexHint(site_id = {site_id:String})',
-    'site = {site_id:String}',
-    ...(environment === 'all' ? [] : ['environment = {environment:String}']),
-  ].join(' AND ')
+  return `indexHint(site_id = {site_id:String}) AND site = {site_id:String}${andEnvironment(environment)}`
+}
+
+/** `siteCondition` that compares the column `site_id`, which all tables and projections have. */
+export function siteIdCondition({ environment }: Pick<EventScope, 'environment'>): string {
+  return `site_id = {site_id:String}${andEnvironment(environment)}`
+}
+
+function andEnvironment(environment: EventScope['environment']): string {
+  return environment === 'all' ? '' : ' AND environment = {environment:String}'
 }
 
 /**
@@ -114,17 +119,16 @@ export const actorKeys: Readonly<Record<Actor, string>> = { user: 'user_key', vi
  * SQL of the condition on a site's rows that have a user, at any time. ClickHouse reads it from the projection
  * `user_weeks`.
  */
-export function userWeeksScope({ environment }: Pick<EventScope, 'environment'>): string {
-  return `site_id = {site_id:String} ${environment === 'all' ? '' : 'AND environment = {environment:String}'} AND user_key != 0`
+export function userWeeksScope(scope: Pick<EventScope, 'environment'>): string {
+  return `${siteIdCondition(scope)} AND user_key != 0`
 }
 
 /**
  * SQL of the join that adds these fields of users to the scope's `events`: the imported values of the user in the
  * environment of the event. The placeholders are those of `scopeParams`.
  */
-export function joinUsers({ environment }: EventScope, fields: readonly UserField[]): string {
+export function joinUsers(scope: Pick<EventScope, 'environment'>, fields: readonly UserField[]): string {
   if (fields.length === 0) return ''
   const columns = ['environment', 'user_id', ...new Set(fields)].join(', ')
-  const inEnvironment = environment === 'all' ? '' : 'AND environment = {environment:String}'
-  return `LEFT JOIN (SELECT ${columns} FROM users FINAL WHERE site_id = {site_id:String} ${inEnvironment}) AS users USING (environment, user_id)`
+  return `LEFT JOIN (SELECT ${columns} FROM users FINAL WHERE ${siteIdCondition(scope)}) AS users USING (environment, user_id)`
 }

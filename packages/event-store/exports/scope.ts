@@ -4,7 +4,7 @@ import type { QueryParams } from '../clickhouse/client.ts'
 import type { Statement } from '../clickhouse/query-runner.ts'
 import { membersStatement } from '../cohorts/members.ts'
 import { conditionSql } from '../conditions.ts'
-import { type EventScope, joinUsers } from '../event-scope.ts'
+import { type EventScope, joinUsers, siteIdCondition } from '../event-scope.ts'
 import { timeSql } from '../time-sql.ts'
 
 /**
@@ -52,10 +52,9 @@ export function scopeSql(scope: ExportScope, { widenedByMs = 0 } = {}): ScopeSql
   const filter = conditionSql(scope.filter, { prefix: 'filter' })
   const members = scope.cohort && cohortSql(scope, scope.cohort)
   return {
-    join: joinUsers({ siteId, environment, start, end }, filter.userFields),
+    join: joinUsers(scope, filter.userFields),
     events: [
-      'site_id = {site_id:String}',
-      ...(environment === 'all' ? [] : ['environment = {environment:String}']),
+      siteIdCondition(scope),
       `timestamp >= ${timeSql(`{range_start:Int64} - ${widenedByMs}`)}`,
       `timestamp < ${timeSql(`{range_end:Int64} + ${widenedByMs}`)}`,
       `received_at >= ${timeSql('{received_from:Int64}')}`,

@@ -1,5 +1,6 @@
 import { userFields } from '@sluice/contracts/conditions'
 import { userFileColumns } from '@sluice/contracts/import-columns'
+import { siteIdCondition } from '../event-scope.ts'
 import { columnList, type ExportRows } from './row-formats.ts'
 import { type ExportScope, scopeSql } from './scope.ts'
 
@@ -16,7 +17,7 @@ const columns = [
  */
 export function userExportRows(scope: ExportScope): ExportRows {
   const { join, events, filter, cohort, params } = scopeSql(scope)
-  const { environment, start, end } = scope
+  const { start, end } = scope
   const isAll = start === undefined && end === undefined && filter === undefined && cohort === undefined
   // With both environments, a user's fields are those of the record of prod, or of dev if prod has none. Fields from
   // both records would describe no real record.
@@ -50,7 +51,7 @@ FROM
     UNION ALL
     SELECT user_id, 0, 0, 0, ${userFields.join(', ')}, if(environment = 'prod', 2, 1)
     FROM users FINAL
-    WHERE site_id = {site_id:String} ${environment === 'all' ? '' : 'AND environment = {environment:String}'}
+    WHERE ${siteIdCondition(scope)}
 )
 GROUP BY id
 ${isAll ? '' : 'HAVING sum(events_of_user) > 0'}

@@ -10,6 +10,7 @@ import {
   scopeCondition,
   scopeParams,
   scopeParts,
+  siteIdCondition,
   wholeQuarterCondition,
   wholeQuarters,
 } from '../event-scope.ts'
@@ -83,7 +84,7 @@ function measuredColumns(metric: Metric): readonly string[] {
  * type, country and device, or whose buckets begin within a quarter.
  */
 export function countRows(plan: StatsPlan): RowSource | undefined {
-  const { metric, start, end, groupBy, conditions, environment } = plan
+  const { metric, start, end, groupBy, conditions } = plan
   const whole = wholeQuarters(plan)
   const isByTime = isTimeUnit(groupBy)
   const dimension = groupBy === undefined || isByTime ? undefined : countedDimensions.find((name) => name === groupBy)
@@ -106,8 +107,7 @@ export function countRows(plan: StatsPlan): RowSource | undefined {
     WHERE ${[...scope, ...filter.conditions].join(' AND ')}
     ${keys.length === 0 ? '' : `GROUP BY ${keys.join(', ')}`}`
   const quarters = counted(
-    'site_id = {site_id:String}',
-    ...(environment === 'all' ? [] : ['environment = {environment:String}']),
+    siteIdCondition(plan),
     // ClickHouse uses the projection only for the expression that defines it.
     wholeQuarterCondition('toStartOfFifteenMinutes(timestamp)'),
   )
