@@ -1,4 +1,5 @@
 import joi from 'joi'
+import { propertyPrefix } from '@sluice/contracts/conditions'
 import { deviceTypes, eventLimits, propertyLimits } from '@sluice/contracts/event-limits'
 import {
   type BreakdownEntry,
@@ -25,8 +26,6 @@ import {
   timezoneParameter,
 } from './parameters.ts'
 import { siteId } from './sites.ts'
-
-const propertyPrefix = 'properties.'
 
 const propertyNameMax = propertyLimits.keyLengthMax
 

@@ -98,7 +98,7 @@ export const conditionLimits = {
 export type Property =
   { kind: 'event'; field: EventField } | { kind: 'user'; field: UserField } | { kind: 'property'; name: string }
 
-/** The prefix of the name of an event's property in a condition. */
+/** The prefix of the name of an event's property in a condition or a grouping. */
 export const propertyPrefix = 'properties.'
 
 /** The prefix of the name of a user's field in a condition. */

@@ -1,6 +1,5 @@
 import { distinctKeyColumns } from '../metric-keys.ts'
-import { isSessionMetric } from '../session-metrics.ts'
-import { type SessionMetric, sessionMetrics } from '../session-metrics.ts'
+import { isSessionMetric, type SessionMetric, sessionMetrics } from '../session-metrics.ts'
 import { countRows, eventRows, type RowSource, sessionRows } from './row-sources.ts'
 import type { StatsPlan } from './spec.ts'
 

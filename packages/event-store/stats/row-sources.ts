@@ -1,3 +1,4 @@
+import { propertyPrefix } from '@sluice/contracts/conditions'
 import type { Dimension, Metric } from '@sluice/contracts/stats'
 import { isTimeUnit } from '../calendar.ts'
 import type { QueryParams } from '../clickhouse/client.ts'
@@ -14,7 +15,7 @@ import {
   wholeQuarterCondition,
   wholeQuarters,
 } from '../event-scope.ts'
-import { distinctKeyColumns } from '../metric-keys.ts'
+import { distinctKeyOf } from '../metric-keys.ts'
 import { eventOrder, joinOverlongSessions, sessionWindowMs } from '../session-sql.ts'
 import { timeSql } from '../time-sql.ts'
 import type { StatsPlan } from './spec.ts'
@@ -75,7 +76,8 @@ function areBucketsWholeQuarters({ buckets }: StatsPlan): boolean {
 /** Columns of an event that a metric is computed from. */
 function measuredColumns(metric: Metric): readonly string[] {
   if (metric === 'event_count_by_type') return ['event_type']
-  return metric in distinctKeyColumns ? [distinctKeyColumns[metric as keyof typeof distinctKeyColumns]] : []
+  const key = distinctKeyOf({ metric })
+  return key === undefined ? [] : [key]
 }
 
 /**
@@ -204,8 +206,6 @@ function paramsFor(plan: StatsPlan): QueryParams {
     ...(groupBy?.startsWith(propertyPrefix) ? { property: groupBy.slice(propertyPrefix.length) } : {}),
   }
 }
-
-const propertyPrefix = 'properties.'
 
 /** SQL of the value by which the plan groups events; `''` for a grouping by time or no grouping. */
 function groupSql({ groupBy }: StatsPlan): string {
