@@ -1,29 +1,18 @@
-import type { Actor } from '@sluice/contracts/actors'
-import type { Criteria } from '@sluice/contracts/conditions'
 import { eventLimits } from '@sluice/contracts/event-limits'
-import type { RetentionMode } from '@sluice/contracts/retention'
 import { sum } from '@sluice/runtime/sum'
 import type { QueryRunner } from '../clickhouse/query-runner.ts'
-import type { CohortScope } from '../cohorts/members.ts'
 import { percent } from '../percent.ts'
 import { lastWeeks } from './projected-weeks.ts'
-import { retentionStatement, type WeekRow } from './retention-statement.ts'
+import { retentionStatement, type RetentionStatementSpec, type WeekRow } from './retention-statement.ts'
 
 /** A retention analysis: the new users of each week, and those that return. */
-export interface RetentionSpec extends CohortScope {
+export interface RetentionSpec extends Omit<RetentionStatementSpec, 'starts' | 'latest'> {
   /** Number of calendar weeks; the last one contains `now`. At most 53, because weeks are the bits of a number. */
   weeks: number
   /** IANA name of the time zone that determines when weeks begin. */
   timeZone: string
   /** The present time, Unix ms. The timestamp of a stored event is at most 24 hours later. */
   receivedAt: number
-  mode: RetentionMode
-  /** The persons that are counted. */
-  of: Actor
-  /** The event type that counts as a return; every type when absent. */
-  returnEvent?: string
-  /** Criteria that describe the users that are counted; all users when absent. */
-  criteria?: Criteria
 }
 
 /** The users that returned in one week; the rate is percent with 2 decimals. */

@@ -25,6 +25,7 @@ export interface RetentionStatementSpec extends CohortScope {
   /** Unix ms: no stored event has a later timestamp, even if `now` is in the past. */
   latest: number
   mode: RetentionMode
+  /** The persons that are counted. */
   of: Actor
   /** The event type that counts as a return; every type when absent. */
   returnEvent?: string
