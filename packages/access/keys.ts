@@ -1,18 +1,8 @@
-import type { RateLimits } from '@sluice/contracts/rate-limits'
-import type { Environment, Scope } from '@sluice/contracts/scopes'
 import type { ChangeCursor, Changes } from './change-cursor.ts'
+import type { Credential } from './credential.ts'
 
 /** A key's record (docs/http-interface.md#key-record), without the key: only its SHA-256 is kept. */
-export interface KeyRecord {
-  keyId: string
-  name: string
-  environment: Environment
-  scopes: readonly Scope[]
-  /** The sites that the key is bound to; null: every site. */
-  siteIds: readonly string[] | null
-  rateLimits: RateLimits | null
-  /** The origins whose pages may send events with the key; null: every origin. */
-  allowedOrigins: readonly string[] | null
+export interface KeyRecord extends Omit<Credential, 'expiresAt'> {
   hash: string
   hint: string
   createdAt: Date
