@@ -1,5 +1,5 @@
 import type { Criteria } from '@sluice/contracts/conditions'
-import { dayMs } from '@sluice/contracts/time-units'
+import { weekMs } from '@sluice/contracts/time-units'
 import type { Statement } from '../clickhouse/query-runner.ts'
 import { scopeCondition } from '../event-scope.ts'
 import { type CohortScope, eventsOf, membersStatement } from './members.ts'
@@ -18,8 +18,6 @@ export interface AgeRow {
   /** For each week from the entry, the number of users that had an event in it. */
   returned: number[]
 }
-
-const weekMs = 7 * dayMs
 
 /**
  * Selects the members by the number of weeks since their entry. The events are read twice: once to find the members,

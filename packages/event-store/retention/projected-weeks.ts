@@ -1,8 +1,5 @@
-import { dayMs, hourMs } from '@sluice/contracts/time-units'
+import { dayMs, hourMs, weekMs } from '@sluice/contracts/time-units'
 import { bucketStarts, type Range } from '../calendar.ts'
-
-/** A week, in ms. */
-export const weekMs = 7 * dayMs
 
 /** Starts (Unix ms) of the last `count` calendar weeks of a zone, ascending. The last week contains `now`. */
 export function lastWeeks(now: number, count: number, timeZone: string): number[] {

@@ -1,20 +1,14 @@
 import type { Actor } from '@sluice/contracts/actors'
 import type { Criteria } from '@sluice/contracts/conditions'
 import type { RetentionMode } from '@sluice/contracts/retention'
+import { weekMs } from '@sluice/contracts/time-units'
 import type { Range } from '../calendar.ts'
 import type { QueryParams } from '../clickhouse/client.ts'
 import type { Statement } from '../clickhouse/query-runner.ts'
 import { type CohortScope, membersStatement } from '../cohorts/members.ts'
 import { actorKeys, siteCondition, userWeeksScope } from '../event-scope.ts'
 import { timeSql } from '../time-sql.ts'
-import {
-  epochDayOfWeekMs,
-  headEndsMs,
-  type ProjectedWeeks,
-  projectedWeeks,
-  tailBeginsMs,
-  weekMs,
-} from './projected-weeks.ts'
+import { epochDayOfWeekMs, headEndsMs, type ProjectedWeeks, projectedWeeks, tailBeginsMs } from './projected-weeks.ts'
 
 export interface RetentionStatementSpec extends CohortScope {
   /**
