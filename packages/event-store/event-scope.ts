@@ -1,16 +1,13 @@
 import type { Actor } from '@sluice/contracts/actors'
 import type { UserField } from '@sluice/contracts/conditions'
 import type { Environment } from '@sluice/contracts/scopes'
+import type { Range } from './calendar.ts'
 import type { QueryParams } from './clickhouse/client.ts'
 import { timeSql } from './time-sql.ts'
 
 /** The events that an analysis reads. */
-export interface EventScope {
+export interface EventScope extends Range {
   siteId: string
-  /** Unix ms, inclusive. */
-  start: number
-  /** Unix ms, exclusive. */
-  end: number
   environment: Environment | 'all'
 }
 
@@ -28,10 +25,7 @@ const dateTimeEndMs = 2 ** 32 * 1000
  * The start of the first and the end of the last whole quarter of a range (Unix ms); undefined when it has no whole
  * quarter.
  */
-export function wholeQuarters({
-  start,
-  end,
-}: Pick<EventScope, 'start' | 'end'>): Pick<EventScope, 'start' | 'end'> | undefined {
+export function wholeQuarters({ start, end }: Range): Range | undefined {
   const whole = {
     start: Math.max(0, Math.ceil(start / quarterMs) * quarterMs),
     end: Math.floor(end / quarterMs) * quarterMs,

@@ -19,27 +19,26 @@ export interface AlertSeries {
   points: { timestamp: number; measured: MeasuredWindow }[]
 }
 
-const pointsPerWindow = 12
-
-/**
- * Measures a spec at many times after `start`, up to and including `end` (Unix ms, a whole minute). Each value is the
- * one that `measureAlert` returns for that time. A number of events takes one statement, other metrics take up to
- * three. Throws QueryTooLargeError and the other errors of the runner.
- */
-export async function measureAlertSeries(
-  spec: AlertSpec,
-  { start, end }: { start: number; end: number },
-  options: MeasureOptions,
-  runner: QueryRunner,
-): Promise<AlertSeries> {
-  return countsEvents(spec)
-    ? countSeries(spec, { start, end }, options, runner)
-    : metricSeries(spec, { start, end }, options, runner)
-}
-
+/** The times of the points: after `start`, up to and including `end`, Unix ms. */
 interface SeriesRange {
   start: number
   end: number
+}
+
+const pointsPerWindow = 12
+
+/**
+ * Measures a spec at many times of the range, whose end is a whole minute. Each value is the one that `measureAlert`
+ * returns for that time. A number of events takes one statement, other metrics take up to three. Throws
+ * QueryTooLargeError and the other errors of the runner.
+ */
+export async function measureAlertSeries(
+  spec: AlertSpec,
+  range: SeriesRange,
+  options: MeasureOptions,
+  runner: QueryRunner,
+): Promise<AlertSeries> {
+  return countsEvents(spec) ? countSeries(spec, range, options, runner) : metricSeries(spec, range, options, runner)
 }
 
 async function countSeries(

@@ -1,4 +1,5 @@
 import { defaultConversionEvent } from '@sluice/contracts/sites'
+import type { Range } from '../calendar.ts'
 import type { QueryParams } from '../clickhouse/client.ts'
 import type { Statement } from '../clickhouse/query-runner.ts'
 import { conditionSql } from '../conditions.ts'
@@ -30,8 +31,8 @@ export interface PointGrid {
 }
 
 /** Selects the number of events in each minute of the range. Minutes without events have no row. */
-export function minutesStatement(spec: AlertSpec, { start, end }: { start: number; end: number }): Statement {
-  const events = eventsSql(spec, { start, end })
+export function minutesStatement(spec: AlertSpec, range: Range): Statement {
+  const events = eventsSql(spec, range)
   return {
     sql: `
 SELECT intDiv(toUnixTimestamp64Milli(timestamp), 60000) AS minute, count() AS events
@@ -151,10 +152,7 @@ interface EventsSql {
   params: QueryParams
 }
 
-function eventsSql(
-  { siteId, environment, eventType, filter = [] }: AlertSpec,
-  range: Pick<EventScope, 'start' | 'end'>,
-): EventsSql {
+function eventsSql({ siteId, environment, eventType, filter = [] }: AlertSpec, range: Range): EventsSql {
   const scope: EventScope = { siteId, environment, ...range }
   const condition = conditionSql(filter, { prefix: 'filter' })
   return {

@@ -1,6 +1,6 @@
 import { type Grouping, type Metric, statsLimits } from '@sluice/contracts/stats'
 import { dayMs } from '@sluice/contracts/time-units'
-import { isTimeUnit } from '../calendar.ts'
+import { isTimeUnit, type Range } from '../calendar.ts'
 import type { QueryRunner } from '../clickhouse/query-runner.ts'
 import { evaluateStats, type StatsNumbers } from '../stats/evaluate-stats.ts'
 import { type EdgesRow, edgesStatement } from './events.ts'
@@ -59,7 +59,7 @@ export async function statsExportRows(
  * The range of the scope. Without one, the range contains all received events; an event's timestamp may be later than
  * its receipt.
  */
-async function rangeOf(scope: ExportScope, runner: QueryRunner): Promise<{ start: number; end: number }> {
+async function rangeOf(scope: ExportScope, runner: QueryRunner): Promise<Range> {
   if (scope.start !== undefined && scope.end !== undefined) return { start: scope.start, end: scope.end }
   const { rows } = await runner.query<EdgesRow>(edgesStatement(scope))
   const { first = 0, last = 0 } = rows[0] ?? {}
