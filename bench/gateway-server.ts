@@ -43,7 +43,7 @@ await runService({
   build: async (config, context) => {
     const postgres = openPostgres(config.SLUICE_POSTGRES_URL)
     const log = await openEventLog(process.env.LOG_URL ?? '', { logger: context.logger })
-    await shardStore(postgres).fix(1)
+    await shardStore(postgres).record(1)
     const partitions = Array.from({ length: await log.partitions() }, () => undefined)
     await watermarkStore(postgres).advance(await log.id(), partitions)
     const backfill = await openBackfillLog(process.env.LOG_URL ?? '', log, { logger: context.logger })

@@ -20,7 +20,7 @@ afterEach(async () => {
 
 async function state(): Promise<Shards> {
   const shards = await store.readState()
-  if (shards === undefined) throw new TypeError('no number is noted')
+  if (shards === undefined) throw new TypeError('no number is recorded')
   return shards
 }
 
@@ -30,19 +30,19 @@ async function oldestBuild(): Promise<number | undefined> {
   return rows[0]?.oldest_build
 }
 
-test('the number of shards is noted once, and another one is refused with what to do', async () => {
+test('the number of shards is recorded once, and another one is refused with what to do', async () => {
   await migratePostgres(postgres)
   expect(await store.read()).toBeUndefined()
   await store.requireSame(2)
-  await store.fix(2)
-  await store.fix(2)
+  await store.record(2)
+  await store.record(2)
   expect(await store.read()).toBe(2)
-  for (const refused of [store.requireSame(4), store.fix(4), store.fix(1)]) {
+  for (const refused of [store.requireSame(4), store.record(4), store.record(1)]) {
     await expect(refused).rejects.toMatchObject({
       internal: expect.stringContaining('Only "npm run reshard" changes the number of shards') as unknown,
     })
   }
-  await expect(store.fix(1)).rejects.toMatchObject({
+  await expect(store.record(1)).rejects.toMatchObject({
     internal: expect.stringContaining(
       'leads to one server, and the events are stored on a cluster of 2 shards',
     ) as unknown,
@@ -52,7 +52,7 @@ test('the number of shards is noted once, and another one is refused with what t
 
 test('a number that is no power of two is refused', async () => {
   await migratePostgres(postgres)
-  await expect(store.fix(3)).rejects.toThrow('shards_number_check')
+  await expect(store.record(3)).rejects.toThrow('shards_number_check')
 })
 
 test('a database whose log is registered has one shard from the migration on', async () => {
@@ -62,17 +62,17 @@ test('a database whose log is registered has one shard from the migration on', a
   await watermarkStore(postgres).advance('log', [undefined])
   await migratePostgres(postgres)
   expect(await store.read()).toBe(1)
-  await expect(store.fix(2)).rejects.toMatchObject({
+  await expect(store.record(2)).rejects.toMatchObject({
     internal: expect.stringContaining('stored on one server') as unknown,
   })
 })
 
 test('builds that know no shards can work with one, and with several only this build and later ones', async () => {
   await migratePostgres(postgres)
-  await store.fix(1)
+  await store.record(1)
   expect(await oldestBuild()).toBe(1)
   await sql`DELETE FROM shards`.execute(postgres.db)
-  await store.fix(4)
+  await store.record(4)
   expect(await oldestBuild()).toBe(2)
   // A later migration does not admit them again.
   const later = { ...migrations, '999-later': { up: () => Promise.resolve(), oldestBuild: 1 } }
@@ -81,9 +81,9 @@ test('builds that know no shards can work with one, and with several only this b
   expect(thisBuild).toBeGreaterThanOrEqual(2)
 })
 
-test('a doubling is noted with the time of its first call, ends, and happens once', async () => {
+test('a doubling is recorded with the time of its first call, ends, and happens once', async () => {
   await migratePostgres(postgres)
-  await store.fix(1)
+  await store.record(1)
   await store.startDoubling()
   const since = (await store.readState())?.doublingSince
   expect(since).toBeInstanceOf(Date)
@@ -101,7 +101,7 @@ test('a doubling is noted with the time of its first call, ends, and happens onc
 
 test('a doubling that another command has ended is neither ended again nor given up', async () => {
   await migratePostgres(postgres)
-  await store.fix(1)
+  await store.record(1)
   await store.startDoubling()
   const first = await state()
   await store.cancelDoubling(first)

@@ -17,14 +17,17 @@ export interface Shards {
  * throws AppError 503 while Postgres is unavailable.
  */
 export interface ShardStore {
-  /** The number; undefined when `npm run migrate` has not recorded it yet. */
+  /**
+   * The number; undefined when `npm run migrate` has not recorded it yet. It can be read before the migration
+   * `025-reshard`, which adds what `readState` reads.
+   */
   read(): Promise<number | undefined>
   /** Like `read`, and whether the number is being doubled. */
   readState(): Promise<Shards | undefined>
   /** Throws AppError, with what to do, when another number is recorded. */
   requireSame(shards: number): Promise<void>
   /** Records the number, if none is recorded. Throws the error of `requireSame`. */
-  fix(shards: number): Promise<void>
+  record(shards: number): Promise<void>
   /** Records that the number is being doubled, until `double` or `cancelDoubling`. A second call changes nothing. */
   startDoubling(): Promise<void>
   /**
@@ -50,16 +53,16 @@ export function placementShards({ number, doublingSince }: Shards): number {
  */
 export const oneShardLeaseMs = 30_000
 
-/** The number of shards that this Postgres has noted. */
+/** The number of shards that this Postgres has recorded. */
 export function shardStore(postgres: Postgres): ShardStore {
   const read = () =>
     postgres.run(async (db) => (await db.selectFrom('shards').select('number').executeTakeFirst())?.number)
 
   async function requireSame(shards: number): Promise<void> {
-    const known = await read()
-    if (known === undefined || known === shards) return
+    const recorded = await read()
+    if (recorded === undefined || recorded === shards) return
     throw internalError(
-      `SLUICE_CLICKHOUSE_URL leads to ${counted(shards)}, and the events are stored on ${counted(known)}. Only ` +
+      `SLUICE_CLICKHOUSE_URL leads to ${counted(shards)}, and the events are stored on ${counted(recorded)}. Only ` +
         '"npm run reshard" changes the number of shards (docs/scale-out.md): use the URL of those, or a new installation ' +
         'with an empty Postgres.',
     )
@@ -72,10 +75,10 @@ export function shardStore(postgres: Postgres): ShardStore {
         db.selectFrom('shards').select(['number', 'doubling_since as doublingSince']).executeTakeFirst(),
       ),
     requireSame,
-    fix: async (shards) => {
+    record: async (shards) => {
       await postgres.run(async (db) => {
         await sql`INSERT INTO shards (number) VALUES (${shards}) ON CONFLICT DO NOTHING`.execute(db)
-        if (shards > 1) await noteOldestBuild(db)
+        if (shards > 1) await recordOldestBuild(db)
       })
       await requireSame(shards)
     },
@@ -89,7 +92,7 @@ export function shardStore(postgres: Postgres): ShardStore {
     cancelDoubling: (doubling) => postgres.run((db) => endDoubling(db, doubling, doubling.number)),
     double: (doubling) =>
       postgres.transaction(async (transaction) => {
-        await noteOldestBuild(transaction)
+        await recordOldestBuild(transaction)
         await endDoubling(transaction, doubling, 2 * doubling.number)
       }),
   }
@@ -105,7 +108,7 @@ async function endDoubling(db: Db, { number, doublingSince }: Shards, next: numb
 }
 
 /** Builds that do not know shards would store all events on one shard. */
-async function noteOldestBuild(db: Db): Promise<void> {
+async function recordOldestBuild(db: Db): Promise<void> {
   await sql`
     UPDATE migration_builds SET oldest_build = ${oldestBuildOfShards}
     WHERE name = '024-shards' AND oldest_build < ${oldestBuildOfShards}`.execute(db)

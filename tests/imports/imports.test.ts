@@ -140,7 +140,7 @@ describe('an import of events', () => {
 
   test('waits for partitions that fit the number of shards, while that is being doubled too', async () => {
     // Three partitions are a multiple of one shard, but not of two.
-    await shardStore(rig.postgres).fix(1)
+    await shardStore(rig.postgres).record(1)
     await shardStore(rig.postgres).startDoubling()
     await start()
     const { importId } = await uploadFile(rig, csvOf(generateEvents(5)), { siteId: 'doubling' })

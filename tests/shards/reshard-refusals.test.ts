@@ -21,12 +21,12 @@ describe('a reshard refuses, with what to do and nothing changed,', () => {
     reason: RegExp,
   ): Promise<void> {
     const before = await rig.databases()
-    const noted = await shardStore(rig.postgres).readState()
+    const recorded = await shardStore(rig.postgres).readState()
     await expect(run(rig.engines, { ...rig.options, ...changes })).rejects.toMatchObject({
       internal: expect.stringMatching(reason) as unknown,
     })
     expect(await rig.databases()).toStrictEqual(before)
-    expect(await shardStore(rig.postgres).readState()).toStrictEqual(noted)
+    expect(await shardStore(rig.postgres).readState()).toStrictEqual(recorded)
   }
 
   type RefusedCase = [string, Partial<ReshardOptions>, RegExp]

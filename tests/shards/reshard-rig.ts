@@ -70,7 +70,7 @@ class ReshardRig {
       say: (line) => this.lines.push(line),
     }
     await migrateClickHouse(this.engines.clickHouseUrl)
-    await shardStore(this.postgres).fix(1)
+    await shardStore(this.postgres).record(1)
     await this.openLog(4)
   }
 

@@ -79,7 +79,7 @@ export interface GatewayParts {
   trustedProxies?: readonly string[]
   /** False: Postgres does not know the log, as without `npm run migrate`. */
   isRegistered?: boolean
-  /** The number of shards that Postgres has noted, 1 by default; null: none yet. */
+  /** The number of shards that Postgres has recorded, 1 by default; null: none yet. */
   shards?: number | null
   /** See `GatewayEngines`; 30 s without `postgresUrl`. */
   registerTimeoutMs?: number
@@ -120,7 +120,7 @@ export async function startGateway({
       await createTestKey(store, { keyId: 'key_reader', scopes: ['stats:read', 'cohorts:read', 'cohorts:write'] })
     ).key,
   }
-  if (shards !== null) await shardStore(database).fix(shards)
+  if (shards !== null) await shardStore(database).record(shards)
   if (isRegistered) await registerLog(database, log)
   const postgres: Postgres =
     postgresUrl === undefined

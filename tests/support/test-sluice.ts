@@ -83,7 +83,7 @@ export async function startTestSluice({ redisUrl = 'memory:' } = {}): Promise<Te
   const log = patientLog(await openEventLog(`file:${folder}`, { logger: captured.logger }))
   const backfill = patientLog(await openBackfillLog(`file:${folder}`, log, { logger: captured.logger }))
   const postgres = await openTestPostgres()
-  await shardStore(postgres).fix(1)
+  await shardStore(postgres).record(1)
   await registerLog(postgres, log)
   const database = testClickHouse()
   await migrateClickHouse(database.url)

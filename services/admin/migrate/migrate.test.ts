@@ -275,7 +275,7 @@ describe('with a cluster', () => {
     return rows[0]?.count ?? NaN
   }
 
-  test('the number of shards is noted at the first migration, and one server is refused from then on', async () => {
+  test('the number of shards is recorded at the first migration, and one server is refused from then on', async () => {
     const url = `file:${folder}/log`
     const group = await migrateStore(url, cluster.url(database))
     expect(await notedShards()).toBe(2)

@@ -42,7 +42,7 @@ export interface Migrated {
 
 /**
  * Brings both schemas up to date, creates the log's topics, registers the log, and lets the store's writers continue
- * where those of an earlier build stopped; does nothing where nothing is missing. The first call notes the number of
+ * where those of an earlier build stopped; does nothing where nothing is missing. The first call records the number of
  * shards of ClickHouse. A `file:` log must not be open. Concurrent calls wait for each other at a lock in Postgres.
  * Throws when this build is too old for a schema, when the number of shards has changed, when the number of the log's
  * partitions is no multiple of it, and when ClickHouse has lost the store, unless `acceptLoss`.
@@ -152,12 +152,12 @@ async function prepareLog({
   const inserter = openEventInserter(clickHouseUrl)
   const log = await openEventLog(logUrl, { logger: silentLogger })
   try {
-    const areShardsNoted = (await shardStore(postgres).read()) !== undefined
+    const areShardsRecorded = (await shardStore(postgres).read()) !== undefined
     const backfill = await openBackfillLog(logUrl, log, { logger: silentLogger })
     try {
-      await requireFittingLogs([log, backfill], { shards, areShardsNoted })
-      // Noted before the log is registered, because gateways then publish to it.
-      await shardStore(postgres).fix(shards)
+      await requireFittingLogs([log, backfill], { shards, areShardsRecorded })
+      // Recorded before the log is registered, because gateways then publish to it.
+      await shardStore(postgres).record(shards)
       await registerLog(postgres, log)
       const group = writerGroup(await inserter.storeId())
       for (const each of [log, backfill]) await each.replaceGroup(formerWriterGroup(await each.id()), group)
@@ -172,17 +172,17 @@ async function prepareLog({
 
 /**
  * Throws AppError, with what to do, when the partitions of the first of `logs` are not spread evenly over the shards,
- * and when one of them has records before the number of shards is noted: gateways of a store with one server put events
- * with generated ids into any partition, and such events would be stored on any shard.
+ * and when one of them has records before the number of shards is recorded: gateways of a store with one server put
+ * events with generated ids into any partition, and such events would be stored on any shard.
  */
 export async function requireFittingLogs(
   logs: readonly Pick<EventLog, 'partitions' | 'endOffsets'>[],
-  { shards, areShardsNoted }: { shards: number; areShardsNoted: boolean },
+  { shards, areShardsRecorded }: { shards: number; areShardsRecorded: boolean },
 ): Promise<void> {
   const [log] = logs
   if (log === undefined) return
   requirePartitionsMultipleOf(shards, await log.partitions())
-  if (shards === 1 || areShardsNoted) return
+  if (shards === 1 || areShardsRecorded) return
   const ends = await Promise.all(logs.map((each) => each.endOffsets()))
   if (ends.flat().every((end) => end === 0n)) return
   throw internalError(

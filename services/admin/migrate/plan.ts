@@ -14,7 +14,7 @@ interface Planned {
   statements: readonly { sql: string; bytes: number }[]
 }
 
-/** Creates the table in which the number of shards is noted. */
+/** Creates the table in which the number of shards is recorded. */
 const shardsMigration = '024-shards'
 
 /** What `migrate` would do, for a terminal; nothing is changed. Throws what `migrate` would throw. */
@@ -29,11 +29,11 @@ export async function planText({
   const planned = await planPostgres(postgres)
   const hasShardsTable = planned.every(({ name }) => name !== shardsMigration)
   if (hasShardsTable) await shardStore(postgres).requireSame(shards)
-  const areShardsNoted = hasShardsTable && (await shardStore(postgres).read()) !== undefined
+  const areShardsRecorded = hasShardsTable && (await shardStore(postgres).read()) !== undefined
   const isLost = hasShardsTable && (await isStoreLost(postgres, servers))
   if (isLost && !acceptLoss) throw lostStore(servers)
   const clickHouse = await planClickHouse(clickHouseUrl)
-  const topics = logUrl.startsWith('kafka:') ? await planLog(logUrl, { shards, areShardsNoted }) : []
+  const topics = logUrl.startsWith('kafka:') ? await planLog(logUrl, { shards, areShardsRecorded }) : []
   return [
     ...section('Postgres', planned),
     ...clickHouse.flatMap(({ server, migrations }) =>
@@ -46,7 +46,7 @@ export async function planText({
 }
 
 /** Names of the topics that are missing. Throws what `migrate` would throw about those that exist. */
-async function planLog(logUrl: string, store: { shards: number; areShardsNoted: boolean }): Promise<string[]> {
+async function planLog(logUrl: string, store: { shards: number; areShardsRecorded: boolean }): Promise<string[]> {
   const missing = await missingTopics(logUrl)
   const urls = [logUrl, backfillUrl(logUrl)].filter((url) => !missing.includes(parseKafkaUrl(url).topic))
   const logs = await Promise.all(urls.map((url) => openEventLog(url, { logger: silentLogger })))

@@ -75,8 +75,8 @@ export async function finishReshard(engines: ReshardEngines, options: ReshardOpt
   const { say } = options
   const shards = shardStore(postgres)
   const url = await withResharding(engines, options, async (resharding) => {
-    const noted = await shards.readState()
-    if (noted?.number === 2 * resharding.shards) {
+    const recorded = await shards.readState()
+    if (recorded?.number === 2 * resharding.shards) {
       // With another database, `migrate` would make a new store there, or open a different one.
       if (await resharding.isDone()) return resharding.url
       throw internalError(
@@ -85,8 +85,8 @@ export async function finishReshard(engines: ReshardEngines, options: ReshardOpt
       )
     }
     await requireDoubling(engines, resharding)
-    const since = noted?.doublingSince ?? undefined
-    if (noted === undefined || since === undefined) {
+    const since = recorded?.doublingSince ?? undefined
+    if (recorded === undefined || since === undefined) {
       throw internalError('There is nothing to finish. Run the command without --finish first, while the services run.')
     }
     await resharding.check()
@@ -99,7 +99,7 @@ export async function finishReshard(engines: ReshardEngines, options: ReshardOpt
       await resharding.retire(say)
       await copyAll(resharding, say)
       // From here on the new database is the store: a service may open it after the migration.
-      await shards.double(noted)
+      await shards.double(recorded)
       return resharding.url
     } catch (error) {
       throw new Error(
@@ -125,13 +125,13 @@ export async function cancelReshard(engines: ReshardEngines, options: ReshardOpt
   const shards = shardStore(engines.postgres)
   await withResharding(engines, options, async (resharding) => {
     await shards.requireSame(resharding.shards)
-    const noted = await shards.readState()
-    const isDoubling = noted !== undefined && noted.doublingSince !== null
+    const recorded = await shards.readState()
+    const isDoubling = recorded !== undefined && recorded.doublingSince !== null
     if (!(await resharding.checkStarted()) && !isDoubling) {
       throw internalError(`There is nothing to give up: no reshard into the database ${options.database} was started.`)
     }
     // First, so that a command which has lost its lock can't double the number any more.
-    if (isDoubling) await shards.cancelDoubling(noted)
+    if (isDoubling) await shards.cancelDoubling(recorded)
     const kept = await resharding.cancel()
     options.say('Reshard cancelled: services can use the old database.')
     if (kept.length === 0) return
@@ -167,8 +167,8 @@ async function withResharding<T>(
  * Throws, with what to do, when Postgres knows another number of shards, or the log can't be spread over twice as many.
  */
 async function requireDoubling({ postgres, logUrl }: ReshardEngines, { shards }: Resharding): Promise<void> {
-  const noted = await shardStore(postgres).read()
-  if (noted === undefined) throw internalError('Postgres knows no number of shards. Run "npm run migrate".')
+  const recorded = await shardStore(postgres).read()
+  if (recorded === undefined) throw internalError('Postgres knows no number of shards. Run "npm run migrate".')
   await shardStore(postgres).requireSame(shards)
   const log = await openEventLog(logUrl, { logger: silentLogger })
   try {

@@ -44,7 +44,7 @@ test('with one shard, events of a request with ids that the gateway made are in 
   expect(new Set(made.map(({ block }) => block)).size).toBe(1)
 })
 
-/** A log on stores that have noted what `readState` returns. */
+/** A log on stores that have recorded what `readState` returns. */
 function logOf(readState: () => Promise<Shards>, leaseMs?: number): RegisteredLog {
   const log = {
     id: () => Promise.resolve('log'),
@@ -92,7 +92,7 @@ test('a running gateway hashes the ids that it makes once the number of shards i
   )
 })
 
-test('a gateway does not start on a log whose number of shards is not noted', async () => {
+test('a gateway does not start on a log whose number of shards is not recorded', async () => {
   await expect(startGateway({ shards: null })).rejects.toThrow('Run "npm run migrate"')
 })
 

@@ -58,7 +58,7 @@ export function registeredLog(
   }
 
   async function checkOnce(): Promise<void> {
-    // `migrate` notes the number of shards before it registers the log.
+    // `migrate` records the number of shards before it registers the log.
     const shards = await readShards()
     if (shards === undefined || !(await stores.watermarks.isRegistered(await log.id()))) {
       throw internalError('This log is not registered in Postgres. Run "npm run migrate".')

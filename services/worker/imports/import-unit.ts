@@ -183,10 +183,10 @@ async function requirePlacement({
   inserter,
   shards,
 }: Pick<ImportUnitDeps, 'backfill' | 'inserter' | 'shards'>): Promise<void> {
-  const noted = (await shards.readState()) ?? { number: await inserter.shards(), doublingSince: null }
+  const recorded = (await shards.readState()) ?? { number: await inserter.shards(), doublingSince: null }
   const partitions = await backfill.partitions()
   try {
-    requirePartitionsMultipleOf(placementShards(noted), partitions)
+    requirePartitionsMultipleOf(placementShards(recorded), partitions)
   } catch (error) {
     throw unavailable(`${internalMessage(error)} ${partitionsReadAtStart}`, error)
   }
