@@ -78,10 +78,7 @@ export function openStoreBackup(url: string, credentials?: BackupCredentials): S
   const { database, cluster } = address
   const addresses = untilSuccessful(() => storeServers(address))
   const servers = lazyServers(async () => (await addresses()).map((server) => openServerBackup(server, credentials)))
-  const allDo = async (work: (server: ServerBackup, shard: number) => Promise<void>): Promise<void> => {
-    await servers.onEach(work)
-  }
-  const dropStaged = (): Promise<void> => allDo((server) => server.dropStaged())
+  const dropStaged = (): Promise<void> => servers.allDo((server) => server.dropStaged())
 
   async function isEmpty(): Promise<boolean> {
     return (await servers.onEach((server) => server.isEmpty())).every(Boolean)
@@ -136,18 +133,18 @@ export function openStoreBackup(url: string, credentials?: BackupCredentials): S
           if (location === undefined) throw new TypeError(`there is no piece of shard ${shard}`)
           return location
         }
-        await allDo((server, shard) => server.stage(ownLocation(shard), { ...expected, shard, shards }))
+        await servers.allDo((server, shard) => server.stage(ownLocation(shard), { ...expected, shard, shards }))
       } catch (error) {
         // An unavailable server keeps the staged database. This must not hide the reason of the failure.
         await dropStaged().catch(() => undefined)
         throw error
       }
     },
-    eraseStaged: (erasures) => allDo((server) => server.eraseStaged(erasures)),
+    eraseStaged: (erasures) => servers.allDo((server) => server.eraseStaged(erasures)),
     publishStaged: async () => {
       // Checked before the first rename: while a shard is missing, nothing can be read from the store.
       if (!(await isEmpty())) throw new Error(`The ClickHouse database ${database} was filled meanwhile.`)
-      await allDo((server) => server.publishStaged())
+      await servers.allDo((server) => server.publishStaged())
     },
     dropStaged,
     close: servers.close,
@@ -160,8 +157,6 @@ function locationOfShard(location: BackupLocation, shard: number): BackupLocatio
   if (location.kind === 'disk') return { ...location, name: `${location.name}/${name}` }
   return { ...location, url: `${location.url.replace(/\/$/, '')}/${name}` }
 }
-
-type ServerBackup = ReturnType<typeof openServerBackup>
 
 /** The backup of one server: the only server of a store, or the server of a shard. */
 function openServerBackup(address: ClickHouseAddress, credentials: BackupCredentials | undefined) {

@@ -151,6 +151,10 @@ export function lazyServers<Server extends { close(): Promise<void> }>(open: () 
     /** The servers in the order of their shards. */
     all,
     onEach: async <T>(work: (server: Server, shard: number) => Promise<T>): Promise<T[]> => onEach(await all(), work),
+    /** `onEach` for work without a result. */
+    allDo: async (work: (server: Server, shard: number) => Promise<void>): Promise<void> => {
+      await onEach(await all(), work)
+    },
     /** Closes the servers that were opened. A second call has no effect. */
     close: async (): Promise<void> => {
       for (const server of opened.splice(0)) await server.close()

@@ -87,20 +87,17 @@ function openClusterEraser(address: ClickHouseAddress): EventEraser {
     await checkRecordedShards(addresses)
     return addresses.map(openServerEraser)
   })
-  const allDo = async (work: (server: EventEraser) => Promise<void>): Promise<void> => {
-    await servers.onEach(work)
-  }
   return {
-    storeTombstone: (erased) => allDo((server) => server.storeTombstone(erased)),
-    waitForInserts: (signal) => allDo((server) => server.waitForInserts(signal)),
+    storeTombstone: (erased) => servers.allDo((server) => server.storeTombstone(erased)),
+    waitForInserts: (signal) => servers.allDo((server) => server.waitForInserts(signal)),
     count: async (erased) => {
       const counts = await servers.onEach((server) => server.count(erased))
       // Each shard has a copy of every user.
       return { events: sum(counts.map(({ events }) => events)), users: Math.max(...counts.map(({ users }) => users)) }
     },
-    startDelete: (erased) => allDo((server) => server.startDelete(erased)),
+    startDelete: (erased) => servers.allDo((server) => server.startDelete(erased)),
     isDeleting: async () => (await servers.onEach((server) => server.isDeleting())).includes(true),
-    retireTombstone: (erased) => allDo((server) => server.retireTombstone(erased)),
+    retireTombstone: (erased) => servers.allDo((server) => server.retireTombstone(erased)),
     startExpiry: async (sites) => {
       const started = await servers.onEach((server) => server.startExpiry(sites))
       return {
@@ -108,8 +105,8 @@ function openClusterEraser(address: ClickHouseAddress): EventEraser {
         events: sum(started.map(({ events }) => events)),
       }
     },
-    startCleanup: () => allDo((server) => server.startCleanup()),
-    check: () => allDo((server) => server.check()),
+    startCleanup: () => servers.allDo((server) => server.startCleanup()),
+    check: () => servers.allDo((server) => server.check()),
     close: servers.close,
   }
 }

@@ -128,9 +128,7 @@ export function openEventInserterAt(address: ClickHouseAddress): EventInserter {
     shards: async () => (await servers.all()).length,
     findBadRows: async (rows, { partition, timeoutMs }) => (await serverOf(partition)).findBadRows(rows, timeoutMs),
     freeBytes: async () => Math.min(...(await servers.onEach((server) => server.freeBytes()))),
-    check: async () => {
-      await servers.onEach((server) => server.check())
-    },
+    check: () => servers.allDo((server) => server.check()),
     checkSchema: async () => {
       await servers.onEach((server) => server.checkSchema())
       const store = await storeId()
