@@ -5,11 +5,14 @@ import type { ClickHouse, QueryParams, QueryResult } from './client.ts'
 import { clickHouseCode, ClickHouseError, exceedsLimit, QueryTooLargeError } from './errors.ts'
 import { statementBytesMax } from './statement-memory.ts'
 
-/** A SELECT with the values of its placeholders. */
-export interface Statement {
+/** A part of a statement with the values of its placeholders. */
+export interface SqlFragment {
   sql: string
   params: QueryParams
 }
+
+/** A SELECT with the values of its placeholders. */
+export type Statement = SqlFragment
 
 export interface QueryOptions {
   /** Rows that the result may have; a result with more throws QueryTooLargeError. */

@@ -1,6 +1,5 @@
 import type { ErasureKind } from '@sluice/contracts/erasures'
-import type { QueryParams } from '../clickhouse/client.ts'
-import type { QueryRunner } from '../clickhouse/query-runner.ts'
+import type { QueryRunner, SqlFragment } from '../clickhouse/query-runner.ts'
 import { timeSql } from '../time-sql.ts'
 import { tombstoneKeySql, type TombstoneKind } from './tombstones.ts'
 
@@ -50,12 +49,6 @@ export async function hashValue(
   return hashes
 }
 
-/** A condition with the values of its placeholders. */
-export interface RowCondition {
-  sql: string
-  params: QueryParams
-}
-
 /** The largest Int64: the `before` of tombstones for all times. */
 const anyTime = '9223372036854775807'
 
@@ -67,7 +60,7 @@ export function tombstoneSql({ kind, before }: Pick<ErasedRows, 'kind' | 'before
 }
 
 /** The stored events that an erasure selects. */
-export function erasedEvents(erased: ErasedRows, suffix = ''): RowCondition {
+export function erasedEvents(erased: ErasedRows, suffix = ''): SqlFragment {
   return condition(erased, suffix, (value, name) =>
     value === 'before'
       ? `timestamp < ${timeSql(`{${name('before')}:Int64}`)}`
@@ -76,7 +69,7 @@ export function erasedEvents(erased: ErasedRows, suffix = ''): RowCondition {
 }
 
 /** The imported users that an erasure selects; undefined where the kind selects none. */
-export function erasedUsers(erased: ErasedRows, suffix = ''): RowCondition | undefined {
+export function erasedUsers(erased: ErasedRows, suffix = ''): SqlFragment | undefined {
   if (erased.kind !== 'user_id' && erased.kind !== 'site') return undefined
   return condition(erased, suffix, (_, name) => hasKey('user_id', name), 'imported_at')
 }
@@ -93,7 +86,7 @@ function condition(
   suffix: string,
   selects: (kind: Exclude<ErasureKind, 'site'>, name: Name) => string,
   receivedAt = 'received_at',
-): RowCondition {
+): SqlFragment {
   const name = (parameter: string): string => `${parameter}${suffix}`
   const conditions = [
     `site_id = {${name('site_id')}:String}`,

@@ -8,10 +8,11 @@ import {
   type QueryParams,
 } from '../clickhouse/client.ts'
 import { lazyServers, storeServers } from '../clickhouse/cluster.ts'
+import type { SqlFragment } from '../clickhouse/query-runner.ts'
 import { waitForStatements } from '../clickhouse/running-statements.ts'
 import { checkRecordedShards } from '../store-identity.ts'
 import { timeSql } from '../time-sql.ts'
-import { erasedEvents, type ErasedRows, erasedUsers, type RowCondition, tombstoneSql } from './erased-rows.ts'
+import { erasedEvents, type ErasedRows, erasedUsers, tombstoneSql } from './erased-rows.ts'
 
 /** The event store for services that delete. It does each step; services/worker/erasures decides their order. */
 export interface EventEraser {
@@ -184,14 +185,14 @@ function openServerEraser(address: ClickHouseAddress): EventEraser {
   }
 }
 
-function anyOf(conditions: readonly RowCondition[]): RowCondition {
+function anyOf(conditions: readonly SqlFragment[]): SqlFragment {
   return {
     sql: conditions.map(({ sql }) => sql).join(' OR '),
     params: Object.assign({}, ...conditions.map(({ params }) => params)) as QueryParams,
   }
 }
 
-async function countRows(scans: ClickHouse, table: string, { sql, params }: RowCondition): Promise<number> {
+async function countRows(scans: ClickHouse, table: string, { sql, params }: SqlFragment): Promise<number> {
   const { rows } = await scans.query<{ rows: number }>(`SELECT count() AS rows FROM ${table} WHERE ${sql}`, params, {
     settings: scanSettings,
   })
@@ -204,7 +205,7 @@ async function countRows(scans: ClickHouse, table: string, { sql, params }: RowC
  */
 async function deleteByPartition(
   { clickHouse, scans }: { clickHouse: ClickHouse; scans: ClickHouse },
-  { sql, params }: RowCondition,
+  { sql, params }: SqlFragment,
 ): Promise<{ partitions: number; events: number }> {
   const { rows } = await scans.query<{ partition: string; events: number }>(
     `SELECT _partition_id AS partition, count() AS events FROM events WHERE ${sql} GROUP BY partition ORDER BY partition`,

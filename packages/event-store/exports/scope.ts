@@ -1,7 +1,7 @@
 import type { Criteria, Filter } from '@sluice/contracts/conditions'
 import { latestMs } from '@sluice/contracts/stats'
 import type { QueryParams } from '../clickhouse/client.ts'
-import type { Statement } from '../clickhouse/query-runner.ts'
+import type { SqlFragment, Statement } from '../clickhouse/query-runner.ts'
 import { membersStatement } from '../cohorts/members.ts'
 import { conditionSql } from '../conditions.ts'
 import { type EventScope, joinUsers, siteIdCondition } from '../event-scope.ts'
@@ -83,13 +83,13 @@ export function cohortMembers(
   return membersStatement(criteria, { siteId, environment, now, receivedUntil })
 }
 
-function cohortSql(scope: ExportScope, cohort: NonNullable<ExportScope['cohort']>): Statement {
+function cohortSql(scope: ExportScope, cohort: NonNullable<ExportScope['cohort']>): SqlFragment {
   if (cohort.members) return memberCondition(cohort.members)
   const { sql, params } = cohortMembers(scope, cohort)
   return { sql: `user_key IN (SELECT user_key FROM (${sql}))`, params }
 }
 
-function memberCondition(lists: MemberLists): Statement {
+function memberCondition(lists: MemberLists): SqlFragment {
   if (lists.length === 0) return { sql: 'false', params: {} }
   const placeholders = lists.map((_, index) => `{members_${index}:Array(UInt64)}`)
   return {

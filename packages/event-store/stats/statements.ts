@@ -1,6 +1,6 @@
 import type { Metric } from '@sluice/contracts/stats'
 import { isTimeUnit } from '../calendar.ts'
-import type { Statement } from '../clickhouse/query-runner.ts'
+import type { SqlFragment, Statement } from '../clickhouse/query-runner.ts'
 import { scopeParams, siteCondition } from '../event-scope.ts'
 import { sessionWindowMs } from '../session-sql.ts'
 import { timeSql } from '../time-sql.ts'
@@ -275,7 +275,7 @@ ORDER BY ${isTimeUnit(groupBy) ? 'part, ' : ''}${namedFirst}, value DESC, type, 
 }
 
 /** How rows are assigned to buckets. */
-interface Bucket extends Statement {
+interface Bucket extends SqlFragment {
   /** SQL of the start of a bucket, Unix ms, from the bucket's `sql`. */
   startOf: (bucket: string) => string
 }
@@ -302,6 +302,6 @@ function bucketOf({ buckets, end }: StatsPlan, { time }: RowSource): Bucket {
   }
 }
 
-function startOf({ sql, startOf: start, params }: Bucket): Statement {
+function startOf({ sql, startOf: start, params }: Bucket): SqlFragment {
   return { sql: start(sql), params }
 }
