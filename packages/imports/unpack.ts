@@ -35,9 +35,12 @@ export async function* unpack(
   file: AsyncIterable<Uint8Array>,
   bytesMax: number = fileLimits.unpackedBytesMax,
 ): AsyncGenerator<Buffer> {
-  const { first, chunks } = await peek(file)
+  const packed = await peek(file)
+  const text = await peek(startsWith(packed.first, gzipMagic) ? gunzip(packed.chunks) : packed.chunks)
   let bytes = 0
-  for await (const chunk of checkKind(startsWith(first, gzipMagic) ? gunzip(chunks) : chunks)) {
+  for await (const chunk of text.chunks) {
+    // Refused within the loop, which closes the file then.
+    if (bytes === 0) refuseKind(text.first)
     bytes += chunk.length
     if (bytes > bytesMax) throw tooLarge(`File has more than ${bytesMax} bytes after decompression`)
     yield chunk
@@ -70,25 +73,6 @@ async function peek(file: AsyncIterable<Uint8Array>): Promise<{ first: Buffer; c
     }
   }
   return { first, chunks: chunks() }
-}
-
-/** The same bytes, if the first ones are not those of a refused kind. */
-async function* checkKind(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-  let first: Buffer | undefined = Buffer.alloc(0)
-  for await (const chunk of source) {
-    if (first === undefined) {
-      yield chunk
-      continue
-    }
-    first = Buffer.concat([first, chunk])
-    if (first.length < magicBytesMax) continue
-    refuseKind(first)
-    yield first
-    first = undefined
-  }
-  if (first === undefined) return
-  refuseKind(first)
-  yield first
 }
 
 function refuseKind(first: Buffer): void {
