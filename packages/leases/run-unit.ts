@@ -56,7 +56,7 @@ const longestRetryMs = 300_000
  * Work that has not ended this long after it was aborted is abandoned; it can write no more once the lease has ended.
  */
 const abandonMs = 500
-/** The pause between attempts to note the end of a unit while Postgres is unavailable. */
+/** The pause between attempts to record the end of a unit while Postgres is unavailable. */
 const retryMs = 1_000
 
 interface Outcome {
@@ -120,51 +120,56 @@ export function startUnit<Job>(options: UnitOptions<Job>, leased: Leased<Job>, t
       const { next, log = {} } = worked.result
       const dueAt = next === 'done' ? null : next === 'now' ? clock.now() : next
       const outcome = next === 'done' ? 'done' : next === 'now' ? 'more' : 'later'
-      return note(() => table.release(key, dueAt, { isProgress: true }), { outcome, log })
+      return recordEnd(async () => {
+        await table.release(key, dueAt, { isProgress: true })
+        return { outcome, log }
+      })
     }
     const { error } = worked
-    if (error instanceof LeaseLost) return { outcome: abortReason() === 'cancelled' ? 'cancelled' : 'lost' }
+    if (error instanceof LeaseLost) return lostOutcome()
     const reason = abortReason()
     if (reason === undefined) return settleFailure(error)
     if (reason !== 'stopped') return { outcome: reason }
-    return note(() => table.release(key, clock.now(), { isProgress: false }), { outcome: 'stopped' })
+    return recordEnd(async () => {
+      await table.release(key, clock.now(), { isProgress: false })
+      return { outcome: 'stopped' }
+    })
   }
 
   async function settleFailure(error: unknown): Promise<Outcome> {
-    let outcome: Outcome = { outcome: 'retried', error }
     let counts: FailureCounts | undefined
-    return note(
-      async () => {
-        // Counted once, however often what follows is repeated.
-        counts ??= await table.countFailure(key, { isCausedByJob: isCausedByJob(error) })
-        const { tries, failures } = counts
-        const hasFailed = failures >= failuresMax
-        if (hasFailed) await table.fail(key, publicText(error), clock.now())
-        outcome = { outcome: hasFailed ? 'failed' : 'retried', error }
-        const delayMs = Math.min(firstRetryMs * 2 ** (tries - 1), longestRetryMs)
-        await table.release(key, hasFailed ? null : clock.now() + delayMs, { isProgress: false })
-      },
-      () => outcome,
-    )
+    return recordEnd(async () => {
+      // Counted once, however often what follows is repeated.
+      counts ??= await table.countFailure(key, { isCausedByJob: isCausedByJob(error) })
+      const { tries, failures } = counts
+      const hasFailed = failures >= failuresMax
+      if (hasFailed) await table.fail(key, publicText(error), clock.now())
+      const delayMs = Math.min(firstRetryMs * 2 ** (tries - 1), longestRetryMs)
+      await table.release(key, hasFailed ? null : clock.now() + delayMs, { isProgress: false })
+      return { outcome: hasFailed ? 'failed' : 'retried', error }
+    })
   }
 
   /**
-   * Notes the end of the unit in the table, again and again while that is unavailable and the lease lasts. What can't
-   * be noted is repeated by the next holder.
+   * Records the end of the unit in the table, again and again while that is unavailable and the lease lasts. What can't
+   * be recorded is repeated by the next holder.
    */
-  async function note(end: () => Promise<void>, outcome: Outcome | (() => Outcome)): Promise<Outcome> {
+  async function recordEnd(end: () => Promise<Outcome>): Promise<Outcome> {
     for (;;) {
       try {
-        await end()
-        return typeof outcome === 'function' ? outcome() : outcome
+        return await end()
       } catch (error) {
-        if (error instanceof LeaseLost) return { outcome: abortReason() === 'cancelled' ? 'cancelled' : 'lost' }
+        if (error instanceof LeaseLost) return lostOutcome()
         if (!isRetryable(error)) throw error
         const reason = abortReason()
         if (reason !== undefined) return { outcome: reason, error }
         await clock.sleep(retryMs, abort.signal)
       }
     }
+  }
+
+  function lostOutcome(): Outcome {
+    return { outcome: abortReason() === 'cancelled' ? 'cancelled' : 'lost' }
   }
 
   function abortReason(): AbortReason | undefined {
