@@ -1,4 +1,4 @@
-import { fetchOffsets, kafkaGroup, type PartitionOffsets } from './offsets.ts'
+import { fetchOffsets, kafkaGroup, type PartitionOffsets, storeOffsets } from './offsets.ts'
 import { parseKafkaUrl } from './url.ts'
 import { silentLogger, withKafkaAdmin } from './with-admin.ts'
 
@@ -30,14 +30,5 @@ export function readGroupState(url: string, group: string): Promise<GroupState> 
 export async function setGroupOffsets(url: string, group: string, offsets: ReadonlyMap<number, bigint>): Promise<void> {
   const { topic } = parseKafkaUrl(url)
   const groupId = kafkaGroup(topic, group)
-  const partitions = [...offsets].map(([partition, offset]) => ({ partition, offset: String(offset) }))
-  await withKafkaAdmin(url, silentLogger, (admin) => admin.setOffsets({ groupId, topic, partitions }))
-  // kafkajs joins the group, commits when it leaves, and does not report a failure of that commit.
-  const { partitions: known } = await readGroupState(url, group)
-  const differing = [...offsets].filter(([partition, offset]) => known.get(partition)?.committed !== offset)
-  if (differing.length > 0) {
-    throw new Error(
-      `Kafka did not take the committed offsets of ${differing.length} partitions of ${topic}. Run the command again.`,
-    )
-  }
+  await withKafkaAdmin(url, silentLogger, (admin) => storeOffsets(admin, { groupId, topic, offsets }))
 }

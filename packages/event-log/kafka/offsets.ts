@@ -20,19 +20,12 @@ export function kafkaGroup(topic: string, group: string): string {
 
 /** Requests a group's committed offsets and the bounds of all partitions, by partition. */
 export async function fetchOffsets(admin: Admin, group: string, topic: string): Promise<Map<number, PartitionOffsets>> {
-  const [bounds, topics] = await Promise.all([
-    admin.fetchTopicOffsets(topic),
-    admin.fetchOffsets({ groupId: group, topics: [topic] }),
-  ])
-  const committed = new Map(
-    topics.flatMap(({ partitions }) => partitions).map(({ partition, offset }) => [partition, BigInt(offset)]),
-  )
+  const [bounds, committed] = await Promise.all([admin.fetchTopicOffsets(topic), committedOffsets(admin, group, topic)])
   return new Map(
-    bounds.map(({ partition, low, high }) => {
-      const offset = committed.get(partition)
-      const known = offset !== undefined && offset >= 0n ? offset : undefined
-      return [partition, { committed: known, low: BigInt(low), high: BigInt(high) }]
-    }),
+    bounds.map(({ partition, low, high }) => [
+      partition,
+      { committed: committed.get(partition), low: BigInt(low), high: BigInt(high) },
+    ]),
   )
 }
 
@@ -46,26 +39,37 @@ export function startOffset({ committed, low, high }: PartitionOffsets): bigint 
  * offsets of `from` after `offsets.retention.minutes`.
  */
 export async function copyCommittedOffsets(admin: Admin, topic: string, from: string, to: string): Promise<void> {
-  const known = await committedOffsets(admin, topic, to)
-  const offsets = await committedOffsets(admin, topic, from)
-  if (known.length > 0 || offsets.length === 0) return
-  await admin.setOffsets({ groupId: to, topic, partitions: offsets })
+  const known = await committedOffsets(admin, to, topic)
+  const offsets = await committedOffsets(admin, from, topic)
+  if (known.size > 0 || offsets.size === 0) return
+  await storeOffsets(admin, { groupId: to, topic, offsets })
+}
+
+/**
+ * Sets the committed offsets of a group without members; they may decrease. Throws when Kafka did not store all of
+ * them.
+ */
+export async function storeOffsets(
+  admin: Admin,
+  { groupId, topic, offsets }: { groupId: string; topic: string; offsets: ReadonlyMap<number, bigint> },
+): Promise<void> {
+  const partitions = [...offsets].map(([partition, offset]) => ({ partition, offset: String(offset) }))
+  await admin.setOffsets({ groupId, topic, partitions })
   // kafkajs joins the group, commits when it leaves, and does not report a failure of that commit.
-  const copied = await committedOffsets(admin, topic, to)
-  const copiedOffsets = new Map(copied.map(({ partition, offset }) => [partition, offset]))
-  if (offsets.some(({ partition, offset }) => copiedOffsets.get(partition) !== offset)) {
-    throw new Error(`the committed offsets of the group ${from} could not be copied to ${to}`)
+  const stored = await committedOffsets(admin, groupId, topic)
+  const differing = [...offsets].filter(([partition, offset]) => stored.get(partition) !== offset)
+  if (differing.length > 0) {
+    throw new Error(
+      `Kafka did not take the committed offsets of ${differing.length} partitions of ${topic}. Run the command again.`,
+    )
   }
 }
 
-async function committedOffsets(
-  admin: Admin,
-  topic: string,
-  groupId: string,
-): Promise<{ partition: number; offset: string }[]> {
+/** A group's committed offsets, by partition; without the partitions where it has committed nothing. */
+async function committedOffsets(admin: Admin, groupId: string, topic: string): Promise<Map<number, bigint>> {
   const topics = await admin.fetchOffsets({ groupId, topics: [topic] })
-  return topics
-    .flatMap(({ partitions }) => partitions)
-    .filter(({ offset }) => BigInt(offset) >= 0n)
-    .map(({ partition, offset }) => ({ partition, offset }))
+  const offsets = topics.flatMap(({ partitions }) => partitions)
+  return new Map(
+    offsets.map(({ partition, offset }) => [partition, BigInt(offset)] as const).filter(([, offset]) => offset >= 0n),
+  )
 }
