@@ -95,23 +95,44 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
   let partitionCount: number | undefined
   let clusterId: string | undefined
 
-  const repeat = <T>(
-    connection: KafkaAdmin,
-    work: (kafkajsAdmin: Admin) => Promise<T>,
-    { types, requestTimeoutMs: ms, timeoutMs }: Repetition,
-  ): Promise<T> =>
-    retry(() => connection.use((kafkajsAdmin) => work(kafkajsAdmin).catch(throwMetadataError), ms), {
-      isPermanent: (error) => !types.includes(kafkaErrorType(error) ?? ''),
-      delays: repeatDelays,
-      timeoutMs,
-    })
+  /**
+   * Throws AppError `unavailable` for a failure of Kafka. If the topic is missing, it names the command that creates the
+   * topic.
+   */
+  const throwUnavailable = (error: unknown): never => {
+    const reason = describeKafkaError(error)
+    const isMissing = reason.startsWith('UNKNOWN_TOPIC_OR_PARTITION')
+    throw unavailable(isMissing ? `Kafka has no topic ${topic}: npm run migrate makes it` : `Kafka: ${reason}`, error)
+  }
+
+  const repeated =
+    (connection: KafkaAdmin, { types, requestTimeoutMs: ms, timeoutMs }: Repetition) =>
+    <T>(work: (kafkajsAdmin: Admin) => Promise<T>): Promise<T> =>
+      retry(() => connection.use((kafkajsAdmin) => work(kafkajsAdmin).catch(throwMetadataError), ms), {
+        isPermanent: (error) => !types.includes(kafkaErrorType(error) ?? ''),
+        delays: repeatDelays,
+        timeoutMs,
+      }).catch(throwUnavailable)
 
   /** Runs requests that brokers answer from memory. Repeats them for 10 s while a broker is slow or resumes. */
-  const request = <T>(work: (kafkajsAdmin: Admin) => Promise<T>): Promise<T> =>
-    repeat(admin, work, { types: resumingTypes, requestTimeoutMs: adminCallTimeoutMs, timeoutMs: repeatTimeoutMs })
+  const request = repeated(admin, {
+    types: resumingTypes,
+    requestTimeoutMs: adminCallTimeoutMs,
+    timeoutMs: repeatTimeoutMs,
+  })
 
-  async function fetchPartitionCount(): Promise<number> {
-    const { topics } = await request((kafkajsAdmin) => kafkajsAdmin.fetchTopicMetadata({ topics: [topic] }))
+  /**
+   * Runs requests about a group, and repeats them for 20 s while the group's coordinator is not ready or does not
+   * answer.
+   */
+  const coordinated = repeated(slowAdmin, {
+    types: startingTypes,
+    requestTimeoutMs: positionsTimeoutMs,
+    timeoutMs: positionsTimeoutMs,
+  })
+
+  async function fetchPartitionCount(kafkajsAdmin: Admin): Promise<number> {
+    const { topics } = await kafkajsAdmin.fetchTopicMetadata({ topics: [topic] })
     const count = topics.find(({ name }) => name === topic)?.partitions.length ?? 0
     if (count === 0) throw new Error(`there is no topic ${topic}`)
     return count
@@ -129,34 +150,9 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
     return offsets.sort((a, b) => a.partition - b.partition).map(({ offset }) => BigInt(offset))
   }
 
-  /**
-   * AppError `unavailable` for a failure of Kafka. If the topic is missing, it names the command that creates the
-   * topic.
-   */
-  const toUnavailable = (error: unknown) => {
-    const reason = describeKafkaError(error)
-    const isMissing = reason.startsWith('UNKNOWN_TOPIC_OR_PARTITION')
-    return unavailable(isMissing ? `Kafka has no topic ${topic}: npm run migrate makes it` : `Kafka: ${reason}`, error)
-  }
-
-  /**
-   * Runs requests about a group, and repeats them for 20 s while the group's coordinator is not ready or does not
-   * answer.
-   */
-  const coordinated = <T>(work: (kafkajsAdmin: Admin) => Promise<T>): Promise<T> =>
-    repeat(slowAdmin, work, {
-      types: startingTypes,
-      requestTimeoutMs: positionsTimeoutMs,
-      timeoutMs: positionsTimeoutMs,
-    })
-
   async function partitions(): Promise<number> {
-    try {
-      partitionCount ??= await fetchPartitionCount()
-      return partitionCount
-    } catch (error) {
-      throw toUnavailable(error)
-    }
+    partitionCount ??= await request(fetchPartitionCount)
+    return partitionCount
   }
 
   const publisher = createKafkaPublisher({
@@ -176,12 +172,8 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
   return {
     partitions,
     async id() {
-      try {
-        clusterId ??= (await request((kafkajsAdmin) => kafkajsAdmin.describeCluster())).clusterId
-        return `${clusterId}.${topic}`
-      } catch (error) {
-        throw toUnavailable(error)
-      }
+      clusterId ??= (await request((kafkajsAdmin) => kafkajsAdmin.describeCluster())).clusterId
+      return `${clusterId}.${topic}`
     },
     publish: (blocks, publishOptions) => publisher.publish(blocks, publishOptions),
     consumer(consumerOptions) {
@@ -204,47 +196,24 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
       return { ...consumer, run }
     },
     async committedOffsets(group) {
-      try {
-        const offsets = await coordinated((kafkajsAdmin) => fetchOffsets(kafkajsAdmin, kafkaGroup(topic, group), topic))
-        return [...offsets].map(([partition, known]) => ({
-          partition,
-          offset: startOffset(known),
-          endOffset: known.high,
-        }))
-      } catch (error) {
-        throw toUnavailable(error)
-      }
+      const offsets = await coordinated((kafkajsAdmin) => fetchOffsets(kafkajsAdmin, kafkaGroup(topic, group), topic))
+      return [...offsets].map(([partition, known]) => ({
+        partition,
+        offset: startOffset(known),
+        endOffset: known.high,
+      }))
     },
-    async replaceGroup(from, to) {
-      try {
-        await coordinated((kafkajsAdmin) =>
-          copyCommittedOffsets(kafkajsAdmin, topic, kafkaGroup(topic, from), kafkaGroup(topic, to)),
-        )
-      } catch (error) {
-        throw toUnavailable(error)
-      }
-    },
-    async endOffsets() {
-      try {
-        return await request(fetchEndOffsets)
-      } catch (error) {
-        throw toUnavailable(error)
-      }
-    },
-    async offsetsForTime(time) {
-      try {
-        return await request((kafkajsAdmin) => fetchOffsetsForTime(kafkajsAdmin, time))
-      } catch (error) {
-        throw toUnavailable(error)
-      }
-    },
+    replaceGroup: (from, to) =>
+      coordinated((kafkajsAdmin) =>
+        copyCommittedOffsets(kafkajsAdmin, topic, kafkaGroup(topic, from), kafkaGroup(topic, to)),
+      ),
+    endOffsets: () => request(fetchEndOffsets),
+    offsetsForTime: (time) => request((kafkajsAdmin) => fetchOffsetsForTime(kafkajsAdmin, time)),
     async check() {
       if (closing !== undefined) throw unavailable('The event log is closed')
-      try {
-        await admin.use((kafkajsAdmin) => kafkajsAdmin.fetchTopicMetadata({ topics: [topic] }), checkTimeoutMs)
-      } catch (error) {
-        throw toUnavailable(error)
-      }
+      await admin
+        .use((kafkajsAdmin) => kafkajsAdmin.fetchTopicMetadata({ topics: [topic] }), checkTimeoutMs)
+        .catch(throwUnavailable)
     },
     close() {
       closing ??= close()

@@ -117,6 +117,10 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
     logger,
   }
 
+  function requireOpen(): void {
+    if (closing !== undefined) throw unavailable(`${name} is closed`)
+  }
+
   async function close(): Promise<void> {
     await writes.idle()
     await Promise.all([...consumers].map((each) => each.stop()))
@@ -133,7 +137,7 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
     partitions: () => Promise.resolve(opened.partitions),
     id: () => Promise.resolve(opened.id),
     async publish(blocks, { timeoutMs }) {
-      if (closing !== undefined) throw unavailable(`${name} is closed`)
+      requireOpen()
       for (const { partition } of blocks) {
         if (!(partition in ends)) throw new RangeError(`${name} has no partition ${partition}`)
       }
@@ -141,7 +145,7 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
     },
     consumer: (consumerOptions) => createSqliteConsumer(consumerContext, consumerOptions),
     async committedOffsets(group) {
-      if (closing !== undefined) throw unavailable(`${name} is closed`)
+      requireOpen()
       const positions = await loadPositions(await engine(), group)
       return positions.map((offset, partition) => ({
         partition,
@@ -150,23 +154,23 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
       }))
     },
     async replaceGroup(from, to) {
-      if (closing !== undefined) throw unavailable(`${name} is closed`)
+      requireOpen()
       await (await engine()).call('replaceGroup', { from, to })
       groups.delete(from)
     },
     async endOffsets() {
-      if (closing !== undefined) throw unavailable(`${name} is closed`)
+      requireOpen()
       // `ends` is updated before a publish is acknowledged.
       await engine()
       return ends.map(BigInt)
     },
     async offsetsForTime(time) {
-      if (closing !== undefined) throw unavailable(`${name} is closed`)
+      requireOpen()
       const { offsets } = await (await engine()).call('offsetsForTime', { time })
       return offsets.map(BigInt)
     },
     async check() {
-      if (closing !== undefined) throw unavailable(`${name} is closed`)
+      requireOpen()
       const ping = engine().then((answering) => answering.call('ping', {}))
       await withDeadline(ping, checkTimeoutMs, () => unavailable(`${name} did not answer in ${checkTimeoutMs} ms`))
     },
