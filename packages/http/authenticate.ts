@@ -11,7 +11,7 @@ import { AppError, invalidApiKey, invalidField } from '@sluice/runtime/errors'
 export const sessionCookie = 'session'
 
 /** A session with the credential of its key. */
-export interface Authenticated {
+interface Authenticated {
   credential: Credential
   session: Session
 }

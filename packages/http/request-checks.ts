@@ -12,13 +12,7 @@ import {
 } from '@sluice/runtime/errors'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import type { Admission, MemoryQuota } from './admission.ts'
-import {
-  type Authenticated,
-  authenticateSession,
-  findWriteKey,
-  readCredential,
-  rejectCrossSite,
-} from './authenticate.ts'
+import { authenticateSession, findWriteKey, readCredential, rejectCrossSite } from './authenticate.ts'
 import { type ClientReader, networkOf } from './client-address.ts'
 import { checkContentType, decompressBody, encodingOfBody, hasBody, readBody } from './read-body.ts'
 import type { RouteRule } from './route.ts'
@@ -156,8 +150,7 @@ function moveMemoryToKey(context: RequestContext): void {
 }
 
 function authenticate(context: RequestContext): void | Promise<void> {
-  const { request, route, query, access, writeKey } = context
-  if (route.scope === 'public') return
+  const { request, query, access, writeKey } = context
   context.authenticatedAt = performance.now()
   const given = writeKey === undefined ? readCredential(request, query) : { key: writeKey }
   if (given === undefined) throw invalidApiKey()
@@ -171,7 +164,7 @@ function authenticate(context: RequestContext): void | Promise<void> {
       context.credential = found
     })
   }
-  return authenticateSession(given.token, access).then(({ credential, session }: Authenticated) => {
+  return authenticateSession(given.token, access).then(({ credential, session }) => {
     context.credential = credential
     context.session = session
   })
