@@ -15,7 +15,7 @@ const defaultIntervalMs = 250
 /**
  * Interval of comparing the group's committed offsets with the end offsets of the log. The comparison needs no request.
  */
-const defaultCompareMs = 50
+const compareMs = 50
 /**
  * A writer without new watermarks reports at this interval, so that it still registers the partitions that it sees in
  * the log.
@@ -35,7 +35,6 @@ export interface WatermarkReporterDeps {
   clock: Pick<SynchronizedClock, 'now' | 'earliest'>
   /** Interval of requesting the log's end offsets. */
   intervalMs?: number
-  compareMs?: number
 }
 
 /**
@@ -53,7 +52,6 @@ export function watermarkReporter({
   metrics,
   clock,
   intervalMs = defaultIntervalMs,
-  compareMs = defaultCompareMs,
 }: WatermarkReporterDeps): Component {
   const rule = watermark()
   /** The last stored watermarks by partition, Unix ms. */
