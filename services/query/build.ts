@@ -25,7 +25,7 @@ import { watermarkStore } from '@sluice/postgres/watermarks'
 import { webhookStore } from '@sluice/postgres/webhooks'
 import type { Redis } from '@sluice/redis/open'
 import { once } from '@sluice/runtime/once'
-import { createSecretCipher, type SecretCipher } from '@sluice/runtime/secret-cipher'
+import type { SecretCipher } from '@sluice/runtime/secret-cipher'
 import { completeUntil } from './complete-until.ts'
 import { bootstrapAdminKey } from './keys/bootstrap-admin-key.ts'
 import { analysisTimes } from './metrics.ts'
@@ -40,8 +40,6 @@ export interface QueryConfig {
   SLUICE_ADMIN_KEY: string | undefined
   SLUICE_AUTO_REGISTER_SITES: boolean
   SLUICE_COLLECT_URL: string | undefined
-  SLUICE_SECRETS_KEY: string
-  SLUICE_SECRETS_KEY_PREVIOUS?: string | undefined
 }
 
 export interface QueryEngines {
@@ -53,6 +51,8 @@ export interface QueryEngines {
   blobs: BlobStore
   /** The key cache of the process: sessions are created with a key. */
   keyCache: Pick<KeyCache, 'authenticate' | 'authenticateHash'>
+  /** Encrypts the URLs and secrets of webhooks and alert rules. */
+  secrets: SecretCipher
   /** Where webhooks may be sent to, and whether there is a server for e-mail. */
   targets: Pick<OutboundOptions, 'allowedNetworks' | 'proxy' | 'smtp'>
 }
@@ -60,7 +60,7 @@ export interface QueryEngines {
 /** Builds the query service on its engines. Throws when the dashboard is not built. */
 export function buildQuery(
   config: QueryConfig,
-  { eventReader, postgres, redis, blobs, keyCache, targets }: QueryEngines,
+  { eventReader, postgres, redis, blobs, keyCache, secrets, targets }: QueryEngines,
   { logger, metrics, clock }: Context,
 ): Service {
   const keys = keyStore(postgres)
@@ -86,8 +86,8 @@ export function buildQuery(
       webhooks: webhookStore(postgres),
       alertRules: alertRuleStore(postgres),
       canSendEmail: targets.smtp !== undefined,
-      secrets: createSecretCipher(config.SLUICE_SECRETS_KEY, config.SLUICE_SECRETS_KEY_PREVIOUS),
-      checkTarget: (url, field) => checkTarget(url, field, { resolve: undefined, proxy: undefined, ...targets }),
+      secrets,
+      checkTarget: (url, field) => checkTarget(url, field, targets),
       clock,
       access: { ...redis, keys: keyCache },
       collectUrl: config.SLUICE_COLLECT_URL,

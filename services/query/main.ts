@@ -35,7 +35,7 @@ await runService({
     return {
       service: buildQuery(
         config,
-        { eventReader, postgres, redis, blobs, keyCache: keys, targets: outboundOptionsOf(config) },
+        { eventReader, postgres, redis, blobs, keyCache: keys, secrets, targets: outboundOptionsOf(config) },
         context,
       ),
       access: queryAccess(keys, redis, secrets),

@@ -96,11 +96,7 @@ export async function buildStandalone(
       context,
     ),
     buildWriter({ log, backfill, deadLetters, inserter, postgres }, context),
-    buildQuery(
-      { ...config, SLUICE_SECRETS_KEY: secretsKey },
-      { eventReader, postgres, redis, blobs, keyCache: keys, targets },
-      context,
-    ),
+    buildQuery(config, { eventReader, postgres, redis, blobs, keyCache: keys, secrets, targets }, context),
     // With the data of one machine, a deletion takes seconds, so erasures do not wait to delete their rows together.
     buildWorker(workerEngines, context, { deleteEveryMs: 0, canary }),
   ]

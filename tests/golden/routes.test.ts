@@ -18,14 +18,13 @@ import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
 import { buildWriter } from '@sluice/writer/build'
 import { capturedLogger } from '../support/captured-logger.ts'
 import { exactClock } from '../support/clock.ts'
-import { testSecretsKey } from '../support/secrets-key.ts'
+import { testSecrets } from '../support/webhooks.ts'
 import { expectGolden, joinBlocks, lineJson } from './golden.ts'
 
 const config = {
   SLUICE_ADMIN_KEY: undefined,
   SLUICE_AUTO_REGISTER_SITES: true,
   SLUICE_COLLECT_URL: undefined,
-  SLUICE_SECRETS_KEY: testSecretsKey,
 }
 
 interface BuiltService {
@@ -71,6 +70,7 @@ function buildAll(): Readonly<Record<'gateway' | 'query' | 'writer', BuiltServic
           redis,
           blobs: {} as BlobStore,
           keyCache: denyAll.keys,
+          secrets: testSecrets,
           targets: { allowedNetworks: [] },
         },
         context,

@@ -20,7 +20,6 @@ import { createMetrics } from '@sluice/runtime/metrics'
 import { capturedLogger } from './captured-logger.ts'
 import { exactClock } from './clock.ts'
 import { type TestClickHouse, testClickHouse } from './engines/test-engines.ts'
-import { testSecretsKey } from './secrets-key.ts'
 import { createTestKey, openTestPostgres, type TestPostgres } from './test-postgres.ts'
 import { waitUntilRedisAnswers } from './test-redis.ts'
 import { type Envelope, request, startTestService, type TestService } from './test-service.ts'
@@ -87,9 +86,16 @@ export async function startQuery({
       SLUICE_ADMIN_KEY: admin,
       SLUICE_AUTO_REGISTER_SITES: autoRegister,
       SLUICE_COLLECT_URL: collectUrl,
-      SLUICE_SECRETS_KEY: testSecretsKey,
     },
-    { eventReader, postgres, redis, blobs, keyCache: cache, targets: { allowedNetworks: ['127.0.0.0/8'] } },
+    {
+      eventReader,
+      postgres,
+      redis,
+      blobs,
+      keyCache: cache,
+      secrets: testSecrets,
+      targets: { allowedNetworks: ['127.0.0.0/8'] },
+    },
     { logger: captured.logger, metrics, clock: exactClock },
   )
   await waitUntilRedisAnswers(redis)

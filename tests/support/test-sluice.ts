@@ -34,7 +34,6 @@ import { addExport } from './export-jobs.ts'
 import { finishExport } from './finished-export.ts'
 import { patientLog } from './gateway.ts'
 import { addImport } from './import-jobs.ts'
-import { testSecretsKey } from './secrets-key.ts'
 import { createTestKey, openTestPostgres, type TestPostgres } from './test-postgres.ts'
 import { request, startTestService, type TestService } from './test-service.ts'
 import { testSecrets } from './webhooks.ts'
@@ -97,7 +96,6 @@ export async function startTestSluice({ redisUrl = 'memory:' } = {}): Promise<Te
     SLUICE_ADMIN_KEY: admin,
     SLUICE_AUTO_REGISTER_SITES: true,
     SLUICE_COLLECT_URL: undefined,
-    SLUICE_SECRETS_KEY: testSecretsKey,
   }
   const gateway = buildGateway(
     settings,
@@ -107,7 +105,15 @@ export async function startTestSluice({ redisUrl = 'memory:' } = {}): Promise<Te
   const blobs = await openBlobStore(`file:${folder}/blobs`)
   const query = buildQuery(
     settings,
-    { eventReader, postgres, redis, blobs, keyCache: cache, targets: { allowedNetworks: ['127.0.0.0/8'] } },
+    {
+      eventReader,
+      postgres,
+      redis,
+      blobs,
+      keyCache: cache,
+      secrets: testSecrets,
+      targets: { allowedNetworks: ['127.0.0.0/8'] },
+    },
     context,
   )
   const service = await startTestService(
