@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 import type { Block } from '@sluice/event-log/block'
-import { silent } from '@sluice/event-log/conformance/collect'
 import type { EventLog } from '@sluice/event-log/log'
 import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
+import { silentLogger } from '@sluice/runtime/silent-logger'
 import type { Rig } from './rig.ts'
 
 const publishTimeoutMs = 5_000
@@ -18,8 +18,8 @@ export interface Copying {
  * becomes old in between.
  */
 export async function copyAcrossLanes({ logUrl }: Pick<Rig, 'logUrl'>): Promise<Copying> {
-  const live = await openEventLog(logUrl, { logger: silent })
-  const backfill = await openBackfillLog(logUrl, live, { logger: silent })
+  const live = await openEventLog(logUrl, { logger: silentLogger })
+  const backfill = await openBackfillLog(logUrl, live, { logger: silentLogger })
   /** Payloads that were copied already: neither they nor their copies are copied again. */
   const copied = new Set<string>()
   const isNew = ({ payload }: Block): boolean => {

@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { backfillAgeMs } from '@sluice/contracts/lanes'
-import { silent } from '@sluice/event-log/conformance/collect'
 import type { CommittedOffset } from '@sluice/event-log/log'
 import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
 import { writerGroup } from '@sluice/event-log/writer-group'
 import { openClickHouse } from '@sluice/event-store/clickhouse/client'
 import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
 import { isRetryable } from '@sluice/runtime/errors'
+import { silentLogger } from '@sluice/runtime/silent-logger'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import type { PassingInsert } from '../support/clickhouse-proxy.ts'
 import type { Rig } from './rig.ts'
@@ -101,8 +101,8 @@ async function withPositions<T>(
   work: (positions: () => Promise<(readonly CommittedOffset[])[]>) => Promise<T>,
 ): Promise<T> {
   const inserter = openEventInserter(clickHouse.url)
-  const live = await openEventLog(logUrl, { logger: silent })
-  const backfill = await openBackfillLog(logUrl, live, { logger: silent })
+  const live = await openEventLog(logUrl, { logger: silentLogger })
+  const backfill = await openBackfillLog(logUrl, live, { logger: silentLogger })
   try {
     const group = writerGroup(await inserter.storeId())
     return await work(() => Promise.all([live, backfill].map((log) => log.committedOffsets(group))))

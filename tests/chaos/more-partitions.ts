@@ -1,8 +1,8 @@
-import { silent } from '@sluice/event-log/conformance/collect'
 import { ensureTopics } from '@sluice/event-log/kafka/ensure-topics'
 import { parseKafkaUrl } from '@sluice/event-log/kafka/url'
 import { withKafkaAdmin } from '@sluice/event-log/kafka/with-admin'
 import { openEventLog } from '@sluice/event-log/open-event-log'
+import { silentLogger } from '@sluice/runtime/silent-logger'
 import type { Rig } from './rig.ts'
 import type { Outcome, Say } from './scenario.ts'
 import { underLoad } from './under-load.ts'
@@ -22,7 +22,9 @@ export async function morePartitions(rig: Rig, { seed, events, say }: MorePartit
   const { topic } = parseKafkaUrl(rig.logUrl)
 
   async function growTo(count: number): Promise<void> {
-    await withKafkaAdmin(rig.logUrl, silent, (admin) => admin.createPartitions({ topicPartitions: [{ topic, count }] }))
+    await withKafkaAdmin(rig.logUrl, silentLogger, (admin) =>
+      admin.createPartitions({ topicPartitions: [{ topic, count }] }),
+    )
     // As `npm run migrate` does, for the backfill topic.
     await ensureTopics(rig.logUrl)
     for (const gateway of rig.gateways) {
@@ -55,7 +57,7 @@ export async function morePartitions(rig: Rig, { seed, events, say }: MorePartit
 }
 
 async function endsOf({ logUrl }: Rig): Promise<readonly bigint[]> {
-  const log = await openEventLog(logUrl, { logger: silent })
+  const log = await openEventLog(logUrl, { logger: silentLogger })
   try {
     return await log.endOffsets()
   } finally {

@@ -1,6 +1,7 @@
 import { type Block, blockVersion, type DeadLetter } from '@sluice/event-log/block'
 import { deadLetterUrl, openEventLog } from '@sluice/event-log/open-event-log'
 import { openClickHouse } from '@sluice/event-store/clickhouse/client'
+import { silentLogger } from '@sluice/runtime/silent-logger'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { doFault } from './faults.ts'
 import type { Rig } from './rig.ts'
@@ -34,7 +35,7 @@ interface Poison {
 export async function poison(rig: Rig, { seed, events, say }: PoisonOptions): Promise<Outcome> {
   const poisons = [0, 1, 2, 3].flatMap((partition) => drawPoison(seed, partition))
   const publish = async (): Promise<void> => {
-    const log = await openEventLog(rig.logUrl, { logger: silent })
+    const log = await openEventLog(rig.logUrl, { logger: silentLogger })
     try {
       const blocks = poisons.map(({ block }) => block)
       // On a busy machine a broker may answer too late, and the block is then published again. Its rows are
@@ -115,7 +116,7 @@ function drawPoison(seed: number, partition: number): Poison[] {
 /** Reads lines of dead letters with their reasons until there are `count` different ones or the time is over. */
 async function readDeadLetters({ logUrl }: Rig, count: number): Promise<Map<string, string>> {
   const letters = new Map<string, string>()
-  const log = await openEventLog(deadLetterUrl(logUrl), { logger: silent })
+  const log = await openEventLog(deadLetterUrl(logUrl), { logger: silentLogger })
   const consumer = log.consumer({
     group: `audit-${process.hrtime.bigint()}`,
     batchBytesMax: 2 ** 20,
@@ -153,6 +154,3 @@ async function notStoredOnce({ clickHouse }: Rig, ids: readonly string[]): Promi
     await client.close()
   }
 }
-
-const nothing = (): void => undefined
-const silent = { debug: nothing, info: nothing, warn: nothing, error: nothing }

@@ -2,12 +2,9 @@ import { randomBytes } from 'node:crypto'
 import { afterEach } from '@jest/globals'
 import { Redis as Client } from 'ioredis'
 import { openRedis, type OpenRedisOptions } from '@sluice/redis/open'
-import type { Redis, RedisLogger } from '@sluice/redis/port'
+import type { Redis } from '@sluice/redis/port'
+import { silentLogger } from '@sluice/runtime/silent-logger'
 import { waitUntil } from '@sluice/runtime/wait-until'
-
-const nothing = () => undefined
-/** A logger for tests that do not read the log. */
-const silent: RedisLogger = { debug: nothing, info: nothing, warn: nothing }
 
 /** Opens connections with the options of one test file, and closes all of them after each test. */
 export function redisOpener(defaults: Partial<OpenRedisOptions> = {}) {
@@ -18,7 +15,7 @@ export function redisOpener(defaults: Partial<OpenRedisOptions> = {}) {
 
   /** Returns at once, as in a service, even if Redis does not answer yet. */
   const open = (url: string, options: Partial<OpenRedisOptions> = {}): Redis => {
-    const redis = openRedis(url, { logger: silent, ...defaults, ...options })
+    const redis = openRedis(url, { logger: silentLogger, ...defaults, ...options })
     opened.push(redis)
     return redis
   }

@@ -1,20 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import type { Logger } from '@sluice/runtime/logger'
 import type { Block, BlockHeaders } from '../block.ts'
 import type { Claim, ConsumerOptions, EventLog, LogBatch, LogConsumer } from '../log.ts'
 
 // Shared by the conformance suite and the processes that it kills.
-
-const nothing = () => undefined
-/** A logger that drops its lines. */
-export const silent: Pick<Logger, 'debug' | 'info' | 'warn' | 'error'> = {
-  debug: nothing,
-  info: nothing,
-  warn: nothing,
-  error: nothing,
-}
 
 /** A block whose payload is its name and as many random bytes, which don't compress, as `bytes` needs. */
 export function block(partition: number, name: string, headers: Partial<BlockHeaders> = {}, bytes = 0): Block {

@@ -2,9 +2,10 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { afterEach } from '@jest/globals'
+import { silentLogger } from '@sluice/runtime/silent-logger'
 import type { EventLog } from '../log.ts'
 import { openBackfillLog, openEventLog, type OpenEventLogOptions } from '../open-event-log.ts'
-import { block, type Collector, silent } from './collect.ts'
+import { block, type Collector } from './collect.ts'
 
 export interface ConformanceSubject {
   /**
@@ -37,7 +38,7 @@ export function createHarness({ createUrl, options }: ConformanceSubject) {
     return gate
   }
 
-  const open = async (url: string, logger = silent): Promise<EventLog> => {
+  const open = async (url: string, logger = silentLogger): Promise<EventLog> => {
     const log = await openEventLog(url, { ...options, logger })
     logs.push(log)
     return log
@@ -46,7 +47,7 @@ export function createHarness({ createUrl, options }: ConformanceSubject) {
   /** The options contain no number of partitions, because the backfill log gets the number of its log. */
   const openBackfill = async (url: string, log: EventLog): Promise<EventLog> => {
     const { file: _, ...others } = options
-    const backfill = await openBackfillLog(url, log, { ...others, logger: silent })
+    const backfill = await openBackfillLog(url, log, { ...others, logger: silentLogger })
     logs.push(backfill)
     return backfill
   }

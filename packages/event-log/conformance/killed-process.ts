@@ -1,11 +1,12 @@
+import { silentLogger } from '@sluice/runtime/silent-logger'
 // A process that the conformance suite kills: it publishes or consumes, and reports every acknowledgement and commit.
 import { openEventLog, type OpenEventLogOptions } from '../open-event-log.ts'
-import { block, collect, nameOf, silent } from './collect.ts'
+import { block, collect, nameOf } from './collect.ts'
 
 const [url = '', task = '', group = '', options = '{}'] = process.argv.slice(2)
 const report = (message: object) => process.send?.(message)
 
-const log = await openEventLog(url, { ...(JSON.parse(options) as OpenEventLogOptions), logger: silent })
+const log = await openEventLog(url, { ...(JSON.parse(options) as OpenEventLogOptions), logger: silentLogger })
 const partitions = await log.partitions()
 
 if (task === 'publish') {

@@ -1,7 +1,8 @@
 import { describe, expect, test } from '@jest/globals'
+import { silentLogger } from '@sluice/runtime/silent-logger'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import type { DeadLetter } from '../block.ts'
-import { block, collect, nameOf, silent } from './collect.ts'
+import { block, collect, nameOf } from './collect.ts'
 import { type Harness, partitions, timeoutMs } from './harness.ts'
 
 /** Durability, order and bytes of what is published, and the ends of the partitions. */
@@ -53,7 +54,7 @@ export function describePublishing({ open, openNew, createUrl, startProcess, pub
       const countSentAgain = (_: unknown, message?: string) => {
         if (message?.endsWith('sent again') === true) sentAgain++
       }
-      const log = await open(await createUrl(), { ...silent, debug: countSentAgain })
+      const log = await open(await createUrl(), { ...silentLogger, debug: countSentAgain })
       const names = Array.from({ length: 300 }, (_, index) => String(index))
       await Promise.all(names.map((each, index) => publishNames(log, index % partitions, [each])))
       const reader = collect(log, 'reader')

@@ -2,8 +2,9 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
+import { silentLogger } from '@sluice/runtime/silent-logger'
 import { waitUntil } from '@sluice/runtime/wait-until'
-import { block, bufferBytes, collect, silent } from '../conformance/collect.ts'
+import { block, bufferBytes, collect } from '../conformance/collect.ts'
 import { openSqliteLog } from '../sqlite/sqlite-log.ts'
 import { readBudget } from './read-budget.ts'
 
@@ -14,7 +15,7 @@ test('a process that reads many partitions holds no more than its budget allows'
   const dir = await mkdtemp(join(tmpdir(), 'sluice-budget-'))
   const partitions = 32
   const blocksEach = 6
-  const log = await openSqliteLog(dir, { logger: silent, partitions })
+  const log = await openSqliteLog(dir, { logger: silentLogger, partitions })
   for (let n = 0; n < blocksEach; n++) {
     const blocks = Array.from({ length: partitions }, (_, partition) => block(partition, 'a', {}, 256 * kibibyte))
     await log.publish(blocks, { timeoutMs: 30_000 })

@@ -1,10 +1,11 @@
 import type { Admin } from 'kafkajs'
 import type { Logger } from '@sluice/runtime/logger'
+import { silentLogger } from '@sluice/runtime/silent-logger'
 import { deadLetterDays } from '../dead-letters.ts'
 import { kafkaErrorType } from './client.ts'
 import { dayMs, describeTopic, inSyncWanted, replicasWanted, topicSettings } from './topic-settings.ts'
 import { parseKafkaUrl } from './url.ts'
-import { silentLogger, withKafkaAdmin } from './with-admin.ts'
+import { withKafkaAdmin } from './with-admin.ts'
 
 /** Kafka's own default. A writer is never down for longer without anybody noticing. */
 const retentionDaysWanted = 7

@@ -1,8 +1,9 @@
 import { isDeepStrictEqual } from 'node:util'
 import { afterEach, describe, expect, test } from '@jest/globals'
+import { silentLogger } from '@sluice/runtime/silent-logger'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { describeWithKafka, testKafka } from '../../../tests/support/engines/test-engines.ts'
-import { block, silent } from '../conformance/collect.ts'
+import { block } from '../conformance/collect.ts'
 import { createKafkaLog, kafkaClientOf, topicOf } from '../conformance/kafka-client.ts'
 import type { EventLog } from '../log.ts'
 import { openEventLog } from '../open-event-log.ts'
@@ -13,7 +14,7 @@ import { topicResource } from './topic-settings.ts'
 const logs: EventLog[] = []
 
 const open = async (url: string) => {
-  const log = await openEventLog(url, { logger: silent })
+  const log = await openEventLog(url, { logger: silentLogger })
   logs.push(log)
   return log
 }

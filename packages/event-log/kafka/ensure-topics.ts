@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Admin } from 'kafkajs'
 import type { Logger } from '@sluice/runtime/logger'
 import { retry } from '@sluice/runtime/retry'
+import { silentLogger } from '@sluice/runtime/silent-logger'
 import { deadLetterDays } from '../dead-letters.ts'
 import {
   dayMs,
@@ -12,7 +13,7 @@ import {
   topicResource,
 } from './topic-settings.ts'
 import { parseKafkaUrl } from './url.ts'
-import { silentLogger, withKafkaAdmin } from './with-admin.ts'
+import { withKafkaAdmin } from './with-admin.ts'
 
 /** A block of a large batch may exceed Kafka's default limit of 1 MiB. */
 const blockBytesMax = 16 * 1024 * 1024

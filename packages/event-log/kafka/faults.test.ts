@@ -6,13 +6,14 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import kafkajs from 'kafkajs'
+import { silentLogger } from '@sluice/runtime/silent-logger'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import type { LocalKafka } from '../../../tests/support/engines/kafka.ts'
 import { describeWithKafka, testKafka } from '../../../tests/support/engines/test-engines.ts'
 import { startKafkaBehindProxy } from '../../../tests/support/kafka-behind-proxy.ts'
 import { startStopwatch } from '../../../tests/support/stopwatch.ts'
 import type { TcpProxy } from '../../../tests/support/tcp-proxy.ts'
-import { block, collect, silent } from '../conformance/collect.ts'
+import { block, collect } from '../conformance/collect.ts'
 import { createKafkaLog, createTopic, kafkaClientOf, topicOf } from '../conformance/kafka-client.ts'
 import type { EventLog } from '../log.ts'
 import { openEventLog, type OpenEventLogOptions } from '../open-event-log.ts'
@@ -26,7 +27,7 @@ const logs: EventLog[] = []
 /** Ends the endless publishers of a test after it, even if it failed. */
 const loops: AbortController[] = []
 
-const open = async (url: string, logger = silent, timing = options) => {
+const open = async (url: string, logger = silentLogger, timing = options) => {
   const log = await openEventLog(url, { ...timing, logger })
   logs.push(log)
   return log
@@ -81,7 +82,7 @@ describeWithKafka('records in Kafka', () => {
     ]
     await producer.send({ topic: topicOf(url), messages: foreign.map((each) => ({ ...each, partition: 0 })) })
     await producer.disconnect()
-    const log = await open(url, silent, {})
+    const log = await open(url, silentLogger, {})
     await log.publish([block(0, 'ours')], { timeoutMs })
 
     const reader = collect(log, 'group')
@@ -108,7 +109,7 @@ describeWithKafka('records in Kafka', () => {
     const configEntries = [{ name: 'compression.type', value: codec }]
     await createTopic(admin, { topic: topicOf(url), numPartitions: 2, configEntries })
     await admin.disconnect()
-    const log = await open(url, silent, {})
+    const log = await open(url, silentLogger, {})
     await log.publish([block(0, 'small'), block(0, 'large', {}, 100_000)], { timeoutMs })
     const reader = collect(log, 'group')
     await waitUntil(() => reader.batches.flatMap(({ blocks }) => blocks).length === 2, 'both blocks')
@@ -131,7 +132,7 @@ describeWithKafka('records in Kafka', () => {
     kafkajs.CompressionCodecs[kafkajs.CompressionTypes.Snappy] = () => {
       throw new Error('a record came with the codec of its producer')
     }
-    const log = await open(url, silent, {})
+    const log = await open(url, silentLogger, {})
     await log.publish([block(0, 'ours')], { timeoutMs })
 
     const reader = collect(log, 'group')

@@ -1,6 +1,7 @@
+import { silentLogger } from '@sluice/runtime/silent-logger'
 import { fetchOffsets, kafkaGroup, type PartitionOffsets, storeOffsets } from './offsets.ts'
 import { parseKafkaUrl } from './url.ts'
-import { silentLogger, withKafkaAdmin } from './with-admin.ts'
+import { withKafkaAdmin } from './with-admin.ts'
 
 /** The state of a group, which a command must know before it moves the group. */
 export interface GroupState {

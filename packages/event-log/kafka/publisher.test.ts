@@ -3,8 +3,9 @@ import { createServer } from 'node:net'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
+import { silentLogger } from '@sluice/runtime/silent-logger'
 import { waitUntil } from '@sluice/runtime/wait-until'
-import { block, silent } from '../conformance/collect.ts'
+import { block } from '../conformance/collect.ts'
 import { createKafkaClient } from './client.ts'
 import { forwardKafkaLogs } from './forward-logs.ts'
 import { createKafkaPublisher, type KafkaPublisher } from './publisher.ts'
@@ -31,14 +32,14 @@ function open(unacknowledgedBytesMax: number): void {
     createClient: () =>
       createKafkaClient({
         address: { brokers, topic: 'events', tls: undefined, sasl: undefined },
-        logger: silent,
-        forward: forwardKafkaLogs(silent),
+        logger: silentLogger,
+        forward: forwardKafkaLogs(silentLogger),
         clientId: 'test',
         requestTimeoutMs: 1000,
         retry: { retries: 0 },
       }),
     unacknowledgedBytesMax,
-    logger: silent,
+    logger: silentLogger,
   })
 }
 

@@ -2,10 +2,11 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { silentLogger } from '@sluice/runtime/silent-logger'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { type LocalKafka, startKafka } from '../../../tests/support/engines/kafka.ts'
 import { describeWithKafka } from '../../../tests/support/engines/test-engines.ts'
-import { block, collect, silent } from '../conformance/collect.ts'
+import { block, collect } from '../conformance/collect.ts'
 import { createTopic, kafkaClientOf } from '../conformance/kafka-client.ts'
 import { openEventLog } from '../open-event-log.ts'
 
@@ -50,7 +51,7 @@ describeWithKafka('a partition with fewer in-sync replicas than min.insync.repli
       return topics[0]?.partitions.find(({ partitionId }) => partitionId === 1)?.isr.length
     }
     await waitUntil(async () => (await inSync()) === 2, 'the second replica is in sync')
-    const log = await openEventLog(url, { logger: silent })
+    const log = await openEventLog(url, { logger: silentLogger })
     await log.publish([block(0, 'a'), block(1, 'b')], { timeoutMs })
     await second.kill()
     await waitUntil(async () => (await inSync()) === 1, 'the lost replica is out of sync')

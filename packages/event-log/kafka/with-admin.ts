@@ -6,10 +6,6 @@ import { parseKafkaUrl } from './url.ts'
 
 const adminCallTimeoutMs = 15_000
 
-const ignore = (): void => undefined
-/** The logger of callers that log nothing: it drops the lines of kafkajs. */
-export const silentLogger: Pick<Logger, 'debug' | 'warn'> = { debug: ignore, warn: ignore }
-
 /** Runs the requests of a command. Rejects when Kafka can't be reached within 15 s, or refuses. */
 export async function withKafkaAdmin<T>(
   url: string,

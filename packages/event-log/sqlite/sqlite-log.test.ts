@@ -3,8 +3,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterAll, afterEach, describe, expect, test } from '@jest/globals'
+import { silentLogger } from '@sluice/runtime/silent-logger'
 import { waitUntil } from '@sluice/runtime/wait-until'
-import { block, collect, silent } from '../conformance/collect.ts'
+import { block, collect } from '../conformance/collect.ts'
 import { describeEventLog } from '../conformance/conformance.ts'
 import type { EventLog } from '../log.ts'
 import { openEventLog } from '../open-event-log.ts'
@@ -23,7 +24,7 @@ const createDir = async () => {
 }
 
 const open = async (dir: string, options: Partial<SqliteLogOptions> = {}) => {
-  const log = await openSqliteLog(dir, { logger: silent, partitions: 4, ...options })
+  const log = await openSqliteLog(dir, { logger: silentLogger, partitions: 4, ...options })
   logs.push(log)
   return log
 }
@@ -51,7 +52,7 @@ describe('the folder of a SQLite log', () => {
   test('is locked by one opening at a time, and the error names folder and variable', async () => {
     const dir = await createDir()
     const log = await open(dir)
-    const refusal = await openEventLog(`file:${dir}`, { logger: silent }).catch((error: unknown) => String(error))
+    const refusal = await openEventLog(`file:${dir}`, { logger: silentLogger }).catch((error: unknown) => String(error))
     expect(refusal).toContain('in use')
     expect(refusal).toContain(dir)
     expect(refusal).toContain('SLUICE_LOG_URL')
@@ -102,7 +103,7 @@ describe('the folder of a SQLite log', () => {
   })
 
   test('is named in the error when it cannot be created', async () => {
-    await expect(openEventLog('file:/dev/null/log', { logger: silent })).rejects.toThrow(
+    await expect(openEventLog('file:/dev/null/log', { logger: silentLogger })).rejects.toThrow(
       /\/dev\/null\/log \(SLUICE_LOG_URL\)/,
     )
   })

@@ -13,6 +13,7 @@ import { internalMessage, isRetryable } from '@sluice/runtime/errors'
 import { newId } from '@sluice/runtime/ids'
 import { retry } from '@sluice/runtime/retry'
 import { thisBuild } from '@sluice/runtime/schema-versions'
+import { silentLogger } from '@sluice/runtime/silent-logger'
 import { sum } from '@sluice/runtime/sum'
 import {
   fingerprintOf,
@@ -52,9 +53,6 @@ export interface BackupOptions extends SecretsKeys {
 
 /** How long a backup that is complete waits for a Postgres that is unavailable. */
 const recordMsMax = 60_000
-const ignore = (): void => undefined
-/** A failure is thrown. */
-const silent = { debug: ignore, info: ignore, warn: ignore, error: ignore }
 
 /**
  * Backs up a running installation. The order makes the parts fit. The committed offsets of the writers come first, so
@@ -195,8 +193,8 @@ async function readSchemas({ postgres, clickHouse }: BackupEngines): Promise<Man
 
 async function readLanes(logUrl: string, storeId: string): Promise<Manifest['lanes']> {
   const group = writerGroup(storeId)
-  const live = await openEventLog(logUrl, { logger: silent })
-  const backfill = await openBackfillLog(logUrl, live, { logger: silent })
+  const live = await openEventLog(logUrl, { logger: silentLogger })
+  const backfill = await openBackfillLog(logUrl, live, { logger: silentLogger })
   try {
     const [first, second] = await Promise.all(
       [live, backfill].map(async (log) => {

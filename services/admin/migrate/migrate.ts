@@ -16,10 +16,7 @@ import { replayPositionStore } from '@sluice/postgres/replay-positions'
 import { shardStore } from '@sluice/postgres/shards'
 import { watermarkStore } from '@sluice/postgres/watermarks'
 import { type AppError, internalError } from '@sluice/runtime/errors'
-
-const ignore = (): void => undefined
-/** A failure is thrown. */
-export const silentLogger = { debug: ignore, info: ignore, warn: ignore, error: ignore }
+import { silentLogger } from '@sluice/runtime/silent-logger'
 
 export interface MigrateOptions {
   postgres: Postgres

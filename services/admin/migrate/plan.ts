@@ -6,8 +6,9 @@ import { storeServers } from '@sluice/event-store/clickhouse/cluster'
 import { planClickHouse } from '@sluice/event-store/migrate'
 import { planPostgres } from '@sluice/postgres/migrate'
 import { shardStore } from '@sluice/postgres/shards'
+import { silentLogger } from '@sluice/runtime/silent-logger'
 import { sum } from '@sluice/runtime/sum'
-import { isStoreLost, lostStore, type MigrateOptions, requireFittingLogs, silentLogger } from './migrate.ts'
+import { isStoreLost, lostStore, type MigrateOptions, requireFittingLogs } from './migrate.ts'
 
 interface Planned {
   name: string

@@ -11,13 +11,11 @@ import { internalMessage } from '@sluice/runtime/errors'
 import { folderOf } from '@sluice/runtime/file-url'
 import { loadCommandConfig } from '@sluice/runtime/load-command-config'
 import { readArguments } from '@sluice/runtime/read-arguments'
+import { silentLogger } from '@sluice/runtime/silent-logger'
 import { variables } from './config.ts'
 import { listDeadLetters, replayDeadLetters } from './replay.ts'
 
 const usage = 'npm run replay-dead-letters [-- --list]   (--list only prints them, a JSON object a line)'
-const ignore = (): void => undefined
-/** A failure ends the command, which prints it once. */
-const logger = { debug: ignore, info: ignore, warn: ignore, error: ignore }
 
 function print(block: Block, place: { partition: number; offset: bigint }): void {
   const { letter, rows, bytes, undated } = block.headers
@@ -66,9 +64,9 @@ try {
     await checkPostgresSchema(postgres)
   }
   const positions = postgres && replayPositionStore(postgres)
-  const log = await openEventLog(url, { logger })
+  const log = await openEventLog(url, { logger: silentLogger })
   opened.push(log)
-  const deadLetters = await openDeadLetters(url, { logger })
+  const deadLetters = await openDeadLetters(url, { logger: silentLogger })
   opened.push(deadLetters)
   if (list) {
     process.stdout.on('error', endUnlisted)

@@ -7,7 +7,8 @@ import type { Postgres } from '@sluice/postgres/open'
 import { oneShardLeaseMs, shardStore } from '@sluice/postgres/shards'
 import { watermarkStore } from '@sluice/postgres/watermarks'
 import { internalError, internalMessage } from '@sluice/runtime/errors'
-import { migrate, silentLogger } from '../migrate/migrate.ts'
+import { silentLogger } from '@sluice/runtime/silent-logger'
+import { migrate } from '../migrate/migrate.ts'
 import { timeText } from '../time-text.ts'
 
 export interface ReshardEngines {

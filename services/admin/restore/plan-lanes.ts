@@ -3,6 +3,7 @@ import { type GroupState, readGroupState } from '@sluice/event-log/kafka/group-o
 import { backfillUrl, openEventLog } from '@sluice/event-log/open-event-log'
 import { writerGroup } from '@sluice/event-log/writer-group'
 import { internalMessage } from '@sluice/runtime/errors'
+import { silentLogger } from '@sluice/runtime/silent-logger'
 import type { LanePositions, Manifest } from '../backup/manifest.ts'
 
 /** Longer than the session of a writer (packages/event-log/kafka/kafka-log.ts). */
@@ -13,8 +14,6 @@ const memberPollMs = 1_000
  * Kafka's brokers may differ. Records that were appended up to this much later may therefore be below these offsets.
  */
 const positionsReadMsMax = 300_000
-const ignore = (): void => undefined
-const silent = { debug: ignore, info: ignore, warn: ignore, error: ignore }
 
 /** Where the writers are to continue in a lane's topic after a restore. */
 export interface LanePlan {
@@ -33,7 +32,7 @@ export async function planLanes(logUrl: string, { at, lanes, clickHouse }: Manif
       { url: logUrl, positions: lanes.live },
       { url: backfillUrl(logUrl), positions: lanes.backfill },
     ].map(async ({ url, positions }) => {
-      const log = await openEventLog(url, { logger: silent })
+      const log = await openEventLog(url, { logger: silentLogger })
       try {
         // The call also waits for a broker that has had no group yet.
         await log.committedOffsets(group).catch(explainMissingTopic)

@@ -2,10 +2,11 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from '@jest/globals'
-import { block, collect, type Collector, silent } from '@sluice/event-log/conformance/collect'
+import { block, collect, type Collector } from '@sluice/event-log/conformance/collect'
 import type { EventLog } from '@sluice/event-log/log'
 import { openEventLog } from '@sluice/event-log/open-event-log'
 import { correctedClock } from '@sluice/runtime/clock'
+import { silentLogger } from '@sluice/runtime/silent-logger'
 import { exactClock } from '../../../tests/support/clock.ts'
 import { storedBlocks } from './stored-blocks.ts'
 
@@ -18,7 +19,7 @@ let writers: Collector
 
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-stored-'))
-  log = await openEventLog(`file:${join(folder, 'log')}`, { logger: silent })
+  log = await openEventLog(`file:${join(folder, 'log')}`, { logger: silentLogger })
   gate = Promise.withResolvers()
   writers = collect(log, group, {}, async () => {
     await gate.promise
