@@ -10,7 +10,7 @@ import type { Group, Member } from './group.ts'
 import type { Commit, StoredBlock } from './protocol.ts'
 
 /** A consumer group of the log. */
-export interface GroupState {
+export interface LocalGroup {
   members: Group
   /** Committed offsets by partition, as last read from the file or committed here. */
   positions: number[]
@@ -23,7 +23,7 @@ export interface SqliteConsumerContext {
   /** Number of partitions of the log. */
   partitions: number
   engine: () => Promise<SqliteEngine>
-  groupOf: (group: string) => GroupState
+  groupOf: (group: string) => LocalGroup
   /** Updates the offsets of a group from the file. */
   loadPositions: (engine: SqliteEngine, group: string) => Promise<readonly number[]>
   /** The offsets after the newest blocks, by partition. */

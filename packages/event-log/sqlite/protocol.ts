@@ -61,7 +61,7 @@ export interface Written extends Ends {
 export interface RequestMap {
   write: { request: { appends: Append[]; data: ArrayBuffer; commits: Commit[] }; response: Written }
   read: { request: { partition: number; from: number; bytesMax: number }; response: { blocks: StoredBlock[] } }
-  join: { request: { group: string }; response: Positions }
+  positions: { request: { group: string }; response: Positions }
   offsetsForTime: { request: { time: number }; response: { offsets: number[] } }
   replaceGroup: { request: { from: string; to: string }; response: object }
   ping: { request: object; response: object }

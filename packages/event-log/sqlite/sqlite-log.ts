@@ -3,7 +3,7 @@ import { unavailable } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import { compressBlocks } from '../compression.ts'
 import type { EventLog, LogConsumer } from '../log.ts'
-import { createSqliteConsumer, type GroupState, type SqliteConsumerContext } from './consumer.ts'
+import { createSqliteConsumer, type LocalGroup, type SqliteConsumerContext } from './consumer.ts'
 import { type SqliteEngine, startSqliteEngine } from './engine.ts'
 import { createGroup } from './group.ts'
 import { createSqliteWrites } from './writes.ts'
@@ -45,7 +45,7 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
   const { logger } = options
   const name = `The event log in ${dir}`
   const consumers = new Set<LogConsumer>()
-  const groups = new Map<string, GroupState>()
+  const groups = new Map<string, LocalGroup>()
   /** Called after each write, when `ends` have changed. */
   const fillers = new Set<() => void>()
   let ends: readonly number[] = []
@@ -90,7 +90,7 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
   })
   logger.info({ dir, id: opened.id, partitions: opened.partitions }, 'event log opened')
 
-  const groupOf = (name: string): GroupState => {
+  const groupOf = (name: string): LocalGroup => {
     const known = groups.get(name) ?? { members: createGroup(opened.partitions), positions: [] }
     groups.set(name, known)
     return known
@@ -98,7 +98,7 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
 
   async function loadPositions(running: SqliteEngine, name: string): Promise<readonly number[]> {
     const group = groupOf(name)
-    const { positions } = await running.call('join', { group: name })
+    const { positions } = await running.call('positions', { group: name })
     group.positions = positions.map((position, partition) => Math.max(position, group.positions[partition] ?? 0))
     return group.positions
   }

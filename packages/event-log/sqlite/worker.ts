@@ -283,7 +283,7 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
       }
       return { blocks }
     },
-    join({ group }) {
+    positions({ group }) {
       let positions = groups.get(group)
       if (positions === undefined) {
         // Stored at once, so that no block is deleted before this group has read it.
