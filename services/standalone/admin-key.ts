@@ -5,10 +5,10 @@ import { printNewAdminKey } from '@sluice/admin/admin-key/print-new-admin-key'
 import { attachPostgres, startPostgres } from '@sluice/engines/postgres'
 import { openPostgres } from '@sluice/postgres/open'
 import { postgresUrlOrEmbedded } from '@sluice/postgres/variables'
-import { internalMessage } from '@sluice/runtime/errors'
 import { folderOf } from '@sluice/runtime/file-url'
 import { loadCommandConfig } from '@sluice/runtime/load-command-config'
 import { readArguments } from '@sluice/runtime/read-arguments'
+import { runCommand } from '@sluice/runtime/run-command'
 import { dataDirectory } from '@sluice/runtime/variables'
 
 const usage = 'npm run admin-key   (replaces the admin key: the former one stops working)'
@@ -41,7 +41,7 @@ async function findPostgres(): Promise<{ url: string; place: string; stop: () =>
   return { url: started.url, place, stop: () => started.stop() }
 }
 
-try {
+await runCommand(async () => {
   readArguments(usage, {}, () => undefined)
   const found = await findPostgres()
   const postgres = openPostgres(found.url)
@@ -51,7 +51,4 @@ try {
     await postgres.close()
     await found.stop()
   }
-} catch (error) {
-  console.error(internalMessage(error))
-  process.exitCode = 1
-}
+})

@@ -1,15 +1,15 @@
 // Replaces the admin key of an installation on servers and prints the new one; `npm run admin-key` also finds the
 // embedded Postgres, which an image of the services does not carry (docs/http-interface.md#first-admin-key).
 import { openPostgres } from '@sluice/postgres/open'
-import { internalMessage } from '@sluice/runtime/errors'
 import { loadCommandConfig } from '@sluice/runtime/load-command-config'
 import { readArguments } from '@sluice/runtime/read-arguments'
+import { runCommand } from '@sluice/runtime/run-command'
 import { variables } from './config.ts'
 import { printNewAdminKey } from './print-new-admin-key.ts'
 
 const usage = 'npm run admin-key   (replaces the admin key: the former one stops working)'
 
-try {
+await runCommand(async () => {
   readArguments(usage, {}, () => undefined)
   const url = loadCommandConfig(variables, process.env, console.error).SLUICE_POSTGRES_URL
   const postgres = openPostgres(url)
@@ -18,7 +18,4 @@ try {
   } finally {
     await postgres.close()
   }
-} catch (error) {
-  console.error(internalMessage(error))
-  process.exitCode = 1
-}
+})

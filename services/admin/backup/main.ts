@@ -1,7 +1,7 @@
 // npm run backup -- <target>: docs/backup.md
-import { internalMessage } from '@sluice/runtime/errors'
 import { loadCommandConfig } from '@sluice/runtime/load-command-config'
 import { readArguments } from '@sluice/runtime/read-arguments'
+import { runCommand } from '@sluice/runtime/run-command'
 import { backUp, renewPostgres } from './backup.ts'
 import { secretsKeysOf, variables } from './config.ts'
 import { openEngines } from './open-engines.ts'
@@ -19,7 +19,7 @@ const options = {
   'postgres-only': { type: 'boolean', default: false },
 } as const
 
-try {
+await runCommand(async () => {
   const { target, base, disk, postgresOnly } = readArguments(
     usage,
     { allowPositionals: true, options },
@@ -49,7 +49,4 @@ try {
   } finally {
     await close()
   }
-} catch (error) {
-  console.error(internalMessage(error))
-  process.exitCode = 1
-}
+})

@@ -2,9 +2,9 @@
 import { waitForMutations } from '@sluice/event-store/clickhouse/mutations'
 import type { Reconciled } from '@sluice/postgres/after-restore'
 import { openPostgres } from '@sluice/postgres/open'
-import { internalMessage } from '@sluice/runtime/errors'
 import { loadCommandConfig } from '@sluice/runtime/load-command-config'
 import { readArguments } from '@sluice/runtime/read-arguments'
+import { runCommand } from '@sluice/runtime/run-command'
 import { reconciledLines } from '../restore/reconciled-lines.ts'
 import { variables } from './config.ts'
 import { migrate } from './migrate.ts'
@@ -17,7 +17,7 @@ const usage = `npm run migrate [-- [--plan | --wait] [--accept-loss]]
 
 const flag = { type: 'boolean', default: false } as const
 
-try {
+await runCommand(async () => {
   const options = { plan: flag, wait: flag, 'accept-loss': flag }
   const {
     plan,
@@ -58,10 +58,7 @@ try {
     })
     console.log('ClickHouse: no mutations are running')
   }
-} catch (error) {
-  console.error(internalMessage(error))
-  process.exitCode = 1
-}
+})
 
 function reportLoss(reconciled: Reconciled): void {
   console.log('ClickHouse begins with an empty store: the writers store again what the log still holds.')

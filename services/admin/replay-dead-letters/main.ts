@@ -7,10 +7,10 @@ import { openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
 import { checkPostgresSchema } from '@sluice/postgres/migrate'
 import { openPostgres, type Postgres } from '@sluice/postgres/open'
 import { replayPositionStore } from '@sluice/postgres/replay-positions'
-import { internalMessage } from '@sluice/runtime/errors'
 import { folderOf } from '@sluice/runtime/file-url'
 import { loadCommandConfig } from '@sluice/runtime/load-command-config'
 import { readArguments } from '@sluice/runtime/read-arguments'
+import { runCommand } from '@sluice/runtime/run-command'
 import { silentLogger } from '@sluice/runtime/silent-logger'
 import { variables } from './config.ts'
 import { listDeadLetters, replayDeadLetters } from './replay.ts'
@@ -46,7 +46,7 @@ function openPostgresFor(logUrl: string, postgresUrl: string | undefined): Postg
 
 /** The resources that are open, to be closed in reverse order. */
 const opened: { close(): Promise<void> }[] = []
-try {
+await runCommand(async () => {
   const { list } = readArguments(
     usage,
     { options: { list: { type: 'boolean', default: false } } },
@@ -82,9 +82,5 @@ try {
     if (copies > 0) console.log(`Left out: ${copies} copies of these.`)
     if (foreign > 0) console.log(`Left out: ${foreign} records that are no dead letters.`)
   }
-} catch (error) {
-  console.error(internalMessage(error))
-  process.exitCode = 1
-} finally {
-  for (const each of opened.reverse()) await each.close()
-}
+})
+for (const each of opened.reverse()) await each.close()

@@ -1,8 +1,8 @@
 // npm run reshard -- --to <cluster> --database <new name> [--plan | --finish | --cancel]: docs/scale-out.md
 import { openPostgres } from '@sluice/postgres/open'
-import { internalMessage } from '@sluice/runtime/errors'
 import { loadCommandConfig } from '@sluice/runtime/load-command-config'
 import { readArguments } from '@sluice/runtime/read-arguments'
+import { runCommand } from '@sluice/runtime/run-command'
 import { variables } from './config.ts'
 import { cancelReshard, copyEvents, finishReshard, planReshard } from './reshard.ts'
 
@@ -17,7 +17,7 @@ const flag = { type: 'boolean', default: false } as const
 const text = { type: 'string' } as const
 const steps = { plan: planReshard, finish: finishReshard, cancel: cancelReshard }
 
-try {
+await runCommand(async () => {
   const { run, cluster, database } = readArguments(
     usage,
     { options: { to: text, database: text, plan: flag, finish: flag, cancel: flag } },
@@ -40,7 +40,4 @@ try {
   } finally {
     await postgres.close()
   }
-} catch (error) {
-  console.error(internalMessage(error))
-  process.exitCode = 1
-}
+})

@@ -1,7 +1,7 @@
 // npm run restore -- <source>: docs/backup.md
-import { internalMessage } from '@sluice/runtime/errors'
 import { loadCommandConfig } from '@sluice/runtime/load-command-config'
 import { readArguments } from '@sluice/runtime/read-arguments'
+import { runCommand } from '@sluice/runtime/run-command'
 import { secretsKeysOf, variables } from '../backup/config.ts'
 import { openEngines } from '../backup/open-engines.ts'
 import { timeText } from '../time-text.ts'
@@ -38,7 +38,7 @@ function report({ manifest, losses, ...found }: Restored, clickHouseOnly: boolea
   }
 }
 
-try {
+await runCommand(async () => {
   const { source, clickHouseOnly, acceptLoss } = readArguments(
     usage,
     { allowPositionals: true, options },
@@ -65,7 +65,4 @@ try {
   } finally {
     await close()
   }
-} catch (error) {
-  console.error(internalMessage(error))
-  process.exitCode = 1
-}
+})
