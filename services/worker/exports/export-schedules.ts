@@ -6,7 +6,7 @@ import type { JobKind } from '../job-kind.ts'
 import { scheduleUnit } from './schedule-unit.ts'
 
 /** The schedules of exports as a kind of job, which makes their runs. */
-export const exportSchedules: JobKind = ({ postgres }, { registry: _, ...context }) => {
+export const exportSchedules: JobKind = ({ postgres }, context) => {
   const exports = exportStore(postgres)
   const work = scheduleUnit({
     exports,

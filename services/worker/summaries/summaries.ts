@@ -9,7 +9,7 @@ import { summaryUnit } from './summary-unit.ts'
 const concurrency = 4
 
 /** The deliveries `event_summary` of webhooks as a kind of job. */
-export const summaries: JobKind = ({ postgres, exportReader }, { registry: _, ...context }) => {
+export const summaries: JobKind = ({ postgres, exportReader }, context) => {
   const store = summaryStore(postgres)
   const work = summaryUnit({
     summaries: store,
