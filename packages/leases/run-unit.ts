@@ -1,5 +1,5 @@
 import type { Clock } from '@sluice/runtime/clock'
-import { AppError, internalMessage, isRetryable } from '@sluice/runtime/errors'
+import { AppError, internalMessage, isRetryable, publicMessage } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import { describeSpan, traced } from '@sluice/runtime/tracing'
 import { type FailureCounts, type Leased, type LeaseKey, LeaseLost, type LeaseTable } from './lease-table.ts'
@@ -143,7 +143,7 @@ export function startUnit<Job>(options: UnitOptions<Job>, leased: Leased<Job>, t
       counts ??= await table.countFailure(key, { isCausedByJob: isCausedByJob(error) })
       const { tries, failures } = counts
       const hasFailed = failures >= failuresMax
-      if (hasFailed) await table.fail(key, publicText(error), clock.now())
+      if (hasFailed) await table.fail(key, publicMessage(error), clock.now())
       const delayMs = Math.min(firstRetryMs * 2 ** (tries - 1), longestRetryMs)
       await table.release(key, hasFailed ? null : clock.now() + delayMs, { isProgress: false })
       return { outcome: hasFailed ? 'failed' : 'retried', error }
@@ -206,9 +206,4 @@ export function startUnit<Job>(options: UnitOptions<Job>, leased: Leased<Job>, t
 /** Whether the reason of a failure lies in the job, and not in an engine that is unavailable or refuses the worker. */
 function isCausedByJob(error: unknown): boolean {
   return !(error instanceof AppError) || !(error.retryable || error.needsOperator)
-}
-
-/** The text of a failure that users may read: internals stay in the log. */
-function publicText(error: unknown): string {
-  return error instanceof AppError ? error.message : 'Internal server error'
 }

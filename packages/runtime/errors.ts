@@ -185,3 +185,8 @@ export function internalMessage(error: unknown): string {
   if (error instanceof AppError) return error.internal
   return error instanceof Error ? error.message : String(error)
 }
+
+/** The text of a failure for users: the message of an AppError; that of another error may hold internals. */
+export function publicMessage(error: unknown): string {
+  return error instanceof AppError ? error.message : 'Internal server error'
+}

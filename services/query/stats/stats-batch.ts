@@ -11,7 +11,7 @@ import { earliestRead } from '@sluice/event-store/stats/earliest-read'
 import { deduplicatingRunner, shareStatements } from '@sluice/event-store/stats/share-statements'
 import type { ApiRequest, Route } from '@sluice/http/route'
 import { concurrencyLimit } from '@sluice/runtime/concurrency-limit'
-import { AppError, internalMessage, invalidField } from '@sluice/runtime/errors'
+import { AppError, internalMessage, invalidField, publicMessage } from '@sluice/runtime/errors'
 import { validate } from '@sluice/runtime/validate'
 import { type AnalysisReader, handleAnalysis } from '../run-analysis.ts'
 import { parametersOf } from './json-parameters.ts'
@@ -145,7 +145,7 @@ function failedEntry(error: unknown, request: BatchRequest): BatchEntry {
   return {
     success: false,
     status: statusOf[isUnexpected ? 'internal' : error.code],
-    error: isUnexpected ? 'Internal server error' : error.message,
+    error: publicMessage(error),
   }
 }
 
