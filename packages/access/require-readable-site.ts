@@ -1,5 +1,5 @@
 import { allowsSite } from '@sluice/contracts/scopes'
-import { notFound } from '@sluice/runtime/errors'
+import { requireFound } from '@sluice/runtime/errors'
 import type { SiteDefaults, SiteRequest } from './sites.ts'
 
 /** The part of SiteLookup that reads of a site need; `Site` is what they use of its record. */
@@ -17,7 +17,6 @@ export async function requireReadableSite<Site>(
   request: SiteRequest,
   siteId: string,
 ): Promise<Site> {
-  const site = allowsSite(request.credential.siteIds, siteId) ? await sites.find(siteId, request) : undefined
-  if (!site) throw notFound('Site')
-  return site
+  const isAllowed = allowsSite(request.credential.siteIds, siteId)
+  return requireFound(isAllowed ? await sites.find(siteId, request) : undefined, 'Site')
 }

@@ -4,7 +4,7 @@ import { timeZoneId } from '@sluice/event-store/calendar'
 import { analyseRetention } from '@sluice/event-store/retention/analyse-retention'
 import type { Route } from '@sluice/http/route'
 import type { CohortStore } from '@sluice/postgres/cohorts'
-import { notFound } from '@sluice/runtime/errors'
+import { requireFound } from '@sluice/runtime/errors'
 import type { ReadCompleteUntil } from '../complete-until.ts'
 import { type AnalysisReader, cohortTooLarge, type FieldText, handleAnalysis, runAnalysis } from '../run-analysis.ts'
 import { toCompletableRow, toRetentionRow } from './retention-rows.ts'
@@ -31,8 +31,7 @@ export function retentionRoute({
     const { end_date: now = receivedAt, environment = credential.environment } = query
     log({ site_id: siteId, weeks })
     const site = await requireReadableSite(sites, { credential, signal }, siteId)
-    const cohort = cohortId === undefined ? undefined : await cohorts.find(cohortId, [siteId])
-    if (cohortId !== undefined && !cohort) throw notFound('Cohort')
+    const cohort = cohortId === undefined ? undefined : requireFound(await cohorts.find(cohortId, [siteId]), 'Cohort')
 
     const criteria = cohort?.settings.criteria
     const timeZone = timeZoneId(query.timezone ?? site.settings.timezone)

@@ -3,7 +3,7 @@ import type { SiteLookup, SiteStore } from '@sluice/access/sites'
 import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
-import { notFound } from '@sluice/runtime/errors'
+import { requireFound } from '@sluice/runtime/errors'
 import { requireOwnSite } from '../require-own-site.ts'
 import type { AnalysisReader } from '../run-analysis.ts'
 import { readEventTimeRanges } from './read-event-time-ranges.ts'
@@ -28,7 +28,6 @@ export function updateSiteRoute({
     // Read first, so that a failure leaves nothing behind.
     const times = await readEventTimeRanges([siteId], eventReader, { credential, signal })
     const record = Object.keys(settings).length === 0 ? found : await siteStore.update(siteId, storedSettings(settings))
-    if (!record) throw notFound('Site')
-    return toSiteResource(record, times)
+    return toSiteResource(requireFound(record, 'Site'), times)
   })
 }
