@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '@sluice/runtime/logger'
+import { sleep } from '@sluice/runtime/sleep'
 
 /** One process of an engine. */
 export interface EngineProcess {
@@ -50,9 +50,7 @@ export async function restartOnExit(
 
       for (let restarted = false; !restarted;) {
         if (failures > 0) {
-          await sleep(Math.min(firstDelayMs * 2 ** (failures - 1), longestDelayMs), undefined, {
-            signal: stopping.signal,
-          }).catch(() => undefined)
+          await sleep(Math.min(firstDelayMs * 2 ** (failures - 1), longestDelayMs), stopping.signal)
         }
         if (isStopping()) return undefined
         failures += 1

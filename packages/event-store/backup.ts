@@ -1,7 +1,7 @@
-import { setTimeout as pause } from 'node:timers/promises'
 import { isRetryable } from '@sluice/runtime/errors'
 import { retry } from '@sluice/runtime/retry'
 import type { AppliedMigrations } from '@sluice/runtime/schema-versions'
+import { sleep } from '@sluice/runtime/sleep'
 import { type ClickHouseAddress, openClickHouseAt, parseClickHouseUrl } from './clickhouse/client.ts'
 import { lazyServers, storeServers, untilSuccessful } from './clickhouse/cluster.ts'
 import { dropSettings } from './clickhouse/strict-settings.ts'
@@ -199,7 +199,7 @@ function openServerBackup(address: ClickHouseAddress, credentials: BackupCredent
         // ClickHouse's stack traces don't help an operator who restores a backup.
         throw new Error(`ClickHouse: ${state.error.replace(/,? Stack trace[\s\S]*/, '') || state.status}`)
       }
-      await pause(pollMs)
+      await sleep(pollMs)
     }
   }
 
@@ -261,7 +261,7 @@ function openServerBackup(address: ClickHouseAddress, credentials: BackupCredent
         for (const erased of erasures) await eraser.storeTombstone(erased)
         for (let from = 0; from < erasures.length; from += erasuresPerDelete) {
           await eraser.startDelete(erasures.slice(from, from + erasuresPerDelete))
-          while (await eraser.isDeleting()) await pause(pollMs)
+          while (await eraser.isDeleting()) await sleep(pollMs)
         }
         for (const erased of erasures) {
           const left = await eraser.count(erased)

@@ -1,4 +1,3 @@
-import { setTimeout } from 'node:timers/promises'
 import { DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler, sql } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
 import { AppError, errorCode, internalError } from '@sluice/runtime/errors'
@@ -8,6 +7,7 @@ import {
   requireWorkableSchema,
   type SchemaVersions,
 } from '@sluice/runtime/schema-versions'
+import { sleep } from '@sluice/runtime/sleep'
 import * as keysAndSites from './migrations/001-keys-and-sites.ts'
 import * as siteRegistrations from './migrations/002-site-registrations.ts'
 import * as grantsAndSettings from './migrations/003-key-grants-and-site-settings.ts'
@@ -104,7 +104,7 @@ export async function migratePostgres(
         )
       }
     }
-    await setTimeout(tableRetryMs)
+    await sleep(tableRetryMs)
   }
 }
 
@@ -184,7 +184,7 @@ export async function withMigrationLock<T>(
       // The lock is polled, because a statement that waits for it would exceed the pool's time-out.
       while (!(await tryLock(connection))) {
         if (performance.now() >= deadline) throw lockIsHeld(await holderOf(connection), waitMs)
-        await setTimeout(lockRetryMs)
+        await sleep(lockRetryMs)
       }
       try {
         return await work()

@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises'
+import { sleep } from './sleep.ts'
 
 /**
  * Resolves once `condition` holds, which is checked every 15 ms. Throws an Error that begins with `what` after

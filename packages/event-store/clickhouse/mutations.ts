@@ -1,5 +1,5 @@
-import { setTimeout } from 'node:timers/promises'
 import { internalError } from '@sluice/runtime/errors'
+import { sleep } from '@sluice/runtime/sleep'
 import { type ClickHouse, parseClickHouseUrl } from './client.ts'
 import { openStoreServers } from './cluster.ts'
 
@@ -77,6 +77,6 @@ export async function waitForMutationsOf(
       const { table, command, failure } = failing
       throw internalError(`ClickHouse repeats a mutation of ${table} that fails: ${command}: ${failure} ${advice}`)
     }
-    await setTimeout(pollMs)
+    await sleep(pollMs)
   }
 }

@@ -1,9 +1,9 @@
-import { setTimeout as pause } from 'node:timers/promises'
 import { type GroupState, readGroupState } from '@sluice/event-log/kafka/group-offsets'
 import { backfillUrl, openEventLog } from '@sluice/event-log/open-event-log'
 import { writerGroup } from '@sluice/event-log/writer-group'
 import { internalMessage } from '@sluice/runtime/errors'
 import { silentLogger } from '@sluice/runtime/silent-logger'
+import { sleep } from '@sluice/runtime/sleep'
 import type { LanePositions, Manifest } from '../backup/manifest.ts'
 
 /** Longer than the session of a writer (packages/event-log/kafka/kafka-log.ts). */
@@ -65,7 +65,7 @@ async function readGroupWithoutMembers(url: string, group: string): Promise<Grou
     if (performance.now() > until) {
       throw new Error('Writers are running: stop them, the workers and the gateways before a restore.')
     }
-    await pause(memberPollMs)
+    await sleep(memberPollMs)
   }
 }
 
