@@ -71,7 +71,7 @@ export function serve(
   const certificate = openTlsCertificate(config, logger, certificateCheckMs)
   const admission = createAdmission(metrics)
   const logFailures = failureLog(logger)
-  const checkReadiness = memoize(
+  const checkReadiness = shareFor(
     () => logFailures((onFailure) => readiness(service.checks, { onFailure })),
     readinessAgeMsMax,
   )
@@ -171,7 +171,7 @@ function failureLog(logger: Logger) {
 }
 
 /** Shares the result of one call among all calls until it ends and for `ms` afterwards. `read` never rejects. */
-function memoize(read: () => Promise<Readiness>, ms: number): () => Promise<Readiness> {
+function shareFor(read: () => Promise<Readiness>, ms: number): () => Promise<Readiness> {
   let result: Promise<Readiness> | undefined
   let endedAt: number | undefined
   return () => {

@@ -40,7 +40,7 @@ export function buildWriter(
   const deps = { logs, deadLetters, inserter, logger, metrics, budget }
   const consumer = eventConsumer(livePolicy(), deps)
   const backfillConsumer = eventConsumer(backfillPolicy(liveTraffic(log, consumer.lag)), deps)
-  const reported = { logs, store: watermarkStore(postgres), logger, metrics, clock }
+  const reporterDeps = { logs, store: watermarkStore(postgres), logger, metrics, clock }
   return {
     routes: [],
     pages: [],
@@ -50,9 +50,9 @@ export function buildWriter(
       // Both consumers may wait for an insert. If they stopped one after the other, it would take longer than a service
       // may.
       { ...backfillConsumer, stopsWithPrevious: true },
-      watermarkReporter({ ...reported, lane: 'live', lag: consumer.lag }),
+      watermarkReporter({ ...reporterDeps, lane: 'live', lag: consumer.lag }),
       // The first report of this reporter tells the gateways that a writer reads the backfill log.
-      watermarkReporter({ ...reported, lane: 'backfill', lag: backfillConsumer.lag }),
+      watermarkReporter({ ...reporterDeps, lane: 'backfill', lag: backfillConsumer.lag }),
       storageMeter({ deadLetters, positions: replayPositionStore(postgres), inserter, logger, metrics, clock }),
     ],
     checks: [

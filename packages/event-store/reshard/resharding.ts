@@ -82,7 +82,7 @@ export async function openResharding(
     return checked
   }
 
-  function mutationsOf(
+  function waitForMutationsOn(
     { anywhere, address }: (typeof old)[number],
     place: string,
     say: (line: string) => void,
@@ -150,7 +150,7 @@ export async function openResharding(
     waitForMutations: async (say) => {
       const { sources } = store()
       await onEach(old, async (server, shard) => {
-        if (sources[shard] === database) await mutationsOf(server, database, say)
+        if (sources[shard] === database) await waitForMutationsOn(server, database, say)
       })
     },
     retire: async (say) => {
@@ -160,7 +160,7 @@ export async function openResharding(
         if (sources[shard] === database) await anywhere.command(`RENAME DATABASE ${database} TO ${retired}`)
         await waitForStatements(anywhere, database, { kinds: ['Insert', 'Delete', 'Alter', 'Update'] })
         // Otherwise the copy would contain rows that running deletions have yet to delete.
-        await mutationsOf(server, retired, say)
+        await waitForMutationsOn(server, retired, say)
       })
       checked = { ...store(), sources: old.map(() => retired) }
     },
