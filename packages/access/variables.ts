@@ -12,5 +12,5 @@ export const adminKey = optionalSecretVariable(
 /** SLUICE_AUTO_REGISTER_SITES of gateway and query service. */
 export const autoRegisterSites = flagVariable(
   'true: the first event of a site registers it. false: only POST /api/v1/sites and the site_ids of keys do.',
-  'true',
+  true,
 )

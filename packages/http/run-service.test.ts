@@ -30,7 +30,7 @@ await runService({
   name: 'invented',
   variables: {
     ...listenVariables(0, '127.0.0.1'),
-    SLUICE_COLOUR: optionalVariable('A colour.', () => undefined),
+    SLUICE_COLOUR: optionalVariable('A colour.'),
     SLUICE_DRAIN_SECONDS: drainSeconds(0),
     SLUICE_STOP_SECONDS: { ...stopSeconds, default: '10' },
   },

@@ -13,7 +13,7 @@ const variables = {
     if (!/^\w+$/.test(text)) throw new Error('is not a key')
   }),
   CACHE: { schema: joi.string().required(), description: 'A cache.', secret: true as const, default: 'memory:' },
-  NAME: optionalVariable('A name.', () => undefined),
+  NAME: optionalVariable('A name.'),
 }
 
 let folder: string
@@ -49,7 +49,7 @@ describe('variables that belong together', () => {
   const pairs = {
     ...variables,
     SERVER: { ...optionalSecretVariable('A server.', () => undefined), pairedWith: 'SENDER' },
-    SENDER: optionalVariable('A sender.', () => undefined),
+    SENDER: optionalVariable('A sender.'),
   }
   const mistake = 'SERVER and SENDER must be set both, or neither'
   const mistakesOf = (environment: Environment) =>

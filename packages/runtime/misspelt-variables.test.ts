@@ -6,7 +6,7 @@ import { optionalSecretVariable, optionalVariable, urlVariable } from './variabl
 const variables = {
   SLUICE_LOG_URL: urlVariable({ schemes: ['kafka'], description: 'A log.' }),
   SLUICE_SECRETS_KEY: optionalSecretVariable('A key.', () => undefined),
-  SLUICE_TRUSTED_PROXIES: optionalVariable('Proxies.', () => undefined),
+  SLUICE_TRUSTED_PROXIES: optionalVariable('Proxies.'),
 }
 
 describe('a name that no variable has', () => {

@@ -91,13 +91,13 @@ export const dataDirectory = variable({
 })
 
 /** A variable that is `true` or `false`. */
-export function flagVariable(description: string, defaultText: 'true' | 'false') {
+export function flagVariable(description: string, defaultValue: boolean) {
   const schema = joi.boolean().required().messages({ 'boolean.base': 'must be true or false' })
-  return variable({ schema, description, default: defaultText })
+  return variable({ schema, description, default: String(defaultValue) })
 }
 
 /** An optional variable that holds text; `check` throws an Error whose message continues the variable's name. */
-export function optionalVariable(description: string, check: (text: string) => void) {
+export function optionalVariable(description: string, check: (text: string) => void = () => undefined) {
   return variable({ schema: anyText, check, description, optional: true as const })
 }
 
@@ -182,11 +182,9 @@ export function listenVariables(defaultPort: number, defaultHost: string) {
     }),
     SLUICE_TLS_CERT: optionalVariable(
       'PEM file with the certificate for HTTPS on SLUICE_PORT, followed by those of its authorities. Without it the port speaks HTTP.',
-      () => undefined,
     ),
     SLUICE_TLS_KEY: optionalVariable(
       'PEM file with the key of SLUICE_TLS_CERT, without a passphrase. Both files are read again when they change.',
-      () => undefined,
     ),
     SLUICE_LOG_LEVEL: variable({
       schema: joi.string<'debug' | 'info' | 'warn' | 'error'>().valid('debug', 'info', 'warn', 'error').required(),
