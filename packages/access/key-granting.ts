@@ -16,11 +16,21 @@ export function requireGrantable(maker: Credential, { scopes, siteIds }: Rights)
   for (const siteId of siteIds) if (!allowsSite(maker.siteIds, siteId)) throw siteNotAllowed()
 }
 
-/** Whether the rights `after` a change include one that the rights `before` did not: a scope, or a site. */
-export function addsRights(before: Rights, after: Rights): boolean {
-  if (after.scopes.some((scope) => !grants(before.scopes, scope))) return true
-  if (before.siteIds === null) return false
-  return after.siteIds === null || after.siteIds.some((siteId) => !allowsSite(before.siteIds, siteId))
+type ChangeableRights = Pick<KeyRecord, 'scopes' | 'siteIds' | 'allowedOrigins'>
+
+/** Whether the rights `after` a change include one that the rights `before` did not: a scope, a site, or an origin. */
+export function addsRights(before: ChangeableRights, after: ChangeableRights): boolean {
+  return (
+    after.scopes.some((scope) => !grants(before.scopes, scope)) ||
+    addsEntries(before.siteIds, after.siteIds) ||
+    addsEntries(before.allowedOrigins, after.allowedOrigins)
+  )
+}
+
+/** Null: every entry. */
+function addsEntries(before: readonly string[] | null, after: readonly string[] | null): boolean {
+  if (before === null) return false
+  return after === null || after.some((entry) => !before.includes(entry))
 }
 
 /** Throws 400 for an expiry that is not later than `now`; both are Unix ms. */

@@ -34,6 +34,7 @@ afterAll(async () => {
 interface Rights {
   scopes: readonly Scope[]
   siteIds: readonly string[] | null
+  allowedOrigins: readonly string[] | null
   /** Unix ms. */
   expiresAt: number | null
 }
@@ -41,9 +42,18 @@ interface Rights {
 const scopeList = fc.subarray([...scopes], { minLength: 1 })
 const siteList = fc.subarray(['a', 'b', 'c', 'A'], { minLength: 1 })
 const sites = fc.option(siteList, { nil: null })
+const origins = fc.option(fc.subarray(['https://a.example', 'https://b.example']), { nil: null })
 const expiry = fc.constantFrom(null, 4e12, 4.1e12)
-const rights: fc.Arbitrary<Rights> = fc.record({ scopes: scopeList, siteIds: sites, expiresAt: expiry })
-const body = fc.record({ scopes: scopeList, site_ids: sites, expires_at: expiry }, { requiredKeys: [] })
+const rights: fc.Arbitrary<Rights> = fc.record({
+  scopes: scopeList,
+  siteIds: sites,
+  allowedOrigins: origins,
+  expiresAt: expiry,
+})
+const body = fc.record(
+  { scopes: scopeList, site_ids: sites, allowed_origins: origins, expires_at: expiry },
+  { requiredKeys: [] },
+)
 
 type ScopesAndSites = Pick<Rights, 'scopes' | 'siteIds'>
 
@@ -55,14 +65,21 @@ function has(maker: ScopesAndSites, right: ScopesAndSites): boolean {
   return hasScopes && hasSites
 }
 
+/** Whether pages of an origin may use `after` that may not use `before`. */
+function addsOrigin(before: Rights, after: Rights): boolean {
+  const { allowedOrigins: known } = before
+  return known !== null && (after.allowedOrigins?.some((origin) => !known.includes(origin)) ?? true)
+}
+
 /** Whether a key that expires at `expiresAt` is usable later than `maker`. */
 function outlives(maker: Rights, { expiresAt }: Rights): boolean {
   return maker.expiresAt !== null && (expiresAt === null || expiresAt > maker.expiresAt)
 }
 
-const rightsOf = ({ scopes, siteIds, expiresAt }: KeyRecord): Rights => ({
+const rightsOf = ({ scopes, siteIds, allowedOrigins, expiresAt }: KeyRecord): Rights => ({
   scopes,
   siteIds,
+  allowedOrigins,
   expiresAt: expiresAt?.getTime() ?? null,
 })
 
@@ -99,7 +116,11 @@ const all = async () =>
 /** Compares the keys after a request with the rule: one with the expected rights was stored, or nothing was changed. */
 async function check(
   operation: keyof typeof routes,
-  [maker, old, sent]: [Rights, Rights, { scopes?: Scope[]; site_ids?: string[] | null; expires_at?: number | null }],
+  [maker, old, sent]: [
+    Rights,
+    Rights,
+    { scopes?: Scope[]; site_ids?: string[] | null; allowed_origins?: string[] | null; expires_at?: number | null },
+  ],
 ): Promise<void> {
   await postgres.db.deleteFrom('api_keys').execute()
   const { keyId: oldId } = await storeKey(old)
@@ -109,16 +130,19 @@ async function check(
       ? {
           scopes: sent.scopes ?? ['events:write', 'stats:read'],
           siteIds: sent.site_ids === undefined ? maker.siteIds : sent.site_ids,
+          allowedOrigins: sent.allowed_origins ?? null,
           expiresAt: sent.expires_at === undefined ? maker.expiresAt : sent.expires_at,
         }
       : {
           scopes: sent.scopes ?? old.scopes,
           siteIds: sent.site_ids === undefined ? old.siteIds : sent.site_ids,
+          allowedOrigins: sent.allowed_origins === undefined ? old.allowedOrigins : sent.allowed_origins,
           expiresAt: sent.expires_at === undefined ? old.expiresAt : sent.expires_at,
         }
   // A key that outlives its maker may lose rights, and get another name.
   const prolongs =
-    outlives(maker, wanted) && (operation !== 'update' || sent.expires_at !== undefined || !has(old, wanted))
+    outlives(maker, wanted) &&
+    (operation !== 'update' || sent.expires_at !== undefined || !has(old, wanted) || addsOrigin(old, wanted))
   const success = operation === 'update' ? 200 : 201
   // A rotation has no field that a 400 could name.
   const tooLong = operation === 'rotate' ? 403 : 400
@@ -148,10 +172,19 @@ test('no key creates one with more rights than its own', async () => {
   )
 })
 
+const expiringAdmin: Rights = { scopes: ['admin'], siteIds: null, allowedOrigins: null, expiresAt: 4e12 }
+const browserKey: Rights = {
+  scopes: ['events:write'],
+  siteIds: ['a'],
+  allowedOrigins: ['https://a.example'],
+  expiresAt: null,
+}
+
 test('no key gives another key more rights than its own', async () => {
   await fc.assert(
     fc.asyncProperty(fc.tuple(rights, rights, body), (input) => check('update', input)),
-    runs,
+    // Few random changes add an origin and nothing else.
+    { ...runs, examples: [[[expiringAdmin, browserKey, { allowed_origins: null }]]] },
   )
 })
 

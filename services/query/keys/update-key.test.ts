@@ -171,6 +171,43 @@ describe('a change is refused with 403', () => {
   })
 })
 
+describe('a key that expires', () => {
+  const shop = 'https://shop.example'
+  const put = async (before: string[] | null, after: string[] | null) => {
+    const expiring = await createTestKey(query.keys, { scopes: ['admin'], expiresAt: new Date(4e12) })
+    const { keyId } = await createTestKey(query.keys, { scopes: ['events:write'], allowedOrigins: before })
+    const { status, body } = await query.request(path(keyId), {
+      method: 'PUT',
+      body: { name: 'new', allowed_origins: after },
+      key: expiring.key,
+    })
+    return { status, body, stored: (await get(keyId)).allowed_origins }
+  }
+
+  test.each<[string[], string[] | null]>([
+    [[shop], null],
+    [[shop], [shop, 'https://other.example']],
+    [[shop], ['https://other.example']],
+    [[], [shop]],
+  ])('can not widen the origins of one that lasts from %j to %j', async (before, after) => {
+    const { status, body, stored } = await put(before, after)
+    expect({ status, error: body.error }).toStrictEqual({
+      status: 400,
+      error: 'Invalid field: expires_at must not be later than that of the key that asks',
+    })
+    expect(stored).toStrictEqual(before)
+  })
+
+  test.each<[string[] | null, string[] | null]>([
+    [null, [shop]],
+    [null, null],
+    [[shop, 'https://other.example'], ['https://other.example']],
+    [[shop], []],
+  ])('may narrow or keep them, from %j to %j', async (before, after) => {
+    expect(await put(before, after)).toMatchObject({ status: 200, stored: after })
+  })
+})
+
 describe('a key that the request cannot see', () => {
   test('is 404, whether it is unknown or, for a bound key, one of other sites', async () => {
     const bound = await query.createKey({ scopes: ['admin'], siteIds: ['own'] })
