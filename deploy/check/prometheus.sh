@@ -18,7 +18,8 @@ promtool="$tools/usr/bin/promtool"
 "$promtool" check rules deploy/prometheus/rules.yaml deploy/prometheus/alerts.yaml
 "$promtool" test rules deploy/prometheus/*.test.yaml
 
-# Each alert names its runbook, and has a case that fires and one that does not.
+# Each alert names its runbook, and has a case that fires and one that does not. The group of the freshness objective is
+# evaluated as often as its tests say: promtool ignores the interval of a group.
 node - <<'JS'
 const { readFileSync, globSync } = require('node:fs')
 const alerts = readFileSync('deploy/prometheus/alerts.yaml', 'utf8')
@@ -26,6 +27,11 @@ const tests = globSync('deploy/prometheus/*.test.yaml').map((file) => readFileSy
 const runbooks = readFileSync('docs/runbooks.md', 'utf8')
 const anchors = new Set([...runbooks.matchAll(/^#+ (.+)$/gm)].map(([, title]) => title.toLowerCase().replace(/[^\w -]/g, '').replaceAll(' ', '-')))
 const mistakes = []
+const group = readFileSync('deploy/prometheus/rules.yaml', 'utf8').split('- name: ').find((text) => text.startsWith('sluice-slo-freshness\n'))
+const interval = /^ +interval: (\S+)$/m.exec(group)?.[1]
+if (!readFileSync('deploy/prometheus/freshness.test.yaml', 'utf8').includes(`\nevaluation_interval: ${interval}\n`)) {
+  mistakes.push(`rules.yaml: the interval of sluice-slo-freshness is ${interval}, which freshness.test.yaml does not test`)
+}
 for (const text of alerts.split('- alert: ').slice(1)) {
   const name = text.split('\n', 1)[0]
   const anchor = /runbook_url: docs\/runbooks\.md#(\S+)/.exec(text)?.[1]
