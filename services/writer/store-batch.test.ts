@@ -55,7 +55,7 @@ function scriptedInserter(...steps: Step[]) {
 }
 
 const live = livePolicy()
-const { lockWait: backfillLockWait } = backfillPolicy(() => Promise.resolve(false))
+const { lockWait: backfillLockWait } = backfillPolicy(() => Promise.resolve(false), Date)
 
 type BadRows = Awaited<ReturnType<EventInserter['findBadRows']>>
 

@@ -149,7 +149,7 @@ export function runOldWriter(
   place: TestStores,
   { isLive = liveTraffic(place.log, () => []), ...changes }: WriterChanges & { isLive?: () => Promise<boolean> } = {},
 ): RunningWriter {
-  return startWriter(backfillPolicy(isLive), place, changes)
+  return startWriter(backfillPolicy(isLive, changes.clock ?? Date), place, changes)
 }
 
 export function runWriter(
@@ -163,7 +163,8 @@ function startWriter(policy: LanePolicy, place: TestStores, changes: WriterChang
   const { logger, lines } = capturedLogger()
   const metrics = createMetrics()
   const { log, backfill, deadLetters, inserter } = place
-  const deps: ConsumeDeps = { logs: { live: log, backfill }, deadLetters, inserter, logger, metrics, ...changes }
+  const logs = { live: log, backfill }
+  const deps: ConsumeDeps = { logs, deadLetters, inserter, logger, metrics, clock: Date, ...changes }
   const consumer = eventConsumer(policy, deps)
   const abort = new AbortController()
   const running = consumer.run?.(abort.signal)
