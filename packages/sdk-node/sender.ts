@@ -49,7 +49,6 @@ export function eventSender(parts: SenderParts): Sender {
   const { queue, post, clock, report, onSettled, onTimeRefused, onStopped } = parts
   let running = 0
   let failures = 0
-  let failedAt = -1
   /** Times of performance.now() until which nothing is sent: `asked` by Retry-After, `backoff` after a failure. */
   const until = { asked: 0, backoff: 0 }
   let isDue = false
@@ -92,6 +91,7 @@ export function eventSender(parts: SenderParts): Sender {
   async function send(events: readonly WaitingEvent[]): Promise<void> {
     running++
     const sentAt = performance.now()
+    const failuresBefore = failures
     const answer = await post(
       events.map(({ event }) => event.json),
       end.signal,
@@ -111,7 +111,7 @@ export function eventSender(parts: SenderParts): Sender {
         break
       case 'repeat':
         queue.requeue(...(isPastLimit(answer, events.length) ? halves(events) : [events]))
-        fail(sentAt, verdict)
+        fail(failuresBefore, verdict)
         break
       case 'stop':
         queue.requeue(events)
@@ -162,11 +162,10 @@ export function eventSender(parts: SenderParts): Sender {
     queue.requeue(again)
   }
 
-  function fail(sentAt: number, { afterMs, error }: { afterMs: number; error: string }): void {
+  function fail(failuresBefore: number, { afterMs, error }: { afterMs: number; error: string }): void {
     // Concurrent requests that fail together count as one failure.
-    if (sentAt >= failedAt) {
+    if (failures === failuresBefore) {
       failures++
-      failedAt = performance.now()
       if (failures === failuresReported) {
         const waiting = queue.size()
         report('unavailable', `Sluice did not take events ${failures} times (${error}); ${waiting} wait`, {
@@ -174,10 +173,10 @@ export function eventSender(parts: SenderParts): Sender {
         })
       }
     }
-    ask(afterMs)
+    const retryAt = performance.now() + Math.min(afterMs, pauseMsMax)
+    until.asked = Math.max(until.asked, retryAt)
     // A random time of up to a second keeps clients from sending at the same moment, also after a Retry-After.
-    until.backoff =
-      performance.now() + Math.min(afterMs, pauseMsMax) + backoffMs(afterMs > 0 || delaySkips > 0 ? 0 : failures - 1)
+    until.backoff = retryAt + backoffMs(afterMs > 0 || delaySkips > 0 ? 0 : failures - 1)
   }
 
   function stop(error: string): void {
@@ -186,10 +185,6 @@ export function eventSender(parts: SenderParts): Sender {
     const waiting = queue.size()
     report('key_refused', `Sluice refuses the key (${error}); ${waiting} events wait`, { count: waiting })
     onStopped()
-  }
-
-  function ask(ms: number): void {
-    if (ms > 0) until.asked = Math.max(until.asked, performance.now() + Math.min(ms, pauseMsMax))
   }
 
   return {
