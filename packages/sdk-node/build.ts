@@ -59,6 +59,7 @@ const ownNames = [
   'takeOrphan',
   'waiting',
   'wake',
+  'wall',
 ]
 
 const common: BuildOptions = {

@@ -302,6 +302,21 @@ describe('a full queue', () => {
 })
 
 describe('a wrong clock', () => {
+  test('is not what a machine has that slept before it read the answer', async () => {
+    let sleptMs = 0
+    const sluice = openSluice<Record<string, object>>(optionsOf('asleep'), () => Date.now() + sleptMs)
+    sdk.closeLater(sluice)
+    sdk.proxy.treat = () => {
+      sleptMs = 8 * 3_600_000
+      return { kind: 'forward' }
+    }
+    void sluice.track('early')
+    await sluice.flush()
+    const { timestamp } = await sluice.track('late')
+    expect(Math.abs(timestamp - sleptMs - Date.now())).toBeLessThan(60_000)
+    expect(errors).toEqual([])
+  })
+
   test.each([
     ['three days ahead', 3 * 86_400_000],
     ['at its beginning, in 1970', 0],

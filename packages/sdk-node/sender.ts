@@ -90,7 +90,7 @@ export function eventSender(parts: SenderParts): Sender {
 
   async function send(events: readonly WaitingEvent[]): Promise<void> {
     running++
-    const sentAt = performance.now()
+    const began = clock.wall()
     const failuresBefore = failures
     const answer = await post(
       events.map(({ event }) => event.json),
@@ -98,7 +98,7 @@ export function eventSender(parts: SenderParts): Sender {
     )
     running--
     if (end.signal.aborted) return
-    const behindMs = learnTime(answer, performance.now() - sentAt)
+    const behindMs = learnTime(answer, began)
     const verdict = readAnswer(answer, events.length)
     switch (verdict.next) {
       case 'done':
@@ -130,9 +130,9 @@ export function eventSender(parts: SenderParts): Sender {
     return answered && next > 0 ? Math.min(limitPauseMs(answered, next, clock.now()), pauseMsMax) : 0
   }
 
-  function learnTime({ body }: Answer, tookMs: number): number {
+  function learnTime({ body }: Answer, beganMs: number): number {
     if (typeof body?.timestamp !== 'number') return 0
-    const behindMs = clock.learn(body.timestamp, tookMs)
+    const behindMs = clock.learn(body.timestamp, beganMs)
     if (behindMs !== 0 && !isClockWrong) {
       const seconds = Math.round(Math.abs(behindMs) / 1_000)
       const side = behindMs > 0 ? 'behind' : 'ahead of'
