@@ -36,6 +36,7 @@ const ownNames = [
   'hasRequeued',
   'hasRoom',
   'header',
+  'isHalfFull',
   'isStopped',
   'isTimeFinal',
   'learn',

@@ -17,6 +17,8 @@ export interface WaitingEvent {
 export interface EventQueue {
   /** Whether the limits allow another event of this size. */
   hasRoom(bytes: number): boolean
+  /** Whether the events take more than half of the limits. */
+  isHalfFull(): boolean
   /** Adds an event, whether there is room or not. */
   add(event: QueuedEvent, file: SpoolFile | undefined): WaitingEvent
   /** Takes the events of the next request; none when no event waits. */
@@ -58,6 +60,7 @@ export function eventQueue({ eventsMax, bytesMax }: { eventsMax: number; bytesMa
 
   return {
     hasRoom: (bytes) => all.size < eventsMax && held + bytes <= bytesMax,
+    isHalfFull: () => all.size > eventsMax / 2 || held > bytesMax / 2,
     add: (event, file) => {
       const waiting = { seq: seq++, event, file }
       all.add(waiting)

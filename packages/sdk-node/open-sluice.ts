@@ -95,7 +95,7 @@ export function openSluice<Events extends EventMap<Events>>(
 
   async function takeOrphans(): Promise<void> {
     // A file is loaded only while the queue is at most half full, so that there is room for new events.
-    while (spool && !isClosed && queue.size() <= queueEventsMax / 2 && queue.hasRoom(queueBytesMax / 2)) {
+    while (spool && !isClosed && !queue.isHalfFull()) {
       const orphan = await spool.takeOrphan().catch((error: unknown) => {
         report('spool_failed', `The spool can't be read: ${String(error)}`)
         return undefined

@@ -43,6 +43,17 @@ describe('requests', () => {
     await waitUntil(() => requestsOf('alone').length === 3, 'all events are sent')
     expect(idsOf('alone').map(({ length }) => length)).toEqual([1, 500, 1])
   })
+
+  test.each([
+    ['events', { queueEventsMax: 100 }, 51],
+    ['bytes', { queueBytesMax: 40_000 }, 10],
+  ])('begin when half of the %s that the queue may have wait', async (unit, limit, count) => {
+    const site = `half-${unit}`
+    const sluice = open(site, limit)
+    for (let n = 0; n < count + 5; n++) sluice.track('view', { text: 'x'.repeat(2_000) })
+    await sluice.flush()
+    expect(Math.max(...idsOf(site).map(({ length }) => length))).toBe(count)
+  })
 })
 
 test('requests run in the context of no caller, whoever has tracked the events or flushes', async () => {

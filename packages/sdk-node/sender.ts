@@ -5,7 +5,7 @@ import type { EventQueue, WaitingEvent } from './event-queue.ts'
 import type { PostEvents } from './post-events.ts'
 import type { ServerClock } from './server-clock.ts'
 
-/** A request is sent when this many events wait, or this many ms after the first one. */
+/** A request is sent when this many events wait, when the queue is half full, or this many ms after the first event. */
 const batch = { events: 500, ms: 1_000 } as const
 const requestsMax = 4
 /** The longest pause that a response may ask for, in ms. */
@@ -79,7 +79,8 @@ export function eventSender(parts: SenderParts): Sender {
     }
     // While requests fail, only one is sent at a time.
     while (running < (failures > 0 ? 1 : requestsMax)) {
-      if (!queue.hasRequeued() && !isDue && delaySkips === 0 && queue.waiting() < batch.events) break
+      const mayWait = !isDue && delaySkips === 0 && queue.waiting() < batch.events && !queue.isHalfFull()
+      if (mayWait && !queue.hasRequeued()) break
       const events = queue.take()
       if (events.length === 0) break
       void send(events)
