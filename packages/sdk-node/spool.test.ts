@@ -248,6 +248,16 @@ describe('a spool', () => {
     }
     expect(content()).toContain(event_id)
   })
+
+  test('whose folder was removed makes it again, and writes its events anew', () => {
+    away()
+    const sluice = open()
+    const first = sluice.track('view')
+    rmSync(folder, { recursive: true })
+    const second = sluice.track('view')
+    for (const { event_id } of [first, second]) expect(content()).toContain(event_id)
+    expect(codes()).toEqual([])
+  })
 })
 
 test('an event that got another time is sent with it after a restart, too', () => {
@@ -271,8 +281,10 @@ test('an event in memory is written when the folder works again, also when nothi
     away()
     const sluice = open()
     rmSync(folder, { recursive: true })
+    writeFileSync(folder, '')
     const { event_id } = sluice.track('view')
     expect(codes()).toEqual(['spool_failed'])
+    rmSync(folder)
     mkdirSync(folder)
     jest.advanceTimersByTime(30_000)
     expect(content()).toContain(event_id)

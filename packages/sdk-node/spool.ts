@@ -76,7 +76,6 @@ export interface SpoolParts {
 
 /** Throws when the folder can't be created or is not writable. */
 export function openSpool({ folder, scope, bytesMax, report, onTaken }: SpoolParts): Spool {
-  makeFolder(folder)
   const files = new Set<SpoolFile>()
   let active: { file: SpoolFile; fd: number } | undefined
   let isTorn = false
@@ -85,8 +84,8 @@ export function openSpool({ folder, scope, bytesMax, report, onTaken }: SpoolPar
   /** Size of the files of other processes at the last look into the folder. */
   let otherBytes = 0
   let syncing: NodeJS.Timeout | undefined
-  const touching = setInterval(() => tidy(touch), touchEveryMs).unref()
   checkWritable()
+  const touching = setInterval(() => tidy(touch), touchEveryMs).unref()
 
   function checkWritable(): void {
     const { file, fd } = create()
@@ -95,6 +94,8 @@ export function openSpool({ folder, scope, bytesMax, report, onTaken }: SpoolPar
   }
 
   function create(): { file: SpoolFile; fd: number } {
+    // Again, if it was removed.
+    makeFolder(folder)
     const path = join(folder, newFileName(scope))
     const fd = openSync(path, 'ax', 0o600)
     const file = { path, pending: 0, bytes: 0 }
