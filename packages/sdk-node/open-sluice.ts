@@ -193,6 +193,8 @@ export function openSluice<Events extends EventMap<Events>>(
         await new Promise<void>((resolve) => waiters.push(resolve))
       }
       enqueue(event, `and ${waiters.length} calls wait`)
+      // A large event that left may have made room for several.
+      waiters.shift()?.()
     }
     return { event_id: event.event_id, timestamp: event.timestamp }
   }

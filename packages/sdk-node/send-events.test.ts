@@ -310,6 +310,17 @@ describe('a full queue', () => {
     expect(await sdk.gateway.stored('wait', 6)).toHaveLength(6)
     expect(errors.filter(({ code }) => code !== 'unavailable')).toEqual([])
   })
+
+  test("with onFull: 'wait' takes as many events as fit when a large one has left", async () => {
+    const sluice = createSluice({ ...optionsOf('large', { queueBytesMax: 32_768 }), onFull: 'wait' as const })
+    sdk.closeLater(sluice)
+    await sluice.track('large', { parts: Array.from({ length: 21 }, () => 'x'.repeat(1_500)) })
+    const all = Promise.all(Array.from({ length: 6 }, () => sluice.track('small', { text: 'x'.repeat(2_000) })))
+    await sluice.flush()
+    await all
+    await sluice.flush()
+    expect(idsOf('large').map(({ length }) => length)).toEqual([1, 6])
+  })
 })
 
 describe('a wrong clock', () => {
