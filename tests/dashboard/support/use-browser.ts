@@ -72,6 +72,8 @@ export function useBrowser(): Visitors {
         locale: 'en-GB',
         timezoneId: 'UTC',
         permissions: ['clipboard-read', 'clipboard-write'],
+        // What moves while a page loads takes as much processor time as the rest of it.
+        reducedMotion: 'reduce',
         ...options,
       })
       context.setDefaultTimeout(180_000)
