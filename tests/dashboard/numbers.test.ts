@@ -187,6 +187,8 @@ describeWithChromium('every number', () => {
       const page = await open(`/sites/${siteId}${path}`)
       const more = page.getByRole('main').getByRole('button', { name: 'More', exact: true })
       await more.last().waitFor()
+      // Later answers bring more menus.
+      await page.locator('main .skeleton').first().waitFor({ state: 'detached' })
       const before = await taken(page, { hasFiles })
       const held = Promise.withResolvers<undefined>()
       await page.route(asked, async (route) => {
