@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { promisify } from 'node:util'
 import {
   brotliDecompress,
@@ -11,8 +12,8 @@ import {
   type ZstdOptions,
 } from 'node:zlib'
 import type { ContentEncoding } from '@sluice/contracts/media-types'
-import { concurrencyLimit } from '@sluice/runtime/concurrency-limit'
 import { type AppError, errorCode, invalidFormat, tooLarge } from '@sluice/runtime/errors'
+import { createFairQueue } from '@sluice/runtime/fair-queue'
 
 type Decompressor = (
   bytes: InputType,
@@ -35,14 +36,14 @@ const zstdWindowLogMin = 23
  * Decompresses a whole body of at most `maxBytes` and stops there. Throws the error of `requireInTime` when the body's
  * turn has come; 413 beyond the limit; 400 that names the encoding when the bytes are broken, end early or
  * continue after the end. The members of a gzip file (RFC 1952) are joined to one body. A second zstd frame is refused.
+ * Bodies of different senders take turns.
  */
 export function decompress(
   raw: Buffer,
   encoding: ContentEncoding,
-  maxBytes: number,
-  requireInTime: () => void,
+  { sender, maxBytes, requireInTime }: { sender: string; maxBytes: number; requireInTime: () => void },
 ): Promise<Buffer> {
-  return limitConcurrency(async () => {
+  return queue.run(sender, endless, async () => {
     requireInTime()
     const options = {
       maxOutputLength: maxBytes,
@@ -109,8 +110,18 @@ function zstdWindowLog(maxBytes: number): number {
 
 /**
  * Runs as many decompressions at a time as libuv's pool has threads. More would not be faster, and each holds up to its
- * limit in memory: a body of 10 KiB may decompress to 10 MiB.
+ * limit in memory: a body of 10 KiB may decompress to 10 MiB. One thread is always left to other senders, because a
+ * refused body of 30 bytes, which costs its sender nothing, may take as long as a batch. The thread pool belongs to the
+ * whole process, and so does the queue.
  */
-const concurrencyMax = 4
-// The thread pool belongs to the whole process, and so does the limit.
-const limitConcurrency = concurrencyLimit(concurrencyMax)
+const queue = createFairQueue({
+  concurrencyMax: 4,
+  concurrencyPerKeyMax: 3,
+  // The memory of the waiting bodies is limited (admission.ts).
+  queuedPerKeyMax: Infinity,
+  queueTimeoutMs: 1_500,
+})
+
+/** A body is decompressed although its client may have left. */
+const endless = new AbortController().signal
+setMaxListeners(0, endless)

@@ -36,6 +36,7 @@ import type { Route } from './route.ts'
 
 const mebibyte = 1024 * 1024
 const key = generateKey('prod')
+const otherKey = generateKey('prod')
 
 collectGarbageAsServices()
 
@@ -60,7 +61,7 @@ let service: TestService
 beforeAll(async () => {
   service = await startTestService(
     { routes: [digestRoute('/small', 1_000), digestRoute('/large', 10 * mebibyte)] },
-    keysInMemory({ [key]: { scopes: ['events:write'] } }),
+    keysInMemory({ [key]: { scopes: ['events:write'] }, [otherKey]: { scopes: ['events:write'] } }),
   )
 })
 
@@ -383,6 +384,22 @@ describe('the response 413', () => {
     expect(answers[0]?.status).toBe(200)
     expect(process.memoryUsage().rss - before).toBeLessThan(400 * mebibyte)
   })
+})
+
+test('a compressed body does not wait for all those of another key', async () => {
+  const bomb = brotliCompressSync(Buffer.alloc(11 * mebibyte))
+  let refused = 0
+  const isUnderWay = Promise.withResolvers<undefined>()
+  const bombs = Array.from({ length: 200 }, async () => {
+    await post('/large', bomb, { 'Content-Encoding': 'br' })
+    if (++refused === 20) isUnderWay.resolve(undefined)
+  })
+  await isUnderWay.promise
+  const { status } = await post('/small', gzipSync('{}'), { ...gzipped, Authorization: `Bearer ${otherKey}` })
+  const refusedBefore = refused
+  await Promise.all(bombs)
+  expect(status).toBe(200)
+  expect(refusedBefore).toBeLessThan(100)
 })
 
 describe('a body is refused with 400 for', () => {

@@ -39,15 +39,16 @@ export function hasBody({ headers }: IncomingMessage): boolean {
 export type ReserveMemory = (bytes: number) => void
 
 /**
- * Decompresses a body that was read, to at most `maxBytes`. Throws 413 for a larger body, 400 for broken compression,
- * the error of `requireInTime` when it is the body's turn, and that of `reserve`.
+ * Decompresses a body that was read, to at most `maxBytes`. The bodies of each `sender` take turns with those of others.
+ * Throws 413 for a larger body, 400 for broken compression, 503 and the error of `requireInTime` for a body whose turn
+ * comes too late, and the error of `reserve`.
  */
 export async function decompressBody(
   raw: Buffer,
   encoding: ContentEncoding,
-  { maxBytes, reserve, requireInTime }: { maxBytes: number; reserve: ReserveMemory; requireInTime: () => void },
+  { reserve, ...options }: { sender: string; maxBytes: number; reserve: ReserveMemory; requireInTime: () => void },
 ): Promise<Buffer> {
-  const bytes = await decompress(raw, encoding, maxBytes, requireInTime)
+  const bytes = await decompress(raw, encoding, options)
   reserve(bytes.length)
   return bytes
 }

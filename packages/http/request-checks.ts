@@ -259,7 +259,9 @@ async function readRequestBody(context: RequestContext): Promise<void> {
   }
   // Decompression has a queue of its own. A second wait in the work queue would hold the memory of decompressed bodies.
   const requireInTime = (): void => context.workQueue.requireInTime(readAt)
-  context.body.bytes = await decompressBody(bytes, encoding, { maxBytes, reserve, requireInTime })
+  // Requests without a key, and those whose key is in the body, are one sender together.
+  const sender = context.credential?.keyId ?? ''
+  context.body.bytes = await decompressBody(bytes, encoding, { sender, maxBytes, reserve, requireInTime })
 }
 
 /** Reserves memory for the parts of an upload that are in memory at a time; its handler reads the body. */
