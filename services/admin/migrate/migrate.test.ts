@@ -20,11 +20,11 @@ import { watermarkStore } from '@sluice/postgres/watermarks'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { capturedLogger } from '../../../tests/support/captured-logger.ts'
 import { type ClickHouseCluster, startClickHouseCluster } from '../../../tests/support/engines/clickhouse-cluster.ts'
+import type { TestDatabase } from '../../../tests/support/engines/test-databases.ts'
 import {
   describeWithKafka,
   type TestClickHouse,
   testClickHouse,
-  type TestDatabase,
   testKafka,
   testPostgres,
 } from '../../../tests/support/engines/test-engines.ts'

@@ -5,12 +5,7 @@ import { Client } from 'pg'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { kafkaAnswers } from './kafka-probe.ts'
 import { createBucket, readBucketUrl } from './s3-bucket.ts'
-
-export interface TestDatabase {
-  url: string
-  /** Removes the database with all that is in it. */
-  drop(): Promise<void>
-}
+import { createPostgresDatabase, newClickHouseDatabase, type TestDatabase, withDatabase } from './test-databases.ts'
 
 export interface TestClickHouse extends TestDatabase {
   /**
@@ -20,37 +15,20 @@ export interface TestClickHouse extends TestDatabase {
   readerUrl: string
 }
 
-/** The prefix of database names. Destructive helpers refuse a name without it. */
-const prefix = 'test_'
-
-/**
- * A ClickHouse database name that was never used, `test_<random>`. The database does not exist yet: `migrate` or
- * createTestClickHouse creates it.
- */
+/** A ClickHouse database name that was never used. The database does not exist before a migration. */
 export function testClickHouse(): TestClickHouse {
-  const database = freshName()
-  const url = withDatabase(engineUrl('SLUICE_TEST_CLICKHOUSE_URL'), database)
+  const database = newClickHouseDatabase(engineUrl('SLUICE_TEST_CLICKHOUSE_URL'))
+  const { url } = database
   const readerUrl = process.env.SLUICE_TEST_CLICKHOUSE_READER_URL
   return {
-    url,
-    readerUrl: readerUrl === undefined ? url : withDatabase(readerUrl, database),
-    drop: async () => {
-      await runClickHouse(url, `DROP DATABASE IF EXISTS ${testName(url)} SYNC`)
-    },
+    ...database,
+    readerUrl: readerUrl === undefined ? url : withDatabase(readerUrl, new URL(url).pathname.slice(1)),
   }
 }
 
-/** A new, empty Postgres database `test_<random>`. */
+/** A new, empty Postgres database. */
 export async function testPostgres(): Promise<TestDatabase> {
-  const serverUrl = engineUrl('SLUICE_TEST_POSTGRES_URL')
-  const url = withDatabase(serverUrl, freshName())
-  await runPostgres(serverUrl, `CREATE DATABASE ${testName(url)}`)
-  return {
-    url,
-    drop: async () => {
-      await runPostgres(serverUrl, `DROP DATABASE IF EXISTS ${testName(url)} WITH (FORCE)`)
-    },
-  }
+  return createPostgresDatabase(engineUrl('SLUICE_TEST_POSTGRES_URL'))
 }
 
 /**
@@ -160,50 +138,9 @@ export function runOneAtATime(): void {
   })
 }
 
-function freshName(): string {
-  return `${prefix}${randomBytes(8).toString('hex')}`
-}
-
 function engineUrl(variable: 'SLUICE_TEST_CLICKHOUSE_URL' | 'SLUICE_TEST_POSTGRES_URL'): string {
   const url = process.env[variable]
   if (url === undefined)
     throw new Error(`${variable} is not set: run the tests by \`npm test\`, which starts the engines`)
   return url
-}
-
-function withDatabase(url: string, database: string): string {
-  const changed = new URL(url)
-  changed.pathname = `/${database}`
-  return changed.href
-}
-
-/**
- * The database of a URL, escaped for SQL. Throws unless it is a test database, so that no other database is ever
- * dropped.
- */
-function testName(url: string): string {
-  const name = new URL(url).pathname.slice(1)
-  if (!/^test_\w+$/.test(name)) throw new Error(`${name} is not a test database`)
-  return name
-}
-
-async function runClickHouse(url: string, sql: string): Promise<void> {
-  const { origin, username, password } = new URL(url)
-  const response = await fetch(origin, {
-    method: 'POST',
-    body: sql,
-    headers: { 'X-ClickHouse-User': decodeURIComponent(username), 'X-ClickHouse-Key': decodeURIComponent(password) },
-  })
-  const text = await response.text()
-  if (!response.ok) throw new Error(text)
-}
-
-async function runPostgres(url: string, sql: string): Promise<void> {
-  const client = new Client({ connectionString: url })
-  await client.connect()
-  try {
-    await client.query(sql)
-  } finally {
-    await client.end()
-  }
 }
