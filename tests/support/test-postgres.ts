@@ -1,7 +1,6 @@
 import { sql } from 'kysely'
 import { generateKey, hashKey, keyHint } from '@sluice/access/api-key'
 import type { KeyStore, NewKey } from '@sluice/access/keys'
-import { migratePostgres } from '@sluice/postgres/migrate'
 import { openPostgres, type Postgres } from '@sluice/postgres/open'
 import { newId } from '@sluice/runtime/ids'
 import { waitUntil } from '@sluice/runtime/wait-until'
@@ -18,9 +17,8 @@ export const patientPostgres = { connectTimeoutMs: 60_000 }
 
 /** A fresh database on the test run's Postgres, with the schema of this build unless `migrated` is false. */
 export async function openTestPostgres({ migrated = true } = {}): Promise<TestPostgres> {
-  const database = await testPostgres()
+  const database = await testPostgres({ migrated })
   const postgres = openPostgres(database.url, patientPostgres)
-  if (migrated) await migratePostgres(postgres)
   return {
     ...postgres,
     url: database.url,

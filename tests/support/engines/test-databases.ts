@@ -1,4 +1,5 @@
-// Databases on the servers of the tests.
+// Databases on the servers of the tests. start.ts makes one migrated database in Postgres, the template, and test files
+// copy it (test-engines.ts): a migration takes 0.24 s of CPU time, and a copy takes 0.04 s.
 import { randomBytes } from 'node:crypto'
 import { Client } from 'pg'
 
@@ -19,10 +20,12 @@ export function newClickHouseDatabase(serverUrl: string): TestDatabase {
   }
 }
 
-/** A new, empty Postgres database `test_<random>`. */
-export async function createPostgresDatabase(serverUrl: string): Promise<TestDatabase> {
+/** A new Postgres database `test_<random>`: a copy of the template, to which nobody may be connected, or empty. */
+export async function createPostgresDatabase(serverUrl: string, templateUrl?: string): Promise<TestDatabase> {
   const url = withDatabase(serverUrl, freshName())
-  await runPostgres(serverUrl, `CREATE DATABASE ${testName(url)}`)
+  const template = templateUrl === undefined ? 'template1' : testName(templateUrl)
+  // By default, Postgres would write each page to its WAL, which takes 1.6 times the CPU time.
+  await runPostgres(serverUrl, `CREATE DATABASE ${testName(url)} TEMPLATE ${template} STRATEGY = FILE_COPY`)
   return {
     url,
     drop: async () => {

@@ -26,9 +26,12 @@ export function testClickHouse(): TestClickHouse {
   }
 }
 
-/** A new, empty Postgres database. */
-export async function testPostgres(): Promise<TestDatabase> {
-  return createPostgresDatabase(engineUrl('SLUICE_TEST_POSTGRES_URL'))
+/** A new Postgres database, empty unless it is `migrated`, as `migratePostgres` does. */
+export async function testPostgres({ migrated = false } = {}): Promise<TestDatabase> {
+  return createPostgresDatabase(
+    engineUrl('SLUICE_TEST_POSTGRES_URL'),
+    migrated ? engineUrl('SLUICE_TEST_POSTGRES_TEMPLATE_URL') : undefined,
+  )
 }
 
 /**
@@ -138,7 +141,7 @@ export function runOneAtATime(): void {
   })
 }
 
-function engineUrl(variable: 'SLUICE_TEST_CLICKHOUSE_URL' | 'SLUICE_TEST_POSTGRES_URL'): string {
+function engineUrl(variable: `SLUICE_TEST_${'CLICKHOUSE' | 'POSTGRES' | 'POSTGRES_TEMPLATE'}_URL`): string {
   const url = process.env[variable]
   if (url === undefined)
     throw new Error(`${variable} is not set: run the tests by \`npm test\`, which starts the engines`)
