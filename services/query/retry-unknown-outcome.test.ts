@@ -2,7 +2,6 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { AlertResource } from '@sluice/contracts/alerts'
 import type { NewWebhookResource } from '@sluice/contracts/webhooks'
 import { type EventReader, openEventReader } from '@sluice/event-store/event-reader'
-import { migrateClickHouse } from '@sluice/event-store/migrate'
 import type { Route } from '@sluice/http/route'
 import { alertRuleStore } from '@sluice/postgres/alert-rules'
 import { cohortStore } from '@sluice/postgres/cohorts'
@@ -34,7 +33,7 @@ let eventReader: EventReader
 beforeAll(async () => {
   query = await startQuery()
   ;({ postgres } = query)
-  await migrateClickHouse(query.clickHouse.url)
+  await query.clickHouse.create()
   eventReader = openEventReader(query.clickHouse.readerUrl)
   await siteStore(postgres).register(['shop'])
 })

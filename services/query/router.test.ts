@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { grants, type Scope, scopes } from '@sluice/contracts/scopes'
-import { migrateClickHouse } from '@sluice/event-store/migrate'
 import type { Route } from '@sluice/http/route'
 import { startQuery, type TestQuery } from '../../tests/support/query.ts'
 
@@ -9,7 +8,7 @@ let keys: Map<Scope, string>
 
 beforeAll(async () => {
   query = await startQuery()
-  await migrateClickHouse(query.clickHouse.url)
+  await query.clickHouse.create()
   keys = new Map()
   for (const scope of scopes) keys.set(scope, await query.createKey({ scopes: [scope] }))
 })

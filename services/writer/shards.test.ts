@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { type ClickHouse, openClickHouse } from '@sluice/event-store/clickhouse/client'
 import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
 import type { UserRow } from '@sluice/event-store/insert/insert-users'
+import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { FatalError } from '@sluice/runtime/supervisor'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { type ClickHouseCluster, startClickHouseCluster } from '../../tests/support/engines/clickhouse-cluster.ts'
@@ -40,6 +41,7 @@ async function open(partitionCount: number): Promise<void> {
   stores = await createTestStores(undefined, partitionCount, {
     url,
     readerUrl: cluster.url(database, 'sluice_reader'),
+    create: () => migrateClickHouse(url),
     drop: () => cluster.drop(database),
   })
   servers = cluster.servers.map((server) => openClickHouse(server.url(database)))

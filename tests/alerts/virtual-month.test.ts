@@ -9,7 +9,6 @@ import { measureAlert, type MeasureOptions } from '@sluice/event-store/alerts/me
 import { openClickHouse, type QueryResult } from '@sluice/event-store/clickhouse/client'
 import { queryReader, type QueryRunner, type Statement } from '@sluice/event-store/clickhouse/query-runner'
 import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
-import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { type TestClickHouse, testClickHouse } from '../support/engines/test-engines.ts'
 
 const minuteMs = 60_000
@@ -59,7 +58,7 @@ function monthOfEvents(): EventRow[] {
 
 beforeAll(async () => {
   database = testClickHouse()
-  await migrateClickHouse(database.url)
+  await database.create()
   client = openClickHouse(database.readerUrl)
   runner = queryReader(client).as({
     key: 'worker',

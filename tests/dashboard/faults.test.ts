@@ -1,6 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from '@jest/globals'
 import type { Page } from 'playwright-core'
-import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { watermarkStore } from '@sluice/postgres/watermarks'
 import { startQuery, storeEvents, type TestQuery } from '../support/query.ts'
 import { headline } from './support/numbers.ts'
@@ -418,7 +417,7 @@ describeWithChromium('a writer that has stopped', () => {
 
   beforeEach(async () => {
     query = await startQuery()
-    await migrateClickHouse(query.clickHouse.url)
+    await query.clickHouse.create()
     await query.request('/api/v1/sites', { method: 'POST', body: { site_id: siteId } })
     await storeEvents(query, siteId, [Date.now() - 3_600_000])
   })

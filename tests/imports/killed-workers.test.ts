@@ -6,7 +6,6 @@ import { fileURLToPath } from 'node:url'
 import { afterEach, expect, test } from '@jest/globals'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { openClickHouse } from '@sluice/event-store/clickhouse/client'
-import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { importStore } from '@sluice/postgres/imports'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { removeUnneededFiles } from '@sluice/worker/imports/import-files'
@@ -44,7 +43,7 @@ async function killThrice(
   const failed = rows / 10
   const records = rows + failed
   const database = testClickHouse()
-  await migrateClickHouse(database.url)
+  await database.create()
   const clickHouse = openClickHouse(database.url)
   const postgres = await openTestPostgres()
   const folder = await mkdtemp(join(tmpdir(), 'sluice-killed-'))

@@ -9,6 +9,7 @@ import { queryReader } from '@sluice/event-store/clickhouse/query-runner'
 import { type ErasedRows, hashValue } from '@sluice/event-store/erasures/erased-rows'
 import { openEventEraser } from '@sluice/event-store/erasures/event-eraser'
 import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
+import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { keyHash } from '@sluice/events/key-hash'
 import { watermarkStore } from '@sluice/postgres/watermarks'
 import { waitUntil } from '@sluice/runtime/wait-until'
@@ -57,7 +58,12 @@ describeWithKafka('a reshard under load', () => {
     logUrl = testKafka()?.url ?? ''
     await ensureTopics(logUrl, { partitions })
     const url = cluster.servers[0]?.url(database) ?? ''
-    stores = await createTestStores(logUrl, partitions, { url, readerUrl: url, drop: () => cluster.drop(database) })
+    stores = await createTestStores(logUrl, partitions, {
+      url,
+      readerUrl: url,
+      create: () => migrateClickHouse(url),
+      drop: () => cluster.drop(database),
+    })
     gateway = await startGateway({ log: stores.log, shards: 1 })
   })
 

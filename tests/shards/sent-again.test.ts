@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/
 import { backfillAgeMs } from '@sluice/contracts/lanes'
 import { writerGroup } from '@sluice/event-log/writer-group'
 import { type ClickHouse, openClickHouse } from '@sluice/event-store/clickhouse/client'
+import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { keyHash } from '@sluice/events/key-hash'
 import { watermarkStore } from '@sluice/postgres/watermarks'
 import { waitUntil } from '@sluice/runtime/wait-until'
@@ -30,9 +31,11 @@ afterAll(async () => {
 
 beforeEach(async () => {
   const database = `test_${randomBytes(6).toString('hex')}`
+  const url = cluster.url(database)
   stores = await createTestStores(undefined, partitions, {
-    url: cluster.url(database),
+    url,
     readerUrl: cluster.url(database, 'sluice_reader'),
+    create: () => migrateClickHouse(url),
     drop: () => cluster.drop(database),
   })
   servers = cluster.servers.map((server) => openClickHouse(server.url(database)))

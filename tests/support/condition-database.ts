@@ -4,7 +4,6 @@ import { type Filter, userFields } from '@sluice/contracts/conditions'
 import { type ClickHouse, openClickHouse, type QueryParams } from '@sluice/event-store/clickhouse/client'
 import { conditionSql } from '@sluice/event-store/conditions'
 import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
-import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { encodeEvent } from '@sluice/events/encode-event'
 import { testClickHouse } from './engines/test-engines.ts'
 import type { ConditionEvent, RawCondition } from './oracle/matches-condition.ts'
@@ -28,7 +27,7 @@ export function filterOf(...conditions: readonly RawCondition[]): Filter {
 /** Creates a migrated database. Events go through validation and the writer's insert, conditions through the schema. */
 export async function openConditionDatabase(): Promise<ConditionDatabase> {
   const database = testClickHouse()
-  await migrateClickHouse(database.url)
+  await database.create()
   const clickHouse = openClickHouse(database.readerUrl)
   const inserter = openEventInserter(database.url)
 

@@ -12,7 +12,6 @@ import type { ExportType } from '@sluice/contracts/exports'
 import type { Scope } from '@sluice/contracts/scopes'
 import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
 import { openEventReader } from '@sluice/event-store/event-reader'
-import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { buildGateway } from '@sluice/gateway/build'
 import { alertRuleStore } from '@sluice/postgres/alert-rules'
 import { cohortStore } from '@sluice/postgres/cohorts'
@@ -85,7 +84,7 @@ export async function startTestSluice({ redisUrl = 'memory:' } = {}): Promise<Te
   await shardStore(postgres).record(1)
   await registerLog(postgres, log)
   const database = testClickHouse()
-  await migrateClickHouse(database.url)
+  await database.create()
   const eventReader = openEventReader(database.readerUrl, context)
   const redis = openRedis(redisUrl, captured)
   const store = keyStore(postgres)

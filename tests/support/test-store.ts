@@ -36,7 +36,7 @@ const patient = { requestTimeoutMs: patientSeconds * 1_000 }
 /** A store on the server of the tests. */
 export async function openTestStore(): Promise<TestStore> {
   const database = testClickHouse()
-  await migrateClickHouse(database.url)
+  await database.create()
   const reader = openClickHouse(database.readerUrl, patient)
   const owner = openClickHouse(database.url, patient)
   const inserter = openEventInserter(database.url)

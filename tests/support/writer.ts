@@ -10,7 +10,6 @@ import { openBackfillLog, openDeadLetters, openEventLog } from '@sluice/event-lo
 import { writerGroup } from '@sluice/event-log/writer-group'
 import { type ClickHouse, openClickHouse } from '@sluice/event-store/clickhouse/client'
 import { type EventInserter, openEventInserter, openEventInserterAt } from '@sluice/event-store/insert/event-inserter'
-import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
 import { type ConsumeDeps, type EventConsumer, eventConsumer } from '@sluice/writer/consume-events'
 import { backfillPolicy, type LanePolicy, livePolicy } from '@sluice/writer/lane-policy'
@@ -60,7 +59,7 @@ export async function createTestStores(
   const log = await openEventLog(url, { logger, file: { partitions: partitionCount } })
   const backfill = await openBackfillLog(url, log, { logger })
   const deadLetters = await openDeadLetters(url, { logger })
-  await migrateClickHouse(database.url)
+  await database.create()
   const clickHouse = openClickHouse(database.url)
   const inserter = openEventInserterAt(clickHouse.address)
   const closeLogs = async (): Promise<void> => {

@@ -3,7 +3,6 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { withProfile } from '../../../tests/support/clickhouse-profile.ts'
 import { type TestClickHouse, testClickHouse } from '../../../tests/support/engines/test-engines.ts'
 import { openEventInserterAt } from '../insert/event-inserter.ts'
-import { migrateClickHouse } from '../migrate.ts'
 import { type ClickHouse, openClickHouse } from './client.ts'
 import { ClickHouseError } from './errors.ts'
 
@@ -15,7 +14,7 @@ let clickHouse: ClickHouse
 
 beforeAll(async () => {
   database = testClickHouse()
-  await migrateClickHouse(database.url)
+  await database.create()
   clickHouse = openClickHouse(database.url)
   // Rows that are stored twice must stay visible: merges of the table would remove them.
   await clickHouse.command('SYSTEM STOP MERGES events')

@@ -6,7 +6,6 @@ import { waitUntil } from '@sluice/runtime/wait-until'
 import { type TestClickHouse, testClickHouse } from '../../../tests/support/engines/test-engines.ts'
 import { type ClickHouse, openClickHouse } from '../clickhouse/client.ts'
 import { clickHouseCode, ClickHouseError } from '../clickhouse/errors.ts'
-import { migrateClickHouse } from '../migrate.ts'
 import { type EventInserter, type InsertOptions, openEventInserter, openEventInserterAt } from './event-inserter.ts'
 
 const minute = 60_000
@@ -20,7 +19,7 @@ let site: string
 
 beforeAll(async () => {
   database = testClickHouse()
-  await migrateClickHouse(database.url)
+  await database.create()
   clickHouse = openClickHouse(database.url)
   inserter = openEventInserter(database.url)
   // Rows that are stored twice must stay visible: merges of the table would remove them.

@@ -4,7 +4,6 @@ import { withProfile } from '../../../tests/support/clickhouse-profile.ts'
 import { type TestClickHouse, testClickHouse } from '../../../tests/support/engines/test-engines.ts'
 import { type ClickHouse, openClickHouse } from '../clickhouse/client.ts'
 import { ClickHouseError } from '../clickhouse/errors.ts'
-import { migrateClickHouse } from '../migrate.ts'
 import { type EventInserter, openEventInserter, openEventInserterAt } from './event-inserter.ts'
 
 const noon = Date.UTC(2024, 4, 15, 12)
@@ -15,7 +14,7 @@ let inserter: EventInserter
 
 beforeAll(async () => {
   database = testClickHouse()
-  await migrateClickHouse(database.url)
+  await database.create()
   clickHouse = openClickHouse(database.url)
   inserter = openEventInserter(database.url)
 })

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { type TestClickHouse, testClickHouse } from '../../../tests/support/engines/test-engines.ts'
 import { type ClickHouse, openClickHouse } from '../clickhouse/client.ts'
-import { migrateClickHouse, migrationFolder, statementsOf } from '../migrate.ts'
+import { migrationFolder, statementsOf } from '../migrate.ts'
 import { type EventInserter, openEventInserter } from './event-inserter.ts'
 import { type UserRow, userVersion } from './insert-users.ts'
 
@@ -12,7 +12,7 @@ let inserter: EventInserter
 
 beforeAll(async () => {
   database = testClickHouse()
-  await migrateClickHouse(database.url)
+  await database.create()
   clickHouse = openClickHouse(database.url)
   inserter = openEventInserter(database.url)
 })

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { type TestClickHouse, testClickHouse } from '../../../tests/support/engines/test-engines.ts'
 import { type ClickHouse, openClickHouse } from '../clickhouse/client.ts'
-import { migrateClickHouse } from '../migrate.ts'
 import { tablePartitionOf } from './table-partition.ts'
 
 let database: TestClickHouse
@@ -9,7 +8,7 @@ let clickHouse: ClickHouse
 
 beforeAll(async () => {
   database = testClickHouse()
-  await migrateClickHouse(database.url)
+  await database.create()
   clickHouse = openClickHouse(database.url)
 })
 

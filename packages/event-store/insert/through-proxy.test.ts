@@ -8,7 +8,6 @@ import { type TestClickHouse, testClickHouse } from '../../../tests/support/engi
 import { type ErasedRows, hashValue } from '../erasures/erased-rows.ts'
 import { openEventEraser } from '../erasures/event-eraser.ts'
 import { openEventReader } from '../event-reader.ts'
-import { migrateClickHouse } from '../migrate.ts'
 import { openEventInserter } from './event-inserter.ts'
 
 const now = Date.now()
@@ -18,7 +17,7 @@ let database: TestClickHouse
 
 beforeAll(async () => {
   database = testClickHouse()
-  await migrateClickHouse(database.url)
+  await database.create()
 })
 
 afterAll(() => database.drop())

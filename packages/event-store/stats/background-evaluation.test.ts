@@ -4,7 +4,6 @@ import type { EventRow } from '@sluice/contracts/event-columns'
 import { type TestClickHouse, testClickHouse } from '../../../tests/support/engines/test-engines.ts'
 import { openEventReader } from '../event-reader.ts'
 import { openEventInserter } from '../insert/event-inserter.ts'
-import { migrateClickHouse } from '../migrate.ts'
 import { evaluateStats } from './evaluate-stats.ts'
 
 const hourMs = 3_600_000
@@ -15,7 +14,7 @@ let database: TestClickHouse
 
 beforeAll(async () => {
   database = testClickHouse()
-  await migrateClickHouse(database.url)
+  await database.create()
   const inserter = openEventInserter(database.url)
   const lines = ['ada', 'bob', 'ada'].map((user_id, index) => {
     const timestamp = noon + index * hourMs

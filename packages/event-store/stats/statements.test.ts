@@ -2,7 +2,6 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { metrics } from '@sluice/contracts/stats'
 import { type TestClickHouse, testClickHouse } from '../../../tests/support/engines/test-engines.ts'
 import { type ClickHouse, openClickHouse } from '../clickhouse/client.ts'
-import { migrateClickHouse } from '../migrate.ts'
 import { planStats } from './spec.ts'
 import { groupsStatement, rangeStatement, typesStatement } from './statements.ts'
 
@@ -14,7 +13,7 @@ let clickHouse: ClickHouse
 
 beforeAll(async () => {
   database = testClickHouse()
-  await migrateClickHouse(database.url)
+  await database.create()
   clickHouse = openClickHouse(database.url)
   // Three sites, an event every 6 s each, over a week: enough granules to leave most of them out.
   await clickHouse.command(

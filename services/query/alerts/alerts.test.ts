@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { alertLimits } from '@sluice/contracts/alerts'
-import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { watermarkStore } from '@sluice/postgres/watermarks'
 import { createSecretCipher } from '@sluice/runtime/secret-cipher'
 import { waitUntil } from '@sluice/runtime/wait-until'
@@ -12,7 +11,7 @@ let query: TestQuery
 
 beforeAll(async () => {
   query = await startQuery()
-  await migrateClickHouse(query.clickHouse.url)
+  await query.clickHouse.create()
 })
 
 afterAll(async () => {

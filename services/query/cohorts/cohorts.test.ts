@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { CohortResource } from '@sluice/contracts/cohorts'
-import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { siteStore } from '@sluice/postgres/sites'
 import { startQuery, type TestQuery } from '../../../tests/support/query.ts'
 
@@ -9,7 +8,7 @@ let own: string
 
 beforeAll(async () => {
   query = await startQuery()
-  await migrateClickHouse(query.clickHouse.url)
+  await query.clickHouse.create()
   await siteStore(query.postgres).register(['shop', 'other', 'empty'])
   own = await query.createKey({ scopes: ['cohorts:read', 'cohorts:write'], siteIds: ['shop'] })
 })

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { eventLimits } from '@sluice/contracts/event-limits'
-import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { siteStore } from '@sluice/postgres/sites'
 import { startQuery, type TestQuery } from '../../../tests/support/query.ts'
 import { createTestKey } from '../../../tests/support/test-postgres.ts'
@@ -9,7 +8,7 @@ let query: TestQuery
 
 beforeAll(async () => {
   query = await startQuery()
-  await migrateClickHouse(query.clickHouse.url)
+  await query.clickHouse.create()
   await siteStore(query.postgres).register(['shop'])
 })
 
@@ -154,7 +153,7 @@ describe('without automatic registration of sites', () => {
 
   beforeAll(async () => {
     manual = await startQuery({ autoRegister: false })
-    await migrateClickHouse(manual.clickHouse.url)
+    await manual.clickHouse.create()
   })
 
   afterAll(async () => {

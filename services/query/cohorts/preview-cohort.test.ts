@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { operators } from '@sluice/contracts/conditions'
 import { queryReader } from '@sluice/event-store/clickhouse/query-runner'
-import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { siteStore } from '@sluice/postgres/sites'
 import { apiRequest } from '../../../tests/support/api-request.ts'
 import { matchesCondition, type RawCondition } from '../../../tests/support/oracle/matches-condition.ts'
@@ -15,7 +14,7 @@ let query: TestQuery
 beforeAll(async () => {
   database = await openStatsDatabase()
   query = await startQuery()
-  await migrateClickHouse(query.clickHouse.url)
+  await query.clickHouse.create()
   await siteStore(query.postgres).register(['shop', 'other'])
 })
 

@@ -1,6 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import type { ExportResource } from '@sluice/contracts/exports'
-import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { type ExportStore, exportStore } from '@sluice/postgres/exports'
 import { siteStore } from '@sluice/postgres/sites'
 import { startQuery, type TestQuery } from '../../../tests/support/query.ts'
@@ -10,7 +9,7 @@ let store: ExportStore
 
 beforeAll(async () => {
   query = await startQuery()
-  await migrateClickHouse(query.clickHouse.url)
+  await query.clickHouse.create()
   store = exportStore(query.postgres)
   await siteStore(query.postgres).register(['shop', 'blog'])
 })

@@ -5,7 +5,6 @@ import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import type { ExportSpec } from '@sluice/contracts/exports'
-import { migrateClickHouse } from '@sluice/event-store/migrate'
 import type { NewExport } from '@sluice/postgres/export-records'
 import { type ExportStore, exportStore } from '@sluice/postgres/exports'
 import { siteStore } from '@sluice/postgres/sites'
@@ -23,7 +22,7 @@ let store: ExportStore
 
 beforeAll(async () => {
   query = await startQuery()
-  await migrateClickHouse(query.clickHouse.url)
+  await query.clickHouse.create()
   store = exportStore(query.postgres)
   await siteStore(query.postgres).register(['shop'])
 })

@@ -4,9 +4,7 @@ import { join } from 'node:path'
 import { expect } from '@jest/globals'
 import { generateKey } from '@sluice/access/api-key'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
-import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { exportStore } from '@sluice/postgres/exports'
-import { migratePostgres } from '@sluice/postgres/migrate'
 import { openPostgres } from '@sluice/postgres/open'
 import { testWith } from '../../../tests/support/describe-with.ts'
 import {
@@ -41,11 +39,11 @@ describeWithRedis('the query service', () => {
   const testOnLinux = testWith('Linux', process.platform === 'linux')
 
   testOnLinux('takes at most 64 MiB of memory more for a download of 300 MiB than for one of 20 MiB', async () => {
-    const [postgres, clickHouse] = [await testPostgres(), testClickHouse()]
+    const [postgres, clickHouse] = [await testPostgres({ migrated: true }), testClickHouse()]
     const folder = await mkdtemp(join(tmpdir(), 'sluice-memory-'))
     const key = generateKey('prod')
     const opened = openPostgres(postgres.url)
-    await Promise.all([migratePostgres(opened), migrateClickHouse(clickHouse.url)])
+    await clickHouse.create()
     const [exports, blobs] = [exportStore(opened), await openBlobStore(`file:${folder}`)]
     const service = await startService('query', {
       SLUICE_POSTGRES_URL: postgres.url,

@@ -1,6 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import type { ExportResource, ExportRun, ExportSpec } from '@sluice/contracts/exports'
-import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { type ExportStore, exportStore } from '@sluice/postgres/exports'
 import { siteStore } from '@sluice/postgres/sites'
 import { newId } from '@sluice/runtime/ids'
@@ -17,7 +16,7 @@ const hourMs = 3_600_000
 
 beforeAll(async () => {
   query = await startQuery()
-  await migrateClickHouse(query.clickHouse.url)
+  await query.clickHouse.create()
   store = exportStore(query.postgres)
   await siteStore(query.postgres).register(['shop', 'blog', 'empty'])
   own = await query.createKey({ scopes: ['stats:read'], siteIds: ['shop'] })

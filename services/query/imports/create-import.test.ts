@@ -3,7 +3,6 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/gl
 import { hashKey } from '@sluice/access/api-key'
 import { keyCache } from '@sluice/access/key-cache'
 import type { AcceptedImport } from '@sluice/contracts/imports'
-import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { readSegment } from '@sluice/imports/segments'
 import { importStore } from '@sluice/postgres/imports'
 import { siteStore } from '@sluice/postgres/sites'
@@ -31,7 +30,7 @@ let sender: string
 
 beforeAll(async () => {
   query = await startQuery()
-  await migrateClickHouse(query.clickHouse.url)
+  await query.clickHouse.create()
   await siteStore(query.postgres).register(['shop', 'blog'])
   sender = await query.createKey({ scopes: ['events:write'], siteIds: ['shop'], environment: 'dev' })
 })

@@ -1,7 +1,6 @@
 import { gzipSync } from 'node:zlib'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import type { AcceptedImport, ImportError, ImportResource } from '@sluice/contracts/imports'
-import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { type ImportStore, importStore } from '@sluice/postgres/imports'
 import { siteStore } from '@sluice/postgres/sites'
 import { allOf, streamOf } from '../../../tests/support/chunks.ts'
@@ -17,7 +16,7 @@ let own: string
 
 beforeAll(async () => {
   query = await startQuery()
-  await migrateClickHouse(query.clickHouse.url)
+  await query.clickHouse.create()
   store = importStore(query.postgres)
   await siteStore(query.postgres).register(['shop', 'blog', 'empty'])
   own = await query.createKey({ scopes: ['events:write'], siteIds: ['shop'] })

@@ -7,9 +7,6 @@ import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import { expect } from '@jest/globals'
 import { generateKey } from '@sluice/access/api-key'
-import { migrateClickHouse } from '@sluice/event-store/migrate'
-import { migratePostgres } from '@sluice/postgres/migrate'
-import { openPostgres } from '@sluice/postgres/open'
 import { testWith } from '../../../tests/support/describe-with.ts'
 import {
   describeWithRedis,
@@ -50,12 +47,10 @@ describeWithRedis('the query service', () => {
   const testOnLinux = testWith('Linux', process.platform === 'linux')
 
   testOnLinux('takes at most 64 MiB of memory more for a file of 150 MiB than for one of 50 MiB', async () => {
-    const [postgres, clickHouse] = [await testPostgres(), testClickHouse()]
+    const [postgres, clickHouse] = [await testPostgres({ migrated: true }), testClickHouse()]
     const folder = await mkdtemp(join(tmpdir(), 'sluice-memory-'))
     const key = generateKey('prod')
-    const opened = openPostgres(postgres.url)
-    await Promise.all([migratePostgres(opened), migrateClickHouse(clickHouse.url)])
-    await opened.close()
+    await clickHouse.create()
     const service = await startService('query', {
       SLUICE_POSTGRES_URL: postgres.url,
       SLUICE_CLICKHOUSE_URL: clickHouse.url,

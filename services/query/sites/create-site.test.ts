@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { canonicalTimeZone } from '@sluice/contracts/sites'
 import { openClickHouse } from '@sluice/event-store/clickhouse/client'
-import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { siteStore } from '@sluice/postgres/sites'
 import { startQuery, storeEvents, type TestQuery } from '../../../tests/support/query.ts'
 import { createTestKey } from '../../../tests/support/test-postgres.ts'
@@ -10,7 +9,7 @@ let query: TestQuery
 
 beforeAll(async () => {
   query = await startQuery()
-  await migrateClickHouse(query.clickHouse.url)
+  await query.clickHouse.create()
 })
 
 afterAll(async () => {

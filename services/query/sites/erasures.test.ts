@@ -1,6 +1,5 @@
 import { Readable } from 'node:stream'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { segmentName } from '@sluice/imports/blob-names'
 import { cohortStore } from '@sluice/postgres/cohorts'
 import { erasureStore } from '@sluice/postgres/erasures'
@@ -16,7 +15,7 @@ let query: TestQuery
 
 beforeAll(async () => {
   query = await startQuery()
-  await migrateClickHouse(query.clickHouse.url)
+  await query.clickHouse.create()
   await siteStore(query.postgres).register(['shop', 'blog'])
 })
 

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { SiteStore } from '@sluice/access/sites'
-import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { siteStore } from '@sluice/postgres/sites'
 import { startQuery, storeEvents, type TestQuery } from '../../../tests/support/query.ts'
 
@@ -9,7 +8,7 @@ let sites: SiteStore
 
 beforeAll(async () => {
   query = await startQuery()
-  await migrateClickHouse(query.clickHouse.url)
+  await query.clickHouse.create()
   sites = siteStore(query.postgres)
 })
 

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { SiteResource } from '@sluice/contracts/sites'
-import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { siteStore } from '@sluice/postgres/sites'
 import { startQuery, storeEvents, type TestQuery } from '../../../tests/support/query.ts'
 
@@ -10,7 +9,7 @@ const ids = ['A', 'B', ...Array.from({ length: 58 }, (_, n) => `s${String(n).pad
 
 beforeAll(async () => {
   query = await startQuery()
-  await migrateClickHouse(query.clickHouse.url)
+  await query.clickHouse.create()
   await siteStore(query.postgres).register(ids.toReversed())
   await storeEvents(query, 's00', [1_700_000_000_005, 1_700_000_000_001])
   await storeEvents(query, 's00', [1_760_000_000_000], 'dev')

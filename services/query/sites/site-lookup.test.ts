@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { SiteRecord, SiteRequest } from '@sluice/access/sites'
 import { queryReader } from '@sluice/event-store/clickhouse/query-runner'
-import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { siteStore } from '@sluice/postgres/sites'
 import { unavailable } from '@sluice/runtime/errors'
 import { waitUntil } from '@sluice/runtime/wait-until'
@@ -12,7 +11,7 @@ let query: TestQuery
 
 beforeAll(async () => {
   query = await startQuery()
-  await migrateClickHouse(query.clickHouse.url)
+  await query.clickHouse.create()
 })
 
 afterAll(async () => {
@@ -163,7 +162,7 @@ describe('without automatic registration', () => {
 
   beforeAll(async () => {
     manual = await startQuery({ autoRegister: false })
-    await migrateClickHouse(manual.clickHouse.url)
+    await manual.clickHouse.create()
   })
 
   afterAll(async () => {

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { SiteStore } from '@sluice/access/sites'
 import type { SiteResource } from '@sluice/contracts/sites'
-import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { siteStore } from '@sluice/postgres/sites'
 import { startQuery, storeEvents, type TestQuery } from '../../../tests/support/query.ts'
 
@@ -11,7 +10,7 @@ let number = 0
 
 beforeAll(async () => {
   query = await startQuery()
-  await migrateClickHouse(query.clickHouse.url)
+  await query.clickHouse.create()
   sites = siteStore(query.postgres)
 })
 

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
-import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { siteStore } from '@sluice/postgres/sites'
 import { watermarkStore } from '@sluice/postgres/watermarks'
 import { waitUntil } from '@sluice/runtime/wait-until'
@@ -16,7 +15,7 @@ let key: string
 /** Every response is also compared with the OpenAPI document (tests/support/test-service.ts). */
 beforeAll(async () => {
   query = await startQuery()
-  await migrateClickHouse(query.clickHouse.url)
+  await query.clickHouse.create()
   const settings = { timezone: 'Asia/Kathmandu', conversion_event: 'signup' }
   await siteStore(query.postgres).create(siteId, settings, 'key_test')
   await siteStore(query.postgres).create('other', {}, 'key_test')

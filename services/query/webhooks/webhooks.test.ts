@@ -2,7 +2,6 @@ import { randomBytes } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import type { NewWebhookResource, WebhookResource } from '@sluice/contracts/webhooks'
 import { webhookLimits } from '@sluice/contracts/webhooks'
-import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { siteStore } from '@sluice/postgres/sites'
 import { createSecretCipher } from '@sluice/runtime/secret-cipher'
 import { startQuery, type TestQuery } from '../../../tests/support/query.ts'
@@ -18,7 +17,7 @@ const good = { site_id: 'shop', url, events: ['alert'] }
 
 beforeAll(async () => {
   query = await startQuery()
-  await migrateClickHouse(query.clickHouse.url)
+  await query.clickHouse.create()
   await siteStore(query.postgres).register(['shop', 'blog'])
   own = await query.createKey({ scopes: ['admin'], siteIds: ['shop'], environment: 'dev' })
 })

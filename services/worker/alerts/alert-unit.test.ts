@@ -5,7 +5,6 @@ import { openClickHouse } from '@sluice/event-store/clickhouse/client'
 import { ClickHouseError, QueryTooLargeError } from '@sluice/event-store/clickhouse/errors'
 import { type QueryReader, queryReader, type Statement } from '@sluice/event-store/clickhouse/query-runner'
 import { type EventInserter, openEventInserter } from '@sluice/event-store/insert/event-inserter'
-import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { type AlertRuleStore, alertRuleStore } from '@sluice/postgres/alert-rules'
 import { siteStore } from '@sluice/postgres/sites'
 import { createMetrics } from '@sluice/runtime/metrics'
@@ -28,7 +27,7 @@ beforeAll(async () => {
   postgres = await openTestPostgres()
   rules = alertRuleStore(postgres)
   database = testClickHouse()
-  await migrateClickHouse(database.url)
+  await database.create()
   client = openClickHouse(database.readerUrl)
   inserter = openEventInserter(database.url)
 })

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { startClickHouse } from '@sluice/engines/clickhouse'
 import { startPostgres } from '@sluice/engines/postgres'
 import { isAlive } from '@sluice/engines/processes'
+import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { migratePostgres } from '@sluice/postgres/migrate'
 import { openPostgres } from '@sluice/postgres/open'
 import { findFreePort } from '../free-port.ts'
@@ -13,7 +14,7 @@ import { redisMissing, startRedis } from './redis.ts'
 import { seaweedfsUrl, startSeaweedfs } from './seaweedfs.ts'
 import { isSeaweedfsCached, seaweedfsMissing, seaweedfsProgram } from './seaweedfs-files.ts'
 import { keepForStop, type Stoppable } from './started.ts'
-import { createPostgresDatabase } from './test-databases.ts'
+import { createPostgresDatabase, newClickHouseDatabase } from './test-databases.ts'
 
 const folderName = /^sluice-tests-(\d+)-/
 
@@ -21,8 +22,8 @@ const folderName = /^sluice-tests-(\d+)-/
  * jest's globalSetup: one set of real engines for the whole run, in a temporary folder. An engine that runs already is
  * named by SLUICE_TEST_CLICKHOUSE_URL (and …_READER_URL), SLUICE_TEST_POSTGRES_URL, SLUICE_TEST_KAFKA_URL
  * (`kafka://host:port`), SLUICE_TEST_REDIS_URL or SLUICE_TEST_S3_URL
- * (`http://<access key>:<secret>@host:port/<bucket>`) and is not started. Their URLs, and that of the migrated
- * database that tests copy, reach the tests through such variables, which test-engines.ts reads. Kafka takes 3 s to
+ * (`http://<access key>:<secret>@host:port/<bucket>`) and is not started. Their URLs, and those of the migrated
+ * databases that tests copy, reach the tests through such variables, which test-engines.ts reads. Kafka takes 3 s to
  * start and SeaweedFS 8 s, so only the suites that need them wait for them (describeWithKafka, describeWithS3).
  */
 export default async function start(): Promise<void> {
@@ -32,17 +33,25 @@ export default async function start(): Promise<void> {
   const engines: Stoppable[] = []
   keepForStop({ folder, engines })
 
-  const clickHouse = async (): Promise<void> => {
+  const ownClickHouse = async (): Promise<string> => {
     const engine = await startClickHouse({ dir: join(folder, 'clickhouse') })
     engines.push(engine)
     process.env.SLUICE_TEST_CLICKHOUSE_URL = engine.url
     process.env.SLUICE_TEST_CLICKHOUSE_READER_URL = engine.readerUrl
+    return engine.url
   }
   const ownPostgres = async (): Promise<string> => {
     const engine = await startPostgres({ dir: join(folder, 'postgres'), durable: false })
     engines.push(engine)
     process.env.SLUICE_TEST_POSTGRES_URL = engine.url
     return engine.url
+  }
+  const clickHouse = async (): Promise<void> => {
+    const external = process.env.SLUICE_TEST_CLICKHOUSE_URL
+    const template = newClickHouseDatabase(external ?? (await ownClickHouse()))
+    await migrateClickHouse(template.url)
+    process.env.SLUICE_TEST_CLICKHOUSE_TEMPLATE_URL = template.url
+    if (external !== undefined) engines.push({ stop: () => template.drop() })
   }
   const postgres = async (): Promise<void> => {
     const external = process.env.SLUICE_TEST_POSTGRES_URL
@@ -94,7 +103,7 @@ export default async function start(): Promise<void> {
     process.env.SLUICE_TEST_S3_URL = url
   }
   await Promise.all([
-    process.env.SLUICE_TEST_CLICKHOUSE_URL === undefined && clickHouse(),
+    clickHouse(),
     postgres(),
     process.env.SLUICE_TEST_REDIS_URL === undefined && redis(),
     process.env.SLUICE_TEST_KAFKA_URL === undefined && kafka(),

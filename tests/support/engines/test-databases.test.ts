@@ -1,8 +1,36 @@
 import { expect, test } from '@jest/globals'
 import { sql } from 'kysely'
+import { openClickHouse } from '@sluice/event-store/clickhouse/client'
+import { migrateClickHouse } from '@sluice/event-store/migrate'
+import { readStoreId } from '@sluice/event-store/store-identity'
 import { appliedPostgresMigrations, migratePostgres } from '@sluice/postgres/migrate'
 import type { Postgres } from '@sluice/postgres/open'
 import { allRows, openTestPostgres } from '../test-postgres.ts'
+import { testClickHouse } from './test-engines.ts'
+
+test('a copy in ClickHouse has the tables and the migrations of a migrated database, and a store of its own', async () => {
+  const databases = [testClickHouse(), testClickHouse(), testClickHouse()] as const
+  const [migrated, ...copies] = databases
+  await migrateClickHouse(migrated.url)
+  for (const copy of copies) await copy.create()
+  const found = []
+  for (const { url } of databases) {
+    const clickHouse = openClickHouse(url)
+    const { rows: tables } = await clickHouse.query(
+      `SELECT name, replaceAll(create_table_query, currentDatabase(), '') AS statement, total_rows
+       FROM system.tables WHERE database = currentDatabase() ORDER BY name`,
+    )
+    const { rows: migrations } = await clickHouse.query(
+      'SELECT name, oldest_build FROM schema_migrations ORDER BY name',
+    )
+    found.push({ id: await readStoreId(clickHouse), schema: { tables, migrations } })
+    await clickHouse.close()
+  }
+  expect(found[0]?.schema).toMatchObject({ tables: { length: 5 }, migrations: { 0: { name: '001-events' } } })
+  for (const { schema } of found) expect(schema).toStrictEqual(found[0]?.schema)
+  expect(new Set(found.map(({ id }) => id)).size).toBe(3)
+  for (const database of databases) await database.drop()
+})
 
 test('a copy in Postgres has the catalogue and the migrations of a migrated database', async () => {
   const [migrated, copy] = [await openTestPostgres({ migrated: false }), await openTestPostgres()]

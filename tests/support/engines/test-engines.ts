@@ -5,7 +5,13 @@ import { Client } from 'pg'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { kafkaAnswers } from './kafka-probe.ts'
 import { createBucket, readBucketUrl } from './s3-bucket.ts'
-import { createPostgresDatabase, newClickHouseDatabase, type TestDatabase, withDatabase } from './test-databases.ts'
+import {
+  copyClickHouseDatabase,
+  createPostgresDatabase,
+  newClickHouseDatabase,
+  type TestDatabase,
+  withDatabase,
+} from './test-databases.ts'
 
 export interface TestClickHouse extends TestDatabase {
   /**
@@ -13,9 +19,11 @@ export interface TestClickHouse extends TestDatabase {
    * SLUICE_TEST_CLICKHOUSE_READER_URL.
    */
   readerUrl: string
+  /** Creates the database as `migrateClickHouse` does, with a store of its own. */
+  create(): Promise<unknown>
 }
 
-/** A ClickHouse database name that was never used. The database does not exist before a migration. */
+/** A ClickHouse database name that was never used. The database does not exist before `create` or a migration. */
 export function testClickHouse(): TestClickHouse {
   const database = newClickHouseDatabase(engineUrl('SLUICE_TEST_CLICKHOUSE_URL'))
   const { url } = database
@@ -23,6 +31,7 @@ export function testClickHouse(): TestClickHouse {
   return {
     ...database,
     readerUrl: readerUrl === undefined ? url : withDatabase(readerUrl, new URL(url).pathname.slice(1)),
+    create: () => copyClickHouseDatabase(engineUrl('SLUICE_TEST_CLICKHOUSE_TEMPLATE_URL'), url),
   }
 }
 
@@ -141,7 +150,7 @@ export function runOneAtATime(): void {
   })
 }
 
-function engineUrl(variable: `SLUICE_TEST_${'CLICKHOUSE' | 'POSTGRES' | 'POSTGRES_TEMPLATE'}_URL`): string {
+function engineUrl(variable: `SLUICE_TEST_${'CLICKHOUSE' | 'POSTGRES'}_${'' | 'TEMPLATE_'}URL`): string {
   const url = process.env[variable]
   if (url === undefined)
     throw new Error(`${variable} is not set: run the tests by \`npm test\`, which starts the engines`)
