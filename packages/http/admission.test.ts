@@ -110,6 +110,42 @@ test('a key that has reserved half of the memory gets 503 for a large body, whil
   expect((await post(body)).status).toBe(202)
 })
 
+test('connections that send no body do not refuse requests with the key in the body', async () => {
+  running = await startTestService(
+    {
+      routes: [
+        {
+          method: 'POST',
+          path: '/v1/track',
+          scope: 'events:write',
+          limit: 'events',
+          dialect: 'segment',
+          body: { kind: 'json', maxBytes: mebibyte, types: ['application/json'] },
+          handle: () => Promise.resolve({ status: 200 }),
+        },
+      ],
+    },
+    keysInMemory({ [key]: { scopes: ['events:write'] } }),
+  )
+  const { port, url } = running
+  const count = serverLimits.bodyKeyInFlightBytesMax / serverLimits.requestBytes
+  const idle = await Promise.all(Array.from({ length: count }, () => connectRaw(port)))
+  unreading = idle.map(({ socket }) => socket)
+  for (const { send } of idle) {
+    send(
+      'POST /v1/track HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 99\r\nExpect: 100-continue\r\n\r\n',
+    )
+  }
+  // The service has begun with all of them.
+  await Promise.all(idle.map(({ received }) => received(/ 100 /)))
+  const response = await fetch(`${url}/v1/track`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify({ writeKey: key }),
+  })
+  expect(response.status).toBe(200)
+})
+
 test('the memory is full when a request of a further key does not fit, until some is released', () => {
   const { inFlightBytesMax, requestBytes } = serverLimits
   const admission = createAdmission(createMetrics())

@@ -91,13 +91,14 @@ const publicChecks: readonly Check[] = [
 /**
  * The checks of a request whose key is in its body (docs/http-interface.md#segment-keys). The body is read before
  * authentication, with a memory quota of its own, so that requests without a valid key can't use up the memory of the
- * others.
+ * others. As in `publicChecks`, a client that sends no body occupies nothing.
  */
 const bodyKeyChecks: readonly Check[] = [
   admit,
-  reserveBodyKeyMemory,
+  chooseBodyKeyQuota,
   requireContentType,
   readRequestBody,
+  reserveBodyKeyMemory,
   authenticateByBody,
   openRateLimit,
   moveMemoryToKey,
@@ -119,6 +120,11 @@ function admit({ admission, workQueue }: RequestContext): void {
 
 function reserveMemory(context: RequestContext): void {
   reserveRequest(context, context.admission.quotaOf(context.credential?.keyId))
+}
+
+/** The parts of the body are reserved from the quota as they arrive. */
+function chooseBodyKeyQuota(context: RequestContext): void {
+  context.quota = context.admission.bodyKeyQuota
 }
 
 function reserveBodyKeyMemory(context: RequestContext): void {
