@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, it } from '@jest/globals'
 import type { BrowserContext, Page } from 'playwright-core'
 import { contentTypes, type DashboardFiles, loadDashboard } from '@sluice/dashboard/load'
 import { pseudoTexts } from '@sluice/dashboard/pseudo-texts'
-import { dialogsOf } from './support/dialogs.ts'
+import { inEachDialog } from './support/dialogs.ts'
 import { addResources } from './support/resources.ts'
 import { openSession, type Rig, startRig } from './support/rig.ts'
 import { routesOf } from './support/routes.ts'
@@ -73,39 +73,26 @@ describeWithChromium('in a language that is two fifths longer', () => {
       },
     )
 
-  const open = async (path: string, viewport: { width: number; height: number }): Promise<Page> => {
-    const { page, context } = await visitors.open({ viewport })
-    await serve(context)
-    await openSession(page, rig.url, rig.admin)
-    await page.goto(rig.url + path)
-    await page.getByRole('heading', { level: 1 }).first().waitFor()
-    await page.waitForLoadState('networkidle')
-    return page
-  }
-
-  const expectFitting = async (page: Page, width: number): Promise<void> => {
-    expect(await page.evaluate(foreignTexts)).toEqual([])
+  const expectFitting = async (page: Page, dialog?: string): Promise<void> => {
+    const width = page.viewportSize()?.width ?? 0
+    const foreign = await page.evaluate(foreignTexts)
+    expect({ dialog, width, foreign }).toEqual({ dialog, width, foreign: [] })
     expect(await page.evaluate<number>('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width)
   }
 
   it.each(Object.entries(routesOf(siteId)))(
-    'the page %s has its texts from the messages, and room for them',
-    async (_, path) => {
-      const page = await open(path, { width: 1280, height: 900 })
-      await expectFitting(page, 1280)
-      await page.setViewportSize({ width: 390, height: 844 })
-      await expectFitting(page, 390)
-    },
-  )
-
-  it.each(dialogsOf(siteId, pseudoTexts))(
-    'the dialog of %s has its texts from the messages, and room for them',
-    async (_, path, openDialog) => {
+    'the page %s and its dialogs have their texts from the messages, and room for them',
+    async (name, path) => {
+      const { page, context } = await visitors.open()
+      await serve(context)
+      await openSession(page, rig.url, rig.admin)
+      await page.goto(rig.url + path)
+      await page.getByRole('heading', { level: 1 }).first().waitFor()
+      await page.waitForLoadState('networkidle')
       for (const width of [1280, 390]) {
-        const page = await open(path, { width, height: 900 })
-        await openDialog(page, width > 1000)
-        await page.getByRole('dialog').or(page.locator('.popover:popover-open')).first().waitFor()
-        await expectFitting(page, width)
+        await page.setViewportSize({ width, height: 900 })
+        await expectFitting(page)
+        await inEachDialog(page, name, (dialog) => expectFitting(page, dialog), pseudoTexts)
       }
     },
   )

@@ -13,6 +13,8 @@ export const sitePages = {
   Site: '/settings',
 } as const
 
+export type PageName = 'Sites' | keyof typeof sitePages | 'API Keys' | 'Session'
+
 /** Every page that a signed-in person can open, by name, with its path. */
 export function routesOf(siteId: string): Record<string, string> {
   const site = `/sites/${encodeURIComponent(siteId)}`
