@@ -78,7 +78,7 @@ export function rejectSeconds<S extends joi.AnySchema>(times: S): S {
     .custom((value: number, helpers) =>
       value >= seconds.minimum && value < seconds.exclusiveMaximum ? helpers.error('time.seconds') : value,
     )
-    .meta({ not: seconds })
+    .meta({ not: { type: 'number', ...seconds } })
 }
 
 /** Unix time in ms, up to what a Date can hold. */

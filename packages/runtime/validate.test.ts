@@ -69,6 +69,7 @@ describe('a wrong value is named with the reason', () => {
     [{ name: 'n', condition: [] }, 'condition must be an object'],
     [{ name: 'n', condition: { metric: 1 } }, 'condition.metric must be a string'],
     [{ name: 'n', other: 1 }, 'other is not known'],
+    [{ name: 'n', '': 1 }, '"" is not known'],
     [{ name: 'n', condition: { metric: 'm', threshold: 1, other: 1 } }, 'condition.other is not known'],
   ])('in %j', (value, reason) => {
     expect(messageFor(value)).toBe(`Invalid field: ${reason}`)

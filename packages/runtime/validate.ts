@@ -58,16 +58,17 @@ export function validate<T>(schema: joi.ObjectSchema<T>, value: unknown, context
   const refused: unknown = problem.context?.value
   const isAbsent = refused === '' || refused === null
   if (isAbsent && isRequired(schema, problem.path)) throw missingField(field)
-  if (field === '') throw invalidFormat(problem.type === 'object.base' ? noObject : problem.message)
+  if (problem.path.length === 0) throw invalidFormat(problem.type === 'object.base' ? noObject : problem.message)
   throw invalidField(field, problem.message)
 }
 
 /**
  * A name as errors show it. It is cut, because a sender chooses it, and responses and logs must not repeat a megabyte.
- * A name that contains a key is not shown.
+ * A name that contains a key is not shown, and an empty one in quotes.
  */
 export function shownName(name: string): string {
   if (holdsKey(name)) return redacted
+  if (name === '') return '""'
   return name.slice(0, 64).toWellFormed()
 }
 

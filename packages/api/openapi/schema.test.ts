@@ -4,6 +4,7 @@ import joi from 'joi'
 import { eventSchema } from '@sluice/events/event-schema'
 import { text } from '@sluice/runtime/schemas'
 import { validate } from '@sluice/runtime/validate'
+import { updateAlertBody } from '../alerts.ts'
 import { createKeyBody, rotateKeyBody } from '../keys.ts'
 import { createSiteBody } from '../sites.ts'
 import { statsQuery } from '../stats.ts'
@@ -43,6 +44,8 @@ describe('the JSON Schema of a joi schema', () => {
     ['an unknown scope', createKeyBody, { name: 'n', scopes: ['root'] }, false],
     ['a scope twice', createKeyBody, { name: 'n', scopes: ['admin', 'admin'] }, false],
     ['null for a list', createKeyBody, { name: 'n', site_ids: null }, true],
+    ['null for a time', createKeyBody, { name: 'n', expires_at: null }, true],
+    ['null for conditions', updateAlertBody, { condition: { filter: null } }, true],
     ['an empty list of sites', createKeyBody, { name: 'n', site_ids: [] }, false],
     ['an unknown field', createKeyBody, { name: 'n', colour: 'red' }, false],
     ['a limit of 0', createKeyBody, { name: 'n', rate_limits: { events_per_minute: 0 } }, false],

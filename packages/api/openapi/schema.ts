@@ -56,7 +56,10 @@ function amend(json: JsonSchema, joi: Description, components: Record<string, Js
   // joi states a `minLength` of 1 for every text that does not allow "", also where "" means absent and is accepted.
   // For an enumeration or another type it says nothing.
   if (absent.includes('') || amended.enum || !typesOf(amended).includes('string')) delete amended.minLength
-  if (absent.includes(null)) amended = { ...amended, type: [...typesOf(amended), 'null'] }
+  // A `.meta()` with a type replaces the null that joi adds for `.allow(null)`.
+  const types = typesOf(amended)
+  const lacksNull = types.length > 0 && !types.includes('null') && joi.allow?.includes(null)
+  if (absent.includes(null) || lacksNull) amended = { ...amended, type: [...types, 'null'] }
   if (amended.enum && typesOf(amended).includes('null')) amended.enum = [...amended.enum, null]
 
   if (flags.id === undefined) return amended
