@@ -51,7 +51,10 @@ describeWithChromium('a form', () => {
       expect(await get(path)).toMatchObject({ ...settings, conversion_event: null })
     })
     await page.getByRole('button', { name: 'Switch site: The shop' }).click()
-    await page.getByRole('dialog').getByRole('link', { name: `The shop ${siteId}` }).waitFor()
+    await page
+      .getByRole('dialog')
+      .getByRole('link', { name: `The shop ${siteId}` })
+      .waitFor()
   })
 
   it('changes one setting of an alert rule that others have changed, then another one of what was saved', async () => {
