@@ -167,5 +167,7 @@ test('requests are counted by route, method and status, and all unknown paths sh
   expect(text).toMatch(/sluice_http_requests_total\{route="\/things\/:id",method="GET",status="200"\} \d+/)
   expect(text).toMatch(/sluice_http_requests_total\{route="",method="GET",status="404"\} \d+/)
   expect(text).not.toContain('nothing')
+  // From the start, so that the first failures of a process increase a series.
+  expect(text).toMatch(/sluice_http_requests_total\{route="\/things\/:id\/parts\/:part",method="GET",status="503"\} 0/)
   expect(text).not.toContain('/things/one')
 })

@@ -16,12 +16,14 @@ import { withIdempotency } from './idempotency.ts'
 import { addFailure, createRequestObserver } from './observe-requests.ts'
 import { checksOf, type RequestContext } from './request-checks.ts'
 import { releaseRequest, reserveDownload, reserveResponse } from './response-memory.ts'
-import type { ApiRequest, HandlerResult, Route } from './route.ts'
+import type { ApiRequest, HandlerResult, Route, RouteRule } from './route.ts'
 import { sendFile } from './send-file.ts'
 import { isServerError, responseText, sendError, sendResponse } from './send-response.ts'
 import type { WorkQueue } from './work-queue.ts'
 
 export interface DispatchDeps {
+  /** The routes of the service, whose failures are counted from 0. */
+  routes: readonly Pick<RouteRule, 'path' | 'method'>[]
   access: Access
   clients: ClientReader
   /** Origins whose pages may read responses of /api/v1. */
@@ -52,6 +54,7 @@ export interface Dispatch {
 
 /** Independent of Express: only the request and the response of node:http are needed. */
 export function createDispatch({
+  routes,
   access,
   clients,
   corsOrigins,
@@ -61,7 +64,7 @@ export function createDispatch({
   metrics,
   clock,
 }: DispatchDeps): Dispatch {
-  const observer = createRequestObserver(logger, metrics)
+  const observer = createRequestObserver(logger, metrics, routes)
 
   function invokeHandler(route: Route, handled: AdmittedRequest, context: RequestContext): Promise<HandlerResult> {
     if (route.scope === 'public') return route.handle(handled)

@@ -23,13 +23,22 @@ export interface RequestObserver {
   countRateLimited(limit: RouteRule['limit']): void
 }
 
-export function createRequestObserver(logger: Logger, metrics: Metrics): RequestObserver {
+/** Creates the observer of a service with these routes. */
+export function createRequestObserver(
+  logger: Logger,
+  metrics: Metrics,
+  routes: readonly Pick<RouteRule, 'path' | 'method'>[],
+): RequestObserver {
   const requests = new Counter({
     name: 'sluice_http_requests_total',
     help: 'Requests by route and status.',
     labelNames: ['route', 'method', 'status'],
     registers: [metrics],
   })
+  // The objectives of availability would miss the first failures of a process if their series began with them.
+  for (const { path, method } of routes) {
+    for (const status of ['500', '503']) requests.inc({ route: path, method, status }, 0)
+  }
   const durations = new Histogram({
     name: 'sluice_http_request_duration_seconds',
     help: 'Time from the request’s headers to the end of the answer.',

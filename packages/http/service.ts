@@ -112,8 +112,19 @@ export function serve(
   const corsOrigins = new Set(config.SLUICE_CORS_ORIGINS)
   const clients = clientReader(config.SLUICE_TRUSTED_PROXIES ?? [])
   const workQueue = createWorkQueue(metrics)
-  const dispatch = createDispatch({ access, clients, corsOrigins, admission, workQueue, logger, metrics, clock })
-  const listener = createListener(service.routes, [...probes, ...service.pages], { dispatch, clients, corsOrigins })
+  const { routes } = service
+  const dispatch = createDispatch({
+    routes,
+    access,
+    clients,
+    corsOrigins,
+    admission,
+    workQueue,
+    logger,
+    metrics,
+    clock,
+  })
+  const listener = createListener(routes, [...probes, ...service.pages], { dispatch, clients, corsOrigins })
   const server = httpServer('http', listener, {
     host: config.SLUICE_HOST,
     port: config.SLUICE_PORT,

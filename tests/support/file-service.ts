@@ -190,6 +190,7 @@ export async function startFileService(limits: Partial<ServerLimits> = {}): Prom
   const corsOrigins = new Set<string>()
   const admission = createAdmission(metrics)
   const dispatch = createDispatch({
+    routes: [],
     access: denyAll,
     clients,
     corsOrigins,
