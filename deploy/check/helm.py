@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import kubernetes_validate
 import yaml
 
-helm = sys.argv[1]
+helm, promtool = sys.argv[1:]
 chart = Path("deploy/helm/sluice")
 variables_of = json.loads((chart / "files/variables.json").read_text())
 names = ["gateway", "writer", "query", "worker"]
@@ -280,6 +280,34 @@ def check_custom(rendered):
         name = scaler["spec"]["scaleTargetRef"]["name"]
         check(f'service="{name}-metrics"' in trigger["metadata"]["query"], f"{rendered.name}: {name} asks for others")
         rendered.get("Service", f"{name}-metrics")
+        check_scaling(rendered, name, trigger["metadata"])
+
+
+def check_scaling(rendered, name, trigger):
+    """What the query of a ScaledObject asks for: one pod more, the same number, or one fewer."""
+    threshold = int(trigger["threshold"])
+    waiting = "sluice_writer_freshness_seconds" if name.endswith("writer") else "sluice_worker_oldest_due_seconds"
+    labels = f'namespace="analytics", service="{name}-metrics"'
+    # Seconds for which the oldest event or job waits, and CPU of a pod in percent.
+    cases = [(0, 1, "fewer"), (0, 40, "same"), (0, 90, "same"), (300, 90, "more")]
+    # Writers without work wait for ClickHouse while events wait; jobs that wait need a worker in any case.
+    cases += [(300, 1, "same" if name.endswith("writer") else "more")]
+    tests = []
+    for seconds, percent, wanted in cases:
+        value = {"fewer": 0, "same": threshold, "more": seconds}[wanted]
+        series = {waiting: f"{seconds}x10", "process_cpu_seconds_total": f"0+{percent * 0.6}x10"}
+        tests.append({
+            "interval": "1m",
+            "input_series": [{"series": f"{key}{{{labels}}}", "values": values} for key, values in series.items()],
+            "promql_expr_test": [
+                {"expr": trigger["query"], "eval_time": "10m", "exp_samples": [{"labels": "{}", "value": value}]}
+            ],
+        })
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "scaling.test.yaml"
+        file.write_text(yaml.safe_dump({"evaluation_interval": "1m", "tests": tests}))
+        result = subprocess.run([promtool, "test", "rules", file], capture_output=True, text=True)
+    check(result.returncode == 0, f"{rendered.name}: the query of {name}: {result.stderr}")
 
 
 def check_all(rendered):

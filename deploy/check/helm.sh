@@ -18,4 +18,5 @@ if ! [ -x "$helm" ]; then
 fi
 
 tools_of_python kubernetes-validate==1.37.0
-exec "$tools/bin/python" -B deploy/check/helm.py "$helm"
+tools_of_prometheus
+exec "$tools/bin/python" -B deploy/check/helm.py "$helm" "$prometheus_tools/promtool"

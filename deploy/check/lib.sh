@@ -18,6 +18,16 @@ fail() {
   exit 1
 }
 
+# tools_of_prometheus: Debian's Prometheus, unpacked into .cache and not installed; its programs in $prometheus_tools
+tools_of_prometheus() {
+  prometheus_tools=$PWD/.cache/prometheus/usr/bin
+  [ -x "$prometheus_tools/promtool" ] && return
+  mkdir -p .cache/prometheus
+  (cd .cache/prometheus && rm -f ./*.deb && { apt-get download prometheus || { apt-get update -qq && apt-get download prometheus; }; }) ||
+    { echo "promtool is missing, and apt-get can't download Debian's package prometheus" >&2; exit 77; }
+  dpkg -x .cache/prometheus/*.deb .cache/prometheus
+}
+
 # tools_of_python <package>...: a virtual environment in .cache with these programs, its folder in $tools
 tools_of_python() {
   tools=$PWD/.cache/deploy-tools

@@ -1,19 +1,10 @@
 #!/usr/bin/env bash
 # Checks deploy/prometheus and deploy/grafana with Debian's Prometheus, which is unpacked into .cache and not installed:
 # the rules, their tests, the names of the metrics, and each query of the dashboards on a running Sluice.
-set -euo pipefail
-cd "$(dirname "$0")/../.."
-# The Node of the lock file: the machine's own may be older.
-export PATH="$PWD/node_modules/.bin:$PATH"
+source "$(dirname "$0")/lib.sh"
 
-tools=.cache/prometheus
-if [ ! -x "$tools/usr/bin/promtool" ]; then
-  mkdir -p "$tools"
-  (cd "$tools" && rm -f ./*.deb && { apt-get download prometheus || { apt-get update -qq && apt-get download prometheus; }; }) ||
-    { echo "promtool is missing, and apt-get can't download Debian's package prometheus" >&2; exit 77; }
-  dpkg -x "$tools"/*.deb "$tools"
-fi
-promtool="$tools/usr/bin/promtool"
+tools_of_prometheus
+promtool=$prometheus_tools/promtool
 
 "$promtool" check rules deploy/prometheus/rules.yaml deploy/prometheus/alerts.yaml
 "$promtool" test rules deploy/prometheus/*.test.yaml
@@ -47,7 +38,7 @@ if (mistakes.length > 0) {
 }
 JS
 
-node deploy/check/panels.mjs "$tools/usr/bin/prometheus" .cache/scrape.prom
+node deploy/check/panels.mjs "$prometheus_tools/prometheus" .cache/scrape.prom
 # The names of Node's own metrics are those of prom-client.
 grep -vE '^(# (HELP|TYPE) )?(nodejs|process)_' .cache/scrape.prom | "$promtool" check metrics
 echo "Rules, alerts, metrics and dashboards are in order."
