@@ -96,7 +96,7 @@ describe('GET /readyz', () => {
       return checks > outcomes.length
     }, 'each outcome was reported')
     const failed = { level: 'warn', reason: 'Postgres: canary at 10.0.0.7', msg: 'engine check failed' }
-    const passed = { level: 'info', msg: 'engine check recovered' }
+    const passed = { level: 'warn', msg: 'engine check recovered' }
     expect(lines().filter(({ engine }) => engine === 'log')).toMatchObject([failed, passed, failed, passed])
   })
 

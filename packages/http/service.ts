@@ -175,7 +175,8 @@ function failureLog(logger: Logger) {
     for (const engine of failing) {
       if (engine in result.missing || engine in result.degraded) continue
       failing.delete(engine)
-      logger.info({ engine }, 'engine check recovered')
+      // As severe as the failure, so that a log that shows the one shows the other.
+      logger.warn({ engine }, 'engine check recovered')
     }
     return result
   }

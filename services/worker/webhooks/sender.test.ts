@@ -522,6 +522,6 @@ test('no log line holds a secret or a URL', async () => {
   const webhookId = await addWebhook(postgres, { url: `${base}/canary-path`, secret: 'canary-secret' })
   await attempted(await addDelivery(postgres, webhookId, noon))
   await waitUntil(() => log.lines().length > 0, 'the attempt is logged')
-  expect(log.lines()).toMatchObject([{ outcome: 'failed', status: 500, endpoint_id: webhookId }])
+  expect(log.lines()).toMatchObject([{ level: 'warn', outcome: 'failed', status: 500, endpoint_id: webhookId }])
   expect(JSON.stringify(log.lines())).not.toContain('canary')
 })

@@ -6,6 +6,7 @@ import type { AttemptResult } from '@sluice/outbound/outbound'
 import type { DeliveryQueue, RecordedAttempt, TakenDelivery } from '@sluice/postgres/delivery-queue'
 import { type Clock, requireComparedClock } from '@sluice/runtime/clock'
 import { internalMessage, isRetryable } from '@sluice/runtime/errors'
+import { logThrottle } from '@sluice/runtime/log-throttle'
 import type { Logger } from '@sluice/runtime/logger'
 import type { Component } from '@sluice/runtime/supervisor'
 import { attempt, type AttemptDeps } from './attempt.ts'
@@ -27,6 +28,8 @@ export interface SenderOptions extends AttemptDeps {
 /** The most attempts of this process at a time, and how many of these may be to failing endpoints. */
 const attemptsMax = 256
 const failingMax = attemptsMax / 2
+/** One failed attempt of each channel is a warning this often. There may be thousands a minute; the others are info. */
+const warningIntervalMs = 60_000
 /** The pause between attempts to record while Postgres is unavailable. */
 const retryMs = 1_000
 
@@ -38,11 +41,12 @@ const retryMs = 1_000
 export function deliverySender(options: SenderOptions): Component {
   const { queue, clock, logger, stopping } = options
   const underWay = new Set<TakenDelivery>()
+  const isWarningDue = logThrottle(warningIntervalMs)
   let abort = new AbortController()
 
   async function send(taken: TakenDelivery, takenAt: number): Promise<void> {
     underWay.add(taken)
-    await sendOne(options, taken, takenAt, abort.signal)
+    await sendOne({ ...options, isWarningDue }, taken, takenAt, abort.signal)
     underWay.delete(taken)
   }
 
@@ -73,7 +77,7 @@ export function deliverySender(options: SenderOptions): Component {
 
 /** One attempt and its record; never rejects. */
 async function sendOne(
-  options: SenderOptions,
+  options: SenderOptions & { isWarningDue: (channel: string) => boolean },
   taken: TakenDelivery,
   takenAt: number,
   stopped: AbortSignal,
@@ -85,7 +89,13 @@ async function sendOne(
     .sleep(leaseWorkMsMax - (clock.now() - takenAt), ended.signal)
     .then(() => expired.abort(new Error('the lease ends')))
   const startedAt = clock.now()
-  const fields = { kind: 'deliveries', delivery_id: taken.id, endpoint_id: taken.endpointId, site_id: taken.siteId }
+  const fields = {
+    kind: 'deliveries',
+    channel: taken.channel,
+    delivery_id: taken.id,
+    endpoint_id: taken.endpointId,
+    site_id: taken.siteId,
+  }
   try {
     const signal = AbortSignal.any([stopped, expired.signal])
     const result = await attempt(options, taken, startedAt, signal)
@@ -105,7 +115,8 @@ async function sendOne(
     const verdict = await record(options, taken, { recorded, result, signal })
     const outcome = result.succeeded ? 'succeeded' : 'failed'
     metrics.attempts.inc({ channel: taken.channel, outcome })
-    logger.info(
+    const level = outcome === 'failed' && options.isWarningDue(taken.channel) ? 'warn' : 'info'
+    logger[level](
       { ...fields, outcome, status, error, latency_ms: latencyMs, delivery: verdict.status },
       'delivery attempt',
     )
