@@ -99,7 +99,7 @@ export function serve(
     })
   }
 
-  addServiceMetrics(metrics, { engines: service.checks.map(({ name }) => name), read: readReadiness })
+  addServiceMetrics(metrics, { engines: service.checks.map(({ name }) => name), read: readReadiness, certificate })
   const probes: StaticPage[] = [
     {
       path: '/healthz',

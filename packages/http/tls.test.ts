@@ -18,6 +18,7 @@ describeWithOpenssl('TLS of a listener', () => {
   let folder: string
   let one: TestCertificate
   let other: TestCertificate
+  let longer: TestCertificate
   let expired: TestCertificate
   /** The files that the service reads. */
   let used: TestCertificate
@@ -27,6 +28,7 @@ describeWithOpenssl('TLS of a listener', () => {
     folder = mkdtempSync(join(tmpdir(), 'sluice-tls-'))
     one = makeCertificate(folder, 'one')
     other = makeCertificate(folder, 'other')
+    longer = makeCertificate(folder, 'longer', 90)
     expired = makeCertificate(folder, 'expired', -1)
     used = { cert: join(folder, 'used.pem'), key: join(folder, 'used.key') }
   })
@@ -112,17 +114,22 @@ describeWithOpenssl('TLS of a listener', () => {
   })
 
   test('a renewed certificate is used without a restart, and connections stay open', async () => {
-    const { port, url, lines } = await start()
+    const { port, url, lines, metrics } = await start()
+    const notAfter = async () =>
+      Number(/^sluice_tls_certificate_not_after_seconds (\S+)$/m.exec(await metrics.metrics())?.[1])
     const kept = await connectTls(port)
     expect(await certificateName(port)).toBe('one')
-    replaceBy(other)
-    await waitUntil(async () => (await certificateName(port)) === 'other', 'the new certificate')
+    const before = await notAfter()
+    expect(before).toBeGreaterThan(Date.now() / 1_000)
+    replaceBy(longer)
+    await waitUntil(async () => (await certificateName(port)) === 'longer', 'the new certificate')
+    expect(await notAfter()).toBeGreaterThan(before)
     expect(lines()).toContainEqual(expect.objectContaining({ level: 'info', msg: 'TLS certificate reloaded' }))
     const answer = new Promise<string>((resolve) => kept.once('data', (chunk: Buffer) => resolve(chunk.toString())))
     kept.write('GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n')
     expect(await answer).toContain('HTTP/1.1 200 OK')
     kept.destroy()
-    expect(await getJson(`${url}/readyz`, other.cert)).toMatchObject({ body: { data: { warnings: [] } } })
+    expect(await getJson(`${url}/readyz`, longer.cert)).toMatchObject({ body: { data: { warnings: [] } } })
   })
 
   test('while the files do not fit, the former certificate stays in use, with one warning and one in /readyz', async () => {

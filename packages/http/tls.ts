@@ -25,6 +25,8 @@ export const tlsSettings = { minVersion: 'TLSv1.2' } as const
 export interface TlsCertificate {
   /** The contents of the files when they were last usable. */
   pair(): TlsPair
+  /** When that certificate expires. */
+  notAfter(): Date
   /** Sentences for /readyz: an expired certificate, files that can't be used. */
   warnings(): readonly string[]
   /** Reads the files from time to time; `use` gets each new pair. */
@@ -83,6 +85,7 @@ export function openTlsCertificate(
 
   return {
     pair: () => pair,
+    notAfter: () => new X509Certificate(pair.cert).validToDate,
     warnings: () => [expiryOf(pair), mistake].filter((sentence) => sentence !== undefined),
     watch: (use) =>
       poller({
