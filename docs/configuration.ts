@@ -120,6 +120,10 @@ file that the URL names, unless the URL of Postgres has \`sslmode=no-verify\`. \
 | S3 | Amazon's always; else \`&endpoint=https://…\` | \`&ca=/etc/sluice/ca.pem\` |
 | SMTP | \`smtps://…:465\`, or STARTTLS if offered | \`NODE_EXTRA_CA_CERTS\` |
 
+A process reads these files once, at its start; only that of Postgres is read again for each new connection. To replace an
+authority, put the certificates of the old and of the new one into the file and restart the services. Then give the engines
+certificates of the new authority, remove the old one from the file, and restart again.
+
 ## Misspelt and renamed variables
 
 A name that is a typing error of an unset variable gets a warning at the start, or is listed when the start fails, for example
