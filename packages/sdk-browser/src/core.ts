@@ -98,10 +98,11 @@ export function createCore(options: Options): Sluice {
       report: (message, entry) => {
         report(message, entry && (JSON.parse(entry.text) as SluiceEvent))
       },
-      onTime: (serverNow, tookMs) => {
+      onTime: (serverNow, began) => {
         const skew = serverNow - Date.now()
-        // A difference that the duration of the request may explain is no error of the clock.
-        visitor.change({ skew: Math.abs(skew) > tookMs + 1_000 ? skew : 0 })
+        // A difference that the duration of the request may explain is no error of the clock. The duration is not
+        // measured by performance.now(), which stands still while the device sleeps.
+        visitor.change({ skew: Math.abs(skew) > 1_000 + Date.now() - began ? skew : 0 })
       },
       onRoom: reportDrops,
     })

@@ -19,9 +19,9 @@ const rules = {
 export function readOptions(options: OptionsToRead, wrong: (message: string) => void): string | undefined {
   let isUsable = true
   for (const [name, rule] of Object.entries(rules)) {
-    const value = options[name as keyof typeof rules]
-    if (rule.test(String(value))) continue
-    wrong(`option ${name} is ${String(value)}, not ${String(rule)}`)
+    const value = String(options[name as keyof typeof rules])
+    if (rule.test(value)) continue
+    wrong(`option ${name} is ${value}, not ${rule}`)
     isUsable = false
   }
   return isUsable ? `${options.url.replace(/\/+$/, '')}/collect/batch?api_key=${options.key}` : undefined

@@ -21,8 +21,8 @@ export interface SenderDeps {
   /** Whether the visitor consents now; call `notice` when it becomes true. */
   isAllowed: () => boolean
   report: (message: string, entry?: Entry) => void
-  /** Called after each response with Sluice's time (Unix ms) and the duration of the request (ms). */
-  onTime: (serverNow: number, tookMs: number) => void
+  /** Called after each response with Sluice's time and the device's time at which the request began (Unix ms). */
+  onTime: (serverNow: number, began: number) => void
   /** Called when events have left the queue. */
   onRoom: () => void
 }
@@ -108,7 +108,7 @@ export function createSender({ endpoint, queue, isAllowed, report, onTime, onRoo
     const { size } = new Blob([body])
     for (const entry of batch) entry.isBusy = true
     bytesUnderWay += size
-    const began = performance.now()
+    const began = Date.now()
     const answer: Answer = { status: 0, header: () => null }
     try {
       const response = await fetch(endpoint, {
@@ -129,7 +129,7 @@ export function createSender({ endpoint, queue, isAllowed, report, onTime, onRoo
     bytesUnderWay -= size
     if (isStopped) return false
     const serverNow = Number(answer.body?.timestamp)
-    if (serverNow) onTime(serverNow, performance.now() - began)
+    if (serverNow) onTime(serverNow, began)
     const mayGoOn = await settle(batch, answer, serverNow)
     for (const entry of batch) entry.isBusy = false
     return mayGoOn

@@ -174,6 +174,22 @@ export function testSending(shop: Shop): void {
     expect(Math.abs((right?.timestamp ?? 0) - Date.now())).toBeLessThan(60_000)
   })
 
+  it('does not take for a wrong clock that the device slept before it read the answer', async () => {
+    const { page } = await open()
+    await page.evaluate(`{
+      const { fetch } = window
+      window.fetch = async (...call) => {
+        const response = await fetch(...call)
+        const now = Date.now
+        Date.now = () => now() + 28_800_000
+        return response
+      }
+    }`)
+    await page.evaluate(`sluice.track('early'); sluice.flush()`)
+    const timestamp = await page.evaluate<number>(`sluice.track('late').timestamp`)
+    expect(timestamp - Date.now()).toBeGreaterThan(28_000_000)
+  })
+
   it('corrects the time of an event that was refused for it, also when the storage of the device fails', async () => {
     const blocked = `<script>IDBFactory.prototype.open = () => { throw new Error('blocked') }</script>`
     shop.site.show(blocked + tag({ 'data-storage': 'device', 'data-auto-page': 'false' }))
