@@ -2,10 +2,11 @@ import { attempt } from './attempt.ts'
 import type { Store } from './queue.ts'
 
 /**
- * Keeps the queue in sessionStorage until the tab is closed, one item for each event. `name`: prefix of the item names.
+ * Keeps the queue in sessionStorage until the tab is closed, one item for each event. `name`: prefix of the item names,
+ * with the id of the site, which has no line break.
  */
 export function openTabStore(storage: Storage, name: string, onFailure: () => void): Store {
-  const prefix = `${name}:`
+  const prefix = `${name}\n`
   const names = (): string[] =>
     Object.keys(storage)
       .filter((each) => each.startsWith(prefix))

@@ -19,7 +19,7 @@ export function testSending(shop: Shop): void {
     await page.evaluate(`sluice.track('hidden'); dispatchEvent(new Event('visibilitychange'))`)
     await sent(1, 'hidden')
     // An answer removes the event from the storage.
-    await page.waitForFunction(`!Object.keys(sessionStorage).some((name) => name.startsWith('sluice:${siteId}:'))`)
+    await page.waitForFunction(`!Object.keys(sessionStorage).some((name) => name.startsWith('sluice:${siteId}\\n'))`)
     await page.evaluate(`sluice.track('shown')`)
     expect(await sent(1, 'shown')).toHaveLength(1)
   })

@@ -239,6 +239,16 @@ export function testVisits(shop: Shop): void {
     expect(shop.proxy.events('never')).toEqual([])
   })
 
+  it('leaves alone the queue of another site of the origin whose id begins with its own', async () => {
+    shop.proxy.treat = () => ({ kind: 'cut-before' })
+    const { page } = await open({ 'data-site': 'shop:eu' })
+    await page.evaluate(`sluice.track('of another site')`)
+    shop.site.show(tag({ 'data-auto-page': 'false' }))
+    await page.goto(`${shop.site.url}/own`)
+    shop.proxy.treat = () => ({ kind: 'forward' })
+    expect(await page.evaluate(`sluice.track('own'); sluice.flush()`)).toEqual({ sent: 1, pending: 0, rejected: 0 })
+  })
+
   it('gives no ids to anybody while consent is pending again', async () => {
     const seen = serveApi()
     const { page } = await open({ 'data-propagate': shop.site.url })
