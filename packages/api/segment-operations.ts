@@ -31,7 +31,7 @@ const batch = {
   failureData: { status: 400, data: batchResult },
 } as const
 
-const sameAs = (path: string): string => `The same operation as ${path}; analytics.js uses this path.`
+const sameAs = (path: string, user = 'analytics.js uses'): string => `The same operation as ${path}; ${user} this path.`
 
 /** The part of operations.ts for Segment's clients; the handlers are in services/gateway/segment. */
 export const segmentOperations = {
@@ -84,4 +84,10 @@ export const segmentOperations = {
   segmentGroupShort: { ...message, id: 'segmentGroupShort', path: '/v1/g', summary: sameAs('/v1/group') },
   segmentAliasShort: { ...message, id: 'segmentAliasShort', path: '/v1/a', summary: sameAs('/v1/alias') },
   segmentBatchShort: { ...batch, id: 'segmentBatchShort', path: '/v1/b', summary: sameAs('/v1/batch') },
+  segmentImport: {
+    ...batch,
+    id: 'segmentImport',
+    path: '/v1/import',
+    summary: sameAs('/v1/batch', 'clients for Ruby, Java and other languages use'),
+  },
 } as const satisfies Readonly<Record<string, Operation>>

@@ -38,5 +38,6 @@ export function gatewayRoutes(deps: {
     { ...operations.segmentGroupShort, handle: segmentMessage('group') },
     { ...operations.segmentAliasShort, handle: segmentMessage('alias') },
     { ...operations.segmentBatchShort, handle: segmentBatch },
+    { ...operations.segmentImport, handle: segmentBatch },
   ]
 }

@@ -58,6 +58,7 @@ export const samples: Readonly<Record<OperationId, (target: Target) => Sample>> 
   segmentGroupShort: () => ({ body: {} }),
   segmentAliasShort: () => ({ body: {} }),
   segmentBatchShort: () => ({ body: { batch: [{ type: 'track', event: 'view' }] } }),
+  segmentImport: () => ({ body: { batch: [{ type: 'track', event: 'view' }] } }),
   stats: ({ siteId }) => ({ query: { site_id: siteId, metric: 'event_count' } }),
   statsBatch: ({ siteId }) => ({ body: { queries: [{ site_id: siteId, metric: 'event_count' }] } }),
   live: ({ siteId }) => ({ query: { site_id: siteId } }),

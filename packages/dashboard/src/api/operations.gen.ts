@@ -21,6 +21,7 @@ export const operations = {
   segmentGroupShort: { method: 'POST', path: '/v1/g', scopes: ['events:write'] },
   segmentAliasShort: { method: 'POST', path: '/v1/a', scopes: ['events:write'] },
   segmentBatchShort: { method: 'POST', path: '/v1/b', scopes: ['events:write'] },
+  segmentImport: { method: 'POST', path: '/v1/import', scopes: ['events:write'] },
   stats: { method: 'GET', path: '/api/v1/stats', scopes: ['stats:read'] },
   statsBatch: { method: 'POST', path: '/api/v1/stats/batch', scopes: ['stats:read'] },
   live: { method: 'GET', path: '/api/v1/live', scopes: ['stats:read'] },
