@@ -191,9 +191,9 @@ const exportLimitDescriptions: Readonly<Record<keyof typeof exportLimits, LimitD
     value: `${exportLimits.fileKeptDays} days`,
     beyond: refused(410, `The file of an export can be downloaded for ${exportLimits.fileKeptDays} days`),
   },
-  runKeptDays: {
-    what: 'time for which the record of a schedule’s run is kept after its end; the latest one stays',
-    value: `${exportLimits.runKeptDays} days`,
+  recordKeptDays: {
+    what: 'time for which the record of an export is kept after its end; a schedule and its latest run stay',
+    value: `${exportLimits.recordKeptDays} days`,
     beyond: refused(404, 'Export not found'),
   },
   waitingPerKeyMax: {

@@ -31,8 +31,8 @@ export const exportLimits = {
   nameLengthMax: 256,
   /** Days after its completion for which a file can be downloaded. */
   fileKeptDays: 7,
-  /** Days after its end for which the record of a schedule's run is kept; the latest run stays. */
-  runKeptDays: 90,
+  /** Days after its end for which the record of an export is kept; the latest run of a schedule stays. */
+  recordKeptDays: 90,
   /** Exports of a site that one key has requested and that have not ended. */
   waitingPerKeyMax: 100,
   schedulesPerSiteMax: 100,

@@ -124,10 +124,10 @@ export interface ExportStore {
   /** Marks up to `max` expired exports as `expired`, and returns their blobs, which the caller removes. */
   expire(at: number, max: number): Promise<string[]>
   /**
-   * Removes up to `max` records of runs of schedules that ended until `endedUntil` and no longer have a file. Returns
-   * their number. The latest run of a schedule is kept, because the schedule shows its status.
+   * Removes up to `max` records of exports that ended until `endedUntil` and no longer have a file. Returns their
+   * number. A schedule does not end, and its latest run is kept, because the schedule shows its status.
    */
-  removeOldRuns(endedUntil: number, max: number): Promise<number>
+  removeOldRecords(endedUntil: number, max: number): Promise<number>
   /**
    * Withdraws the files of a site's exports that were requested until `at`. Completed exports become `expired`. Exports
    * that are being written begin again, and the worker that had the lease can record nothing more. Completed runs by
@@ -276,17 +276,16 @@ export function exportStore(postgres: Postgres): ExportStore {
           RETURNING due.object`.execute(db)
         return filesOf(rows).objects
       }),
-    removeOldRuns: (endedUntil, max) =>
+    removeOldRecords: (endedUntil, max) =>
       postgres.run(async (db) => {
         const { rows } = await sql`
           WITH old AS MATERIALIZED (
             SELECT export_id FROM exports
-            WHERE schedule_id IS NOT NULL AND status IN ('expired', 'failed', 'cancelled')
-              AND finished_at <= ${new Date(endedUntil)}
-              AND EXISTS (
+            WHERE status IN ('expired', 'failed', 'cancelled') AND finished_at <= ${new Date(endedUntil)}
+              AND (schedule_id IS NULL OR EXISTS (
                 SELECT FROM exports AS later
                 WHERE later.schedule_id = exports.schedule_id AND later.seq > exports.seq
-              )
+              ))
             LIMIT ${max} FOR UPDATE SKIP LOCKED
           )
           DELETE FROM exports USING old WHERE exports.export_id = old.export_id RETURNING 1`.execute(db)

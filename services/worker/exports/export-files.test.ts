@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { type ExportStatus, exportTypes } from '@sluice/contracts/exports'
 import { addExport } from '../../../tests/support/export-jobs.ts'
 import { createExportRig, type ExportRig } from '../../../tests/support/export-rig.ts'
 import { removeExportFiles } from './export-files.ts'
@@ -31,6 +32,32 @@ test('blobs and uploads whose names are not of exports stay', async () => {
   expect(await names()).toStrictEqual([...ofOthers, 'upload of exports/photos'].sort())
   await blobs.remove(ofOthers)
   await blobs.abortParts(upload)
+})
+
+test('the record of an export goes 90 days after its end, but for those with a file and schedules', async () => {
+  const { exports, blobs, postgres } = rig
+  const now = Date.now()
+  const scheduled = { frequency: 'monthly', nextRun: now + dayMs, paused: false } as const
+  const { exportId: schedule, siteId: site } = await addExport(exports, { scheduled }, now - 100 * dayMs)
+  const end = async (status: ExportStatus, finishedAt: number): Promise<string> => {
+    const { exportId } = await addExport(exports, { site }, now - 91 * dayMs)
+    await postgres.db
+      .updateTable('exports')
+      .set({ status, finished_at: new Date(finishedAt), due_at: null })
+      .where('export_id', '=', exportId)
+      .execute()
+    return exportId
+  }
+  await end('expired', now - 90 * dayMs)
+  await end('failed', now - 90 * dayMs)
+  const recent = await end('expired', now - 90 * dayMs + 1)
+  const withFile = await end('completed', now - 90 * dayMs)
+  const { exportId: waiting } = await addExport(exports, { site }, now - 91 * dayMs)
+  await removeExportFiles({ exports, blobs, clock: { now: () => now } })
+  const { exports: kept } = await exports.list(site, exportTypes, { limit: 10, offset: 0 })
+  const ids = kept.map(({ exportId }) => exportId)
+  expect(ids.sort()).toStrictEqual([recent, withFile, waiting, schedule].sort())
+  for (const id of ids) await exports.delete(id, null)
 })
 
 test('files and uploads go when no export needs them any more, and no earlier', async () => {

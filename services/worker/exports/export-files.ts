@@ -12,17 +12,17 @@ const intervalMs = hourMs
 /** An upload is noted in its export within moments. */
 const unrecordedMsMax = hourMs
 const expiredMax = 500
-const runKeptMs = exportLimits.runKeptDays * dayMs
+const recordKeptMs = exportLimits.recordKeptDays * dayMs
 
 export interface ExportFilesDeps {
   blobs: Pick<BlobStore, 'list' | 'remove' | 'listUploads' | 'abortParts'>
-  exports: Pick<ExportStore, 'find' | 'expire' | 'removeOldRuns'>
+  exports: Pick<ExportStore, 'find' | 'expire' | 'removeOldRecords'>
   clock: Pick<Clock, 'now'>
 }
 
 /**
  * Removes the files of exports whose time is over, which become `expired`, and what deleted or failed exports have
- * left: files, and uploads that no export continues. Also removes the records of old runs of schedules. Blobs whose
+ * left: files, and uploads that no export continues. Also removes the records of old exports. Blobs whose
  * name is not that of an export's file stay. Any number of processes may do so at once.
  */
 export async function removeExportFiles({ blobs, exports, clock }: ExportFilesDeps): Promise<void> {
@@ -32,7 +32,7 @@ export async function removeExportFiles({ blobs, exports, clock }: ExportFilesDe
     if (names.length === 0) break
     await blobs.remove(names)
   }
-  while ((await exports.removeOldRuns(now - runKeptMs, expiredMax)) === expiredMax);
+  while ((await exports.removeOldRecords(now - recordKeptMs, expiredMax)) === expiredMax);
   for (const prefix of exportPrefixes) {
     for await (const { name } of blobs.list(prefix)) {
       const exportId = parseExportBlobName(name)
