@@ -120,7 +120,7 @@ test('connections that send no body do not refuse requests with the key in the b
           scope: 'events:write',
           limit: 'events',
           dialect: 'segment',
-          body: { kind: 'json', maxBytes: mebibyte, types: ['application/json'] },
+          body: { kind: 'json', maxBytes: mebibyte },
           handle: () => Promise.resolve({ status: 200 }),
         },
       ],
