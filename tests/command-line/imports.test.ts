@@ -505,6 +505,13 @@ describe('import --from', () => {
     expect(await standalone.eventsOf(`from-${csv}`)).toMatchObject(events)
   })
 
+  it('posthog: takes an event that is named as a member of every object', async () => {
+    const event = { event: 'constructor', distinct_id: 'ada', timestamp: '2024-05-01T12:00:00Z', properties: {} }
+    const json = await standalone.write('member.jsonl', JSON.stringify(event))
+    expect(await importFile('posthog', json)).toMatchObject({ code: 0 })
+    expect(await standalone.eventsOf(`from-${json}`)).toMatchObject([{ event_type: 'constructor', user_id: 'ada' }])
+  })
+
   it('posthog: keeps every digit, and refuses a number in place of an object', async () => {
     const properties = '{"order":1234567890123456789,"$lib":"web"}'
     const [id, time] = ['9007199254740993', '2024-05-01T12:00:00Z']

@@ -79,17 +79,17 @@ export function propertiesOf(record: SourceRecord, names: Readonly<Record<string
   )
 }
 
-const devices: Readonly<Record<string, string>> = {
-  desktop: 'desktop',
-  laptop: 'desktop',
-  'ultra-wide': 'desktop',
-  mobile: 'mobile',
-  tablet: 'tablet',
-}
+const devices: ReadonlyMap<string, string> = new Map([
+  ['desktop', 'desktop'],
+  ['laptop', 'desktop'],
+  ['ultra-wide', 'desktop'],
+  ['mobile', 'mobile'],
+  ['tablet', 'tablet'],
+])
 
 /** The device types of Sluice for the names that other products use; undefined for others. */
 export function deviceOf(name: string | undefined): string | undefined {
-  return devices[name?.toLowerCase() ?? '']
+  return devices.get(name?.toLowerCase() ?? '')
 }
 
 /**

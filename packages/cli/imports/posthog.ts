@@ -30,7 +30,11 @@ const ownProperties: Readonly<Record<string, string>> = {
 /** Part of the transport, not of the event. */
 const ignoredProperties = ['token', 'distinct_id']
 
-const eventNames: Readonly<Record<string, string>> = { $pageview: 'page_view', $screen: 'screen_view' }
+/** A Map, because an event may have the name of a member of every object, such as `constructor`. */
+const eventNames: ReadonlyMap<string, string> = new Map([
+  ['$pageview', 'page_view'],
+  ['$screen', 'screen_view'],
+])
 
 /** PostHog: events as JSON Lines, from a batch or file download export, or the CSV of an SQL query. */
 export const posthog: Converter = {
@@ -51,7 +55,7 @@ function eventOf(record: SourceRecord): Conversion {
   const isAnonymous = distinctId === deviceId || properties.$process_person_profile === false
   const referrer = text('$referrer')
   return {
-    event_type: eventNames[event] ?? event,
+    event_type: eventNames.get(event) ?? event,
     timestamp_ms: requiredTime(record, 'timestamp'),
     event_id: textOf(record, 'uuid') ?? textOf(record, 'id'),
     user_id: isAnonymous ? undefined : distinctId,
