@@ -158,6 +158,11 @@ describe('import', () => {
         expect([args, result]).toEqual([args, { code, stdout: '', stderr: expect.stringContaining(message) }])
       }),
     )
+    const input = '[{"event_type":"x"}]'
+    expect(await standalone.run(['import', '-', '-t', '2026-01-01', '--site', 'x'], { input })).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/Standard input is one JSON list: .* by "jq -c '\.\[\]'"\.\n$/),
+    })
     const refused = await standalone.run(['import', list, '--site', 'x'], {
       env: { SLUICE_API_KEY: standalone.readKey },
     })

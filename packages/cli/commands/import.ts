@@ -183,7 +183,8 @@ async function prepare(
   }
   const named = (error: unknown): never => {
     throw error instanceof Failure && file === '-'
-      ? new Failure(error.message.replaceAll(path, 'Standard input'), error.exitCode)
+      ? // A command that the message advises reads standard input, too.
+        new Failure(error.message.replace(` ${path}"`, '"').replaceAll(path, 'Standard input'), error.exitCode)
       : error
   }
   await kindOfFile(path).catch(named)
