@@ -99,7 +99,7 @@ async function trickle(
   const { logger, lines } = capturedLogger()
   const log = await openEventLog(`file:${dir}`, { logger })
   const metrics = createMetrics()
-  const deps = { logs: { live: log, backfill: log }, deadLetters: log, inserter, logger, metrics, clock: Date }
+  const deps = { logs: { live: log, backfill: log }, deadLetters: log, inserter, logger, metrics }
   const consumer = eventConsumer(livePolicy({ lingerMs }), deps)
   const abort = new AbortController()
   const running = consumer.run?.(abort.signal)

@@ -54,13 +54,13 @@ const never = () => Promise.resolve(false)
 
 describe('statements', () => {
   test('are one, with the blocks as they are, while no live rows arrive', async () => {
-    const statements = await statementsOf(backfillPace(never, Date))
+    const statements = await statementsOf(backfillPace(never))
     expect(statements.map((each) => each.blocks)).toStrictEqual([blocks])
   })
 
   test('have rows of eight partitions of the table at most while live rows arrive, each row once', async () => {
     // Blocks that have waited for long, so that the test need not wait for the pauses.
-    const statements = await statementsOf(backfillPace(always, Date), blocks, { oldestAppendedAt: 0 })
+    const statements = await statementsOf(backfillPace(always), blocks, { oldestAppendedAt: 0 })
     expect(ids(statements.flatMap(({ lines }) => lines))).toStrictEqual(rows.map(({ event_id: id }) => id).sort())
     const partitions = statements.map(({ lines }) => new Set(lines.map(({ timestamp }) => tablePartitionOf(timestamp))))
     // 45 and 4 years, and 72 months.
@@ -75,13 +75,13 @@ describe('statements', () => {
   test('have 20,000 rows at most while live rows arrive', async () => {
     const many = Array.from({ length: 50_000 }, (_, n) => event(String(n), { timestamp: months[0] ?? 0 }))
     const given = [{ ...blockOfRows(0, many), offset: 1n }]
-    const statements = await statementsOf(backfillPace(always, Date), given, { oldestAppendedAt: 0 })
+    const statements = await statementsOf(backfillPace(always), given, { oldestAppendedAt: 0 })
     expect(statements.map(({ lines }) => lines.length)).toStrictEqual([20_000, 20_000, 10_000])
   })
 
   test('cover the rest once no live rows arrive any more', async () => {
     let questions = 0
-    const pace = backfillPace(() => Promise.resolve(++questions <= 2), Date)
+    const pace = backfillPace(() => Promise.resolve(++questions <= 2))
     const statements = await statementsOf(pace, blocks, { oldestAppendedAt: 0 })
     expect(statements).toHaveLength(3)
     expect(ids(statements.flatMap(({ lines }) => lines))).toStrictEqual(rows.map(({ event_id: id }) => id).sort())
@@ -90,14 +90,14 @@ describe('statements', () => {
   test('pause three times as long as the last one took while live rows arrive', async () => {
     const workMs = 200
     const given = [{ ...blockOfRows(0, rows.slice(0, 24)), offset: 1n }]
-    const [first, second, third] = await statementsOf(backfillPace(always, Date), given, { workMs })
+    const [first, second, third] = await statementsOf(backfillPace(always), given, { workMs })
     // A timer may be a millisecond early.
     expect((second?.at ?? 0) - (first?.at ?? 0)).toBeGreaterThanOrEqual(4 * workMs - 5)
     expect((third?.at ?? 0) - (second?.at ?? 0)).toBeGreaterThanOrEqual(4 * workMs - 5)
   })
 
   test('pause no longer than live rows need once the oldest block has waited for four minutes', async () => {
-    const pace = backfillPace(always, Date)
+    const pace = backfillPace(always)
     await pace.measured(() => new Promise((resolve) => setTimeout(resolve, 500)))
     const startedAt = performance.now()
     const elapsedMs = startStopwatch()
@@ -114,7 +114,7 @@ describe('statements', () => {
       pauses++
       if (pauses === 2) setImmediate(() => lost.abort(new Error('lost')))
       return Promise.resolve(true)
-    }, Date)
+    })
     const parts: unknown[] = []
     const run = async (): Promise<void> => {
       for await (const part of pace.statements(blocks, { oldestAppendedAt: Date.now(), signal: lost.signal }))
@@ -133,7 +133,7 @@ describe('statements', () => {
       ...rows.slice(0, 7),
     ]
     const given = [{ ...blockOfRows(0, strange), offset: 1n }]
-    const [first, second] = await statementsOf(backfillPace(always, Date), given, { oldestAppendedAt: 0 })
+    const [first, second] = await statementsOf(backfillPace(always), given, { oldestAppendedAt: 0 })
     expect(ids(first?.lines.slice(0, 4) ?? [])).toStrictEqual(['named', 'none', 'plain', 'text'])
     expect([first?.lines.length, second?.lines.length]).toStrictEqual([10, 1])
   })
@@ -141,7 +141,7 @@ describe('statements', () => {
 
 describe('turns', () => {
   test('come one after the other, in the order of the calls, and one that is ended twice ends no other', async () => {
-    const pace = backfillPace(never, Date)
+    const pace = backfillPace(never)
     const { signal } = new AbortController()
     const order: number[] = []
     const take = async (n: number) => {
@@ -164,7 +164,7 @@ describe('turns', () => {
   })
 
   test('of claims that are lost do not hold up the others', async () => {
-    const pace = backfillPace(never, Date)
+    const pace = backfillPace(never)
     const { signal } = new AbortController()
     const lost = new AbortController()
     const first = await pace.turn(signal)

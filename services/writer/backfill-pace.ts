@@ -1,6 +1,5 @@
 import { type BlockAtOffset, blockOfLines, splitLines } from '@sluice/event-log/block-lines'
 import { tablePartitionOf } from '@sluice/event-store/insert/table-partition'
-import type { Clock } from '@sluice/runtime/clock'
 import { sleep } from '@sluice/runtime/sleep'
 
 /** Partitions of the table in one statement while live rows arrive. Each partition adds 20 to 50 ms to an insert. */
@@ -45,14 +44,14 @@ export interface BackfillPace {
   measured: <T>(work: () => Promise<T>) => Promise<T>
 }
 
-/** `isLive` returns whether live rows arrive; `clock` tells how long blocks have waited. */
-export function backfillPace(isLive: () => Promise<boolean>, clock: Pick<Clock, 'now'>): BackfillPace {
+/** `isLive` returns whether live rows arrive. */
+export function backfillPace(isLive: () => Promise<boolean>): BackfillPace {
   let lastTurn: Promise<undefined> = Promise.resolve(undefined)
   let lastMs = 0
   let endedAt = -Infinity
 
   function pauseMs(isLiveNow: boolean, oldestAppendedAt: number): number {
-    const leftMs = oldestAppendedAt + waitMsMax - clock.now()
+    const leftMs = oldestAppendedAt + waitMsMax - Date.now()
     const wantedMs = isLiveNow ? Math.min(pauseFactor * lastMs, leftMs) : 0
     return Math.max(0, endedAt + Math.max(gapMs, wantedMs) - performance.now())
   }

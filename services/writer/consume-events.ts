@@ -4,7 +4,6 @@ import type { EventLog, LogConsumer, PartitionLag } from '@sluice/event-log/log'
 import { requirePartitionsMultipleOf } from '@sluice/event-log/require-partitions-multiple-of'
 import { writerGroup } from '@sluice/event-log/writer-group'
 import type { EventInserter } from '@sluice/event-store/insert/event-inserter'
-import type { Clock } from '@sluice/runtime/clock'
 import { internalMessage } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import type { Metrics } from '@sluice/runtime/metrics'
@@ -28,8 +27,6 @@ export interface ConsumeDeps {
   inserter: Pick<EventInserter, 'storeId' | 'shards' | 'insert' | 'findBadRows'>
   logger: Logger
   metrics: Metrics
-  /** Tells how old blocks are, whose times are those of the log. */
-  clock: Pick<Clock, 'now'>
   /** Memory for blocks, which the consumers of a process share; unlimited by default. */
   budget?: ReadBudget
 }
@@ -51,19 +48,18 @@ const names: Readonly<Record<Lane, string>> = { live: 'event consumer', backfill
  * (consume-claim.ts), unless `policy.reserve` makes them take turns.
  */
 export function eventConsumer(policy: LanePolicy, deps: ConsumeDeps): EventConsumer {
-  const { logs, deadLetters, logger, clock } = deps
+  const { logs, deadLetters, logger } = deps
   const { lane } = policy
   const log = logs[lane]
   let consumer: LogConsumer | undefined
   const lag = () => consumer?.lag() ?? []
-  const metrics = writerMetrics(deps.metrics, lane, { log, lag, clock })
+  const metrics = writerMetrics(deps.metrics, lane, { log, lag })
   const stalledPartitions = new Map<number, string>()
   const context: Omit<BatchContext, 'logId'> = {
     policy,
     inserter: measuredInserter(deps.inserter, metrics),
     deadLetters,
     metrics,
-    clock,
     logger,
     stalledPartitions,
   }

@@ -1,7 +1,6 @@
 import type { Lane } from '@sluice/contracts/lanes'
 import { deadLetterReasons } from '@sluice/event-log/block'
 import type { EventLog, PartitionLag } from '@sluice/event-log/log'
-import type { Clock } from '@sluice/runtime/clock'
 import { Counter, Gauge, Histogram, type Metrics, scrapeReader } from '@sluice/runtime/metrics'
 
 /** The prefix of a lane's metrics. */
@@ -17,11 +16,7 @@ export const metricPrefix = { live: 'sluice_writer', backfill: 'sluice_writer_ba
 export function writerMetrics(
   metrics: Metrics,
   lane: Lane,
-  {
-    log,
-    lag,
-    clock,
-  }: { log: Pick<EventLog, 'endOffsets'>; lag: () => readonly PartitionLag[]; clock: Pick<Clock, 'now'> },
+  { log, lag }: { log: Pick<EventLog, 'endOffsets'>; lag: () => readonly PartitionLag[] },
 ) {
   const registers = [metrics]
   const prefix = metricPrefix[lane]
@@ -53,7 +48,7 @@ export function writerMetrics(
       for (const { partition, blocks, oldestAppendedAt } of lag()) {
         const label = { partition: String(partition) }
         if (blocks === 0) this.set(label, 0)
-        else if (oldestAppendedAt !== undefined) this.set(label, Math.max(0, clock.now() - oldestAppendedAt) / 1000)
+        else if (oldestAppendedAt !== undefined) this.set(label, Math.max(0, Date.now() - oldestAppendedAt) / 1000)
       }
     },
   })

@@ -55,7 +55,7 @@ function scriptedInserter(...steps: Step[]) {
 }
 
 const live = livePolicy()
-const { lockWait: backfillLockWait } = backfillPolicy(() => Promise.resolve(false), Date)
+const { lockWait: backfillLockWait } = backfillPolicy(() => Promise.resolve(false))
 
 type BadRows = Awaited<ReturnType<EventInserter['findBadRows']>>
 

@@ -148,7 +148,7 @@ export function runOldWriter(
   place: TestStores,
   { isLive = liveTraffic(place.log, () => []), ...changes }: WriterChanges & { isLive?: () => Promise<boolean> } = {},
 ): RunningWriter {
-  return startWriter(backfillPolicy(isLive, changes.clock ?? Date), place, changes)
+  return startWriter(backfillPolicy(isLive), place, changes)
 }
 
 export function runWriter(
@@ -162,8 +162,7 @@ function startWriter(policy: LanePolicy, place: TestStores, changes: WriterChang
   const { logger, lines } = capturedLogger()
   const metrics = createMetrics()
   const { log, backfill, deadLetters, inserter } = place
-  const logs = { live: log, backfill }
-  const deps: ConsumeDeps = { logs, deadLetters, inserter, logger, metrics, clock: Date, ...changes }
+  const deps: ConsumeDeps = { logs: { live: log, backfill }, deadLetters, inserter, logger, metrics, ...changes }
   const consumer = eventConsumer(policy, deps)
   const abort = new AbortController()
   const running = consumer.run?.(abort.signal)
