@@ -1,38 +1,48 @@
 import { unavailable } from '@sluice/runtime/errors'
+import { sleep } from '@sluice/runtime/sleep'
 
 /** A call for several ids on behalf of a key. */
 type Call<Result> = (key: string, ids: readonly string[]) => Promise<Result>
 
+export interface CoalesceOptions {
+  /** The most ids that wait for the next call. */
+  idsMax: number
+  /** Why more ids are refused, for operators. */
+  full: string
+  /** A call that has run for so many ms does not hold up the next one; by default, each call does until its end. */
+  overlapAfterMs?: number
+}
+
 /**
  * Runs one call per key at a time. The ids of calls that arrive meanwhile are combined in the next call, whose result
- * all of them get. Rejects with the 503 of the reason `full` when more than `idsMax` ids would wait for the next call.
+ * all of them get. Rejects with a 503 when too many ids would wait for the next call.
  */
 export function coalesceByKey<Result>(
   call: Call<Result>,
-  { idsMax, full }: { idsMax: number; full: string },
+  { idsMax, full, overlapAfterMs }: CoalesceOptions,
 ): Call<Result> {
   interface PendingCall {
     ids: Set<string>
     result: Promise<Result>
   }
-  /** Resolves when the last call of a key has settled, whatever its outcome. */
+  /** Resolves when the last call of a key no longer holds up the next one, whatever its outcome. */
   const ends = new Map<string, Promise<void>>()
   const pendingCalls = new Map<string, PendingCall>()
 
   function enqueue(key: string): PendingCall {
     const ids = new Set<string>()
+    const free = Promise.withResolvers<unknown>()
     const result = (ends.get(key) ?? Promise.resolve()).then(() => {
       pendingCalls.delete(key)
-      return call(key, [...ids])
-    })
-    const end = result
-      .then(
-        () => undefined,
-        () => undefined,
+      const running = call(key, [...ids])
+      free.resolve(
+        overlapAfterMs === undefined ? settled(running) : Promise.race([settled(running), sleep(overlapAfterMs)]),
       )
-      .then(() => {
-        if (ends.get(key) === end) ends.delete(key)
-      })
+      return running
+    })
+    const end = free.promise.then(() => {
+      if (ends.get(key) === end) ends.delete(key)
+    })
     ends.set(key, end)
     const pending = { ids, result }
     pendingCalls.set(key, pending)
@@ -45,4 +55,8 @@ export function coalesceByKey<Result>(
     for (const id of ids) pending.ids.add(id)
     return pending.result
   }
+}
+
+function settled(call: Promise<unknown>): Promise<unknown> {
+  return call.catch(() => undefined)
 }

@@ -450,6 +450,20 @@ describe('while Postgres hangs', () => {
     expect(source.calls.findByHashes).toBe(1)
   })
 
+  test('a statement without an answer does not hold up the look-ups of other keys', async () => {
+    const [{ key: first }, { key: second, keyId }] = [await createKey(), await createKey()]
+    const gate = Promise.withResolvers<KeyRecord[]>()
+    const { cache, source } = await startProcess({
+      ...store,
+      findByHashes: (hashes) => (hashes.includes(hashKey(first)) ? gate.promise : store.findByHashes(hashes)),
+    })
+    const refusal = expect(cache.authenticate(first)).rejects.toEqual(away)
+    await waitUntil(() => source.calls.findByHashes > 0, 'the statement of the first key')
+    expect(await cache.authenticate(second)).toMatchObject({ keyId })
+    await refusal
+    gate.resolve([])
+  })
+
   test('a thousand look-ups wait for one statement, and a further one gets 503 at once', async () => {
     const gate = Promise.withResolvers<KeyRecord[]>()
     const { cache, source } = await startProcess({ ...store, findByHashes: () => gate.promise })

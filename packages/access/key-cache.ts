@@ -55,6 +55,11 @@ const stopTimeoutMs = 500
  * hangs.
  */
 const lookupsMax = 1_000
+/**
+ * A statement that has no answer for so long, such as one on a connection that was cut, does not hold up the look-ups of
+ * other keys.
+ */
+const lookupOverlapMs = 250
 const lookupsFull = 'too many keys are being looked up'
 
 /**
@@ -118,7 +123,7 @@ export function keyCache(
       if (found.size > 0 && polledAt === 0) polledAt = Date.now()
       return found
     },
-    { idsMax: lookupsMax, full: lookupsFull },
+    { idsMax: lookupsMax, full: lookupsFull, overlapAfterMs: lookupOverlapMs },
   )
 
   async function lookUp(hash: string): Promise<KeyRecord | undefined> {
