@@ -1,4 +1,3 @@
-import { setMaxListeners } from 'node:events'
 import { promisify } from 'node:util'
 import {
   brotliDecompress,
@@ -43,7 +42,7 @@ export function decompress(
   encoding: ContentEncoding,
   { sender, maxBytes, requireInTime }: { sender: string; maxBytes: number; requireInTime: () => void },
 ): Promise<Buffer> {
-  return queue.run(sender, endless, async () => {
+  return queue.run(sender, undefined, async () => {
     requireInTime()
     const options = {
       maxOutputLength: maxBytes,
@@ -119,9 +118,6 @@ const queue = createFairQueue({
   concurrencyPerKeyMax: 3,
   // The memory of the waiting bodies is limited (admission.ts).
   queuedPerKeyMax: Infinity,
-  queueTimeoutMs: 1_500,
+  // Longer than `requireInTime` allows, which counts what it refuses.
+  queueTimeoutMs: 10_000,
 })
-
-/** A body is decompressed although its client may have left. */
-const endless = new AbortController().signal
-setMaxListeners(0, endless)

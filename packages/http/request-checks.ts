@@ -72,6 +72,7 @@ const checks: readonly Check[] = [
   requireAllowedOrigin,
   requireContentType,
   readRequestBody,
+  prepareBody,
   authenticateSlowRequest,
 ]
 
@@ -86,6 +87,7 @@ const publicChecks: readonly Check[] = [
   requireContentType,
   readRequestBody,
   reserveMemory,
+  prepareBody,
 ]
 
 /**
@@ -99,6 +101,7 @@ const bodyKeyChecks: readonly Check[] = [
   requireContentType,
   readRequestBody,
   reserveBodyKeyMemory,
+  prepareBody,
   authenticateByBody,
   openRateLimit,
   moveMemoryToKey,
@@ -242,32 +245,39 @@ function requireContentType(context: RequestContext): void {
 
 async function readRequestBody(context: RequestContext): Promise<void> {
   const { request, route } = context
-  if (!route.body) return context.workQueue.turn(performance.now())
+  if (!route.body) return
   if (route.body.kind === 'multipart') {
     reserveUpload(context)
     return
   }
-  const { maxBytes } = route.body
-  const reserve = (bytes: number): void => {
-    if (!context.quota) return
-    context.admission.reserve(context.quota, bytes)
-    context.reservedBodyBytes += bytes
-  }
-  const bytes = await readBody(request, maxBytes, reserve)
+  context.body.bytes = await readBody(request, route.body.maxBytes, (bytes) => reserveBody(context, bytes))
+  context.receivedAt = context.clock.now()
+}
+
+function reserveBody(context: RequestContext, bytes: number): void {
+  if (!context.quota) return
+  context.admission.reserve(context.quota, bytes)
+  context.reservedBodyBytes += bytes
+}
+
+/** Waits for the turn of the request, and decompresses its body. */
+function prepareBody(context: RequestContext): void | Promise<void> {
+  const { request, route, body, credential, workQueue } = context
   // The waiting time of a request is measured from here: a client that sends slowly is no sign of overload.
   const readAt = performance.now()
-  context.receivedAt = context.clock.now()
-  const encoding = encodingOfBody(request, context.body.type, bytes)
-  if (encoding === undefined) {
-    context.body.bytes = bytes
-    await context.workQueue.turn(readAt)
-    return
-  }
-  // Decompression has a queue of its own. A second wait in the work queue would hold the memory of decompressed bodies.
-  const requireInTime = (): void => context.workQueue.requireInTime(readAt)
-  // Requests without a key, and those whose key is in the body, are one sender together.
-  const sender = context.credential?.keyId ?? ''
-  context.body.bytes = await decompressBody(bytes, encoding, { sender, maxBytes, reserve, requireInTime })
+  if (route.body?.kind === 'multipart') return
+  const encoding = route.body && encodingOfBody(request, body.type, body.bytes)
+  if (route.body === undefined || encoding === undefined) return workQueue.turn(readAt)
+  return decompressBody(body.bytes, encoding, {
+    // Requests without a key, and those whose key is in the body, are one sender together.
+    sender: credential?.keyId ?? '',
+    maxBytes: route.body.maxBytes,
+    reserve: (bytes) => reserveBody(context, bytes),
+    // Decompression has a queue of its own. A second wait in the work queue would hold the memory of decompressed bodies.
+    requireInTime: () => workQueue.requireInTime(readAt),
+  }).then((bytes) => {
+    body.bytes = bytes
+  })
 }
 
 /** Reserves memory for the parts of an upload that are in memory at a time; its handler reads the body. */

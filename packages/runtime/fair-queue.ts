@@ -11,7 +11,7 @@ export interface FairQueue {
    * running call of the key has. Throws AppError `unavailable` when too many calls of the key are queued, when the call
    * was queued for too long, and when `signal` aborts while it is queued.
    */
-  run<T>(key: string, signal: AbortSignal, call: (priority: number) => Promise<T>): Promise<T>
+  run<T>(key: string, signal: AbortSignal | undefined, call: (priority: number) => Promise<T>): Promise<T>
   /** How many calls of all keys run, and how many are queued. */
   counts(): { running: number; waiting: number }
 }
@@ -80,11 +80,11 @@ export function createFairQueue(limits: FairQueueLimits, onTimeout: () => void =
   }
 
   /** Queues a call; resolves with its priority once it has a slot. */
-  function wait(key: string, queue: KeyQueue, signal: AbortSignal): Promise<number> {
+  function wait(key: string, queue: KeyQueue, signal: AbortSignal | undefined): Promise<number> {
     return new Promise((resolve, reject) => {
       const cleanUp = (): void => {
         clearTimeout(timer)
-        signal.removeEventListener('abort', onAbort)
+        signal?.removeEventListener('abort', onAbort)
       }
       const start = (priority: number): void => {
         cleanUp()
@@ -101,7 +101,7 @@ export function createFairQueue(limits: FairQueueLimits, onTimeout: () => void =
         onTimeout()
         rejectCall('the call waited too long for its turn')
       }, limits.queueTimeoutMs)
-      signal.addEventListener('abort', onAbort)
+      signal?.addEventListener('abort', onAbort)
       queue.queued.add(start)
     })
   }
@@ -111,7 +111,7 @@ export function createFairQueue(limits: FairQueueLimits, onTimeout: () => void =
       // A key that was idle precedes only the key that started the last call. With 0 it would precede all keys, and
       // keys that are idle in between would overtake the others again and again.
       const queue = queues.get(key) ?? newKeyQueue(lastStart - 0.5)
-      if (signal.aborted) throw unavailable('the client left before its call began')
+      if (signal?.aborted) throw unavailable('the client left before its call began')
       const isFree =
         running < limits.concurrencyMax && queue.running.size < limits.concurrencyPerKeyMax && queue.queued.size === 0
       if (queue.queued.size >= limits.queuedPerKeyMax) throw unavailable('too many calls of the key wait')
