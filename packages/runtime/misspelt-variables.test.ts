@@ -4,6 +4,7 @@ import { describeMisspeltName, misspeltNames } from './misspelt-variables.ts'
 import { optionalSecretVariable, optionalVariable, urlVariable } from './variables.ts'
 
 const variables = {
+  SLUICE_HOST: optionalVariable('An address.', () => undefined),
   SLUICE_LOG_URL: urlVariable({ schemes: ['kafka'], description: 'A log.' }),
   SLUICE_SECRETS_KEY: optionalSecretVariable('A key.', () => undefined),
   SLUICE_TRUSTED_PROXIES: optionalVariable('Proxies.'),
@@ -22,6 +23,7 @@ describe('a name that no variable has', () => {
   test.each([
     ['is empty', { SLUICE_LOG_ULR: '' }],
     ['stands beside the variable that it resembles', { SLUICE_LOG_ULR: 'x', SLUICE_LOG_URL: 'kafka://h/t' }],
+    ['resembles a short variable a little', { SLUICE_LAG: 'x', SLUICE_HOME: '/opt' }],
     ['resembles no variable', { SLUICE_QUERY_PORT: 'tcp://10.0.0.1:80', SLUICE_CLICKHOUSE_URL: 'http://h' }],
     ['belongs to another program', { XLUICE_LOG_URL: 'x' }],
   ])('is not reported when it %s', (_case, environment) => {

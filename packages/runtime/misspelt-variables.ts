@@ -1,6 +1,10 @@
 import { isSet, type RenamedVariables, renamedVariables } from './renamed-variables.ts'
 import { suggestNames } from './suggest-names.ts'
 
+const prefix = 'SLUICE_'
+/** With the prefix, each name would be so long that two errors are allowed in it: HOME would be taken for HOST. */
+const withoutPrefix = (name: string): string => name.slice(prefix.length)
+
 /** A name in the environment that no variable has, and the variables that it may be meant to set. */
 export interface MisspeltName {
   found: string
@@ -17,11 +21,11 @@ export function misspeltNames(
   renamed: RenamedVariables = renamedVariables,
 ): MisspeltName[] {
   const names = Object.entries(variables).flatMap(([name, { secret }]) => (secret ? [name, `${name}_FILE`] : [name]))
-  const unset = names.filter((name) => !isSet(environment[name]))
+  const unset = names.filter((name) => !isSet(environment[name])).map(withoutPrefix)
   const isKnown = (name: string): boolean => names.includes(name) || renamed.has(name.replace(/_FILE$/, ''))
   return Object.keys(environment)
-    .filter((found) => found.startsWith('SLUICE_') && isSet(environment[found]) && !isKnown(found))
-    .map((found) => ({ found, meant: suggestNames(found, unset) }))
+    .filter((found) => found.startsWith(prefix) && isSet(environment[found]) && !isKnown(found))
+    .map((found) => ({ found, meant: suggestNames(withoutPrefix(found), unset).map((name) => prefix + name) }))
     .filter(({ meant }) => meant.length > 0)
 }
 
