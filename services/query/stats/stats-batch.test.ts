@@ -91,8 +91,11 @@ test('a query that fails does not affect the others', async () => {
 })
 
 test('other requests are served while its queries are read, of which each may have many regular expressions', async () => {
-  // Without a metric, each query fails, and no statement runs.
-  const queries = Array.from({ length: batchQueriesMax }, () => ({ site_id: 'any' }))
+  // Compiling one of these patterns takes some milliseconds.
+  const condition = { property: 'url', operator: 'matches', value: '[\\pL\\PL]'.repeat(60) }
+  // The unknown field, which is found last, makes each query fail, so that no statement runs.
+  const query = { site_id: 'any', metric, filter: [condition, condition], other: 1 }
+  const queries = Array.from({ length: batchQueriesMax }, () => query)
   let served = 0
   let next: NodeJS.Immediate | undefined
   const serve = () => {

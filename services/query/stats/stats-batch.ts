@@ -26,6 +26,9 @@ type CountResult = (result: QueryResult<object>) => void
 /** A query that may be evaluated, or the entry of one that may not. */
 type ReadQuery = { spec: RequestedStats; period: Period | undefined } | { entry: BatchEntry }
 
+/** After a query that took longer to read, other requests have their turn. */
+const slowReadMs = 5
+
 /** Queries of one batch that run at a time. */
 const concurrencyMax = 4
 
@@ -58,13 +61,15 @@ export function statsBatchRoute(deps: StatsDeps): Route {
     const reading: Promise<ReadQuery>[] = []
     for (const query of queries) {
       // Compiling the regular expressions of one query may take 100 ms, during which the process serves nobody else. So
-      // a turn of the event loop reads only one query, of all batches.
+      // a turn of the event loop reads only one such query, of all batches.
       await readOneAtATime(async () => {
+        signal.throwIfAborted()
+        const startedAt = performance.now()
         const each = readQuery(query, request, signal)
         // It is awaited below. A client that leaves before that must not make an unhandled rejection of it.
         each.catch(() => undefined)
         reading.push(each)
-        await setImmediate()
+        if (performance.now() - startedAt > slowReadMs) await setImmediate()
       })
     }
     const read = await Promise.all(reading)
