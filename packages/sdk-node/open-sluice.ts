@@ -194,7 +194,7 @@ export function openSluice<Events extends EventMap<Events>>(
       }
       enqueue(event, `and ${waiters.length} calls wait`)
       // A large event that left may have made room for several.
-      waiters.shift()?.()
+      if (queue.hasRoom(0)) waiters.shift()?.()
     }
     return { event_id: event.event_id, timestamp: event.timestamp }
   }
