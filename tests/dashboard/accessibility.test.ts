@@ -4,7 +4,7 @@ import { findViolations } from './support/axe.ts'
 import { inEachDialog } from './support/dialogs.ts'
 import { addResources } from './support/resources.ts'
 import { openSession, type Rig, startRig } from './support/rig.ts'
-import { routesOf } from './support/routes.ts'
+import { type PageName, routesOf } from './support/routes.ts'
 import { seededEvents } from './support/seed.ts'
 import { describeWithChromium, useBrowser } from './support/use-browser.ts'
 
@@ -54,7 +54,7 @@ describeWithChromium('axe finds nothing', () => {
     return page
   }
 
-  it.each(Object.entries(routesOf(siteId)))(
+  it.each(Object.entries(routesOf(siteId)) as [PageName, string][])(
     'on the page %s and in its dialogs, light and dark, wide and narrow',
     async (name, path) => {
       const page = await open(path)

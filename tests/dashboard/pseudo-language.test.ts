@@ -9,7 +9,7 @@ import { pseudoTexts } from '@sluice/dashboard/pseudo-texts'
 import { inEachDialog } from './support/dialogs.ts'
 import { addResources } from './support/resources.ts'
 import { openSession, type Rig, startRig } from './support/rig.ts'
-import { routesOf } from './support/routes.ts'
+import { type PageName, routesOf } from './support/routes.ts'
 import { seededEvents } from './support/seed.ts'
 import { describeWithChromium, useBrowser } from './support/use-browser.ts'
 
@@ -80,7 +80,7 @@ describeWithChromium('in a language that is two fifths longer', () => {
     expect(await page.evaluate<number>('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width)
   }
 
-  it.each(Object.entries(routesOf(siteId)))(
+  it.each(Object.entries(routesOf(siteId)) as [PageName, string][])(
     'the page %s and its dialogs have their texts from the messages, and room for them',
     async (name, path) => {
       const { page, context } = await visitors.open()

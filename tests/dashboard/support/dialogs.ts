@@ -12,7 +12,7 @@ type Opener = [name: string, on: PageName, open: (page: Page, isWide: boolean) =
  */
 export async function inEachDialog(
   page: Page,
-  pageName: string,
+  pageName: PageName,
   check: (dialog: string) => Promise<void>,
   textOf = (english: string) => english,
 ): Promise<void> {

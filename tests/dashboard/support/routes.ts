@@ -16,11 +16,14 @@ export const sitePages = {
 export type PageName = 'Sites' | keyof typeof sitePages | 'API Keys' | 'Session'
 
 /** Every page that a signed-in person can open, by name, with its path. */
-export function routesOf(siteId: string): Record<string, string> {
+export function routesOf(siteId: string): Record<PageName, string> {
   const site = `/sites/${encodeURIComponent(siteId)}`
   return {
     Sites: '/',
-    ...Object.fromEntries(Object.entries(sitePages).map(([name, path]) => [name, site + path])),
+    ...(Object.fromEntries(Object.entries(sitePages).map(([name, path]) => [name, site + path])) as Record<
+      keyof typeof sitePages,
+      string
+    >),
     'API Keys': '/settings/keys',
     Session: '/settings/session',
   }
