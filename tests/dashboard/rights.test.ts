@@ -68,12 +68,12 @@ describeWithChromium('keys', () => {
       ['Imports', 'events:write'],
       ['Cohorts', 'cohorts:read'],
     ] as const) {
-      await page.goto(rig.url + (routesOf(siteId)[name] ?? ''))
+      await page.goto(rig.url + routesOf(siteId)[name])
       await page.getByRole('heading', { level: 1, name: `This needs the scope ${scope}` }).waitFor()
       await page.getByText('reader').first().waitFor()
     }
     for (const name of ['Live', 'Events', 'Funnels', 'Retention'] as const) {
-      await page.goto(rig.url + (routesOf(siteId)[name] ?? ''))
+      await page.goto(rig.url + routesOf(siteId)[name])
       await page.getByRole('heading', { level: 1 }).waitFor()
       expect(await page.getByText('This needs the scope').count()).toBe(0)
       expect(await page.title()).toBe(`${name} · ${siteId} · Sluice`)
