@@ -33,23 +33,3 @@ export function text(field: string, max: number): LimitDescription {
 export function body(what: string, max: number): LimitDescription {
   return { what, value: `${number(max)} bytes`, beyond: refused(413, `Request body is larger than ${max} bytes`) }
 }
-
-/** The limits as a table of the page. */
-export function table(descriptions: Readonly<Record<string, LimitDescription>>): string {
-  const rows = Object.entries(descriptions).map(
-    ([name, { what, value, beyond, inBatch }]) =>
-      `| ${what} | ${value} | ${beyondText(beyond)}${inBatch === undefined ? '' : `; in a batch \`${inBatch}\``} | \`${name}\` |`,
-  )
-  return `| Limit | Value | Beyond it | Constant |
-| --- | --- | --- | --- |
-${rows.join('\n')}`
-}
-
-function beyondText(beyond: Refusal | string): string {
-  return typeof beyond === 'string' ? beyond : `${beyond.status} \`${beyond.error}\``
-}
-
-/** Names as code, separated by commas. */
-export function list(names: readonly string[]): string {
-  return names.map((name) => `\`${name}\``).join(', ')
-}

@@ -11,7 +11,7 @@ import { segmentLimits } from '@sluice/contracts/segment-limits'
 import { webhookLimits } from '@sluice/contracts/webhooks'
 import { fileLimits } from '@sluice/imports/file-limits'
 import { recordTooLarge } from '@sluice/imports/file-record'
-import { body, hours, type LimitDescription, list, number, refused, table, text } from './limit-description.ts'
+import { body, hours, type LimitDescription, number, type Refusal, refused, text } from './limit-description.ts'
 
 export const limits = { ...eventLimits, ...propertyLimits }
 
@@ -204,14 +204,6 @@ const exportLimitDescriptions: Readonly<Record<keyof typeof exportLimits, LimitD
       `The key has ${exportLimits.waitingPerKeyMax} exports of this site that have not ended: wait, or delete some`,
     ),
   },
-  recordsPerKeyMax: {
-    what: 'exports of a site that a key has requested and whose records are kept, without runs of schedules',
-    value: number(exportLimits.recordsPerKeyMax),
-    beyond: refused(
-      409,
-      `The key has ${exportLimits.recordsPerKeyMax} exports of this site, and may not have more: delete some`,
-    ),
-  },
   schedulesPerSiteMax: {
     what: 'schedules of a site',
     value: number(exportLimits.schedulesPerSiteMax),
@@ -385,4 +377,22 @@ From \`packages/contracts/idempotency.ts\`, for the header [\`Idempotency-Key\`]
 
 ${table(idempotencyLimitDescriptions)}
 `
+}
+
+function table(descriptions: Readonly<Record<string, LimitDescription>>): string {
+  const rows = Object.entries(descriptions).map(
+    ([name, { what, value, beyond, inBatch }]) =>
+      `| ${what} | ${value} | ${beyondText(beyond)}${inBatch === undefined ? '' : `; in a batch \`${inBatch}\``} | \`${name}\` |`,
+  )
+  return `| Limit | Value | Beyond it | Constant |
+| --- | --- | --- | --- |
+${rows.join('\n')}`
+}
+
+function beyondText(beyond: Refusal | string): string {
+  return typeof beyond === 'string' ? beyond : `${beyond.status} \`${beyond.error}\``
+}
+
+function list(names: readonly string[]): string {
+  return names.map((name) => `\`${name}\``).join(', ')
 }

@@ -35,8 +35,6 @@ export const exportLimits = {
   recordKeptDays: 90,
   /** Exports of a site that one key has requested and that have not ended. */
   waitingPerKeyMax: 100,
-  /** Exports of a site that one key has requested and that have a record. */
-  recordsPerKeyMax: 10_000,
   schedulesPerSiteMax: 100,
 } as const
 

@@ -14,21 +14,17 @@ export async function lockCreation(transaction: Db, siteId: string): Promise<voi
 }
 
 /**
- * Throws 409 when the site has the maximum number of schedules, or the key has the maximum number of exports, or of
- * unfinished exports, of the site. Call `lockCreation` first.
+ * Throws 409 when the site has the maximum number of schedules, or the key has the maximum number of unfinished exports
+ * of the site. Call `lockCreation` first.
  */
 export async function requireFurtherExport(transaction: Db, { siteId, keyId, scheduled }: NewExport): Promise<void> {
-  const { schedulesPerSiteMax, waitingPerKeyMax, recordsPerKeyMax } = exportLimits
+  const { schedulesPerSiteMax, waitingPerKeyMax } = exportLimits
   const ofSite = transaction.selectFrom('exports').where('site_id', '=', siteId)
   if (scheduled) {
     const schedules = ofSite.innerJoin('export_schedules', 'export_schedules.schedule_id', 'exports.export_id')
     return requireRoom(schedules, schedulesPerSiteMax, 'schedules of exports')
   }
-  const ofKey = ofSite.where('key_id', '=', keyId).where('schedule_id', 'is', null)
-  if ((await countRows(ofKey.where('due_at', 'is not', null))) >= waitingPerKeyMax) {
-    throw conflict(`The key has ${waitingPerKeyMax} exports of this site that have not ended: wait, or delete some`)
-  }
-  if ((await countRows(ofKey)) >= recordsPerKeyMax) {
-    throw conflict(`The key has ${recordsPerKeyMax} exports of this site, and may not have more: delete some`)
-  }
+  const waiting = ofSite.where('key_id', '=', keyId).where('schedule_id', 'is', null).where('due_at', 'is not', null)
+  if ((await countRows(waiting)) < waitingPerKeyMax) return
+  throw conflict(`The key has ${waitingPerKeyMax} exports of this site that have not ended: wait, or delete some`)
 }

@@ -279,38 +279,6 @@ describe('a site has at most', () => {
     expect((await post(plain)).status).toBe(202)
   })
 
-  test('10,000 exports of one key whose records are kept', async () => {
-    const { export_id: first } = (await post(plain)).body.data as ExportResource
-    const keyId = (await store.find(first, null))?.keyId ?? ''
-    const ended = (n: number) => ({
-      export_id: `exp_${n}`,
-      site_id: 'shop',
-      key_id: keyId,
-      name: 'one',
-      type: 'events' as const,
-      spec: '{}',
-      status: 'expired' as const,
-      created_at: new Date(),
-    })
-    for (const [from, length] of [
-      [1, 5_000],
-      [5_001, 4_999],
-    ] as const) {
-      const rows = Array.from({ length }, (_, index) => ended(from + index))
-      await query.postgres.db.insertInto('exports').values(rows).execute()
-    }
-    const { status, body } = await post(plain)
-    expect([status, body.error]).toStrictEqual([
-      409,
-      'The key has 10000 exports of this site, and may not have more: delete some',
-    ])
-    expect((await post({ ...plain, site_id: 'blog' })).status).toBe(202)
-    const other = await query.createKey({ scopes: ['stats:read'], siteIds: ['shop'] })
-    expect((await post(plain, { key: other })).status).toBe(202)
-    await store.delete(first, null)
-    expect((await post(plain)).status).toBe(202)
-  })
-
   test('100 schedules', async () => {
     const scheduled = { frequency: 'daily', nextRun: 1, paused: false } as const
     for (let n = 0; n < 100; n++) await create(n, { scheduled })
