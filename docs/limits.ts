@@ -4,7 +4,6 @@ import { cohortLimits } from '@sluice/contracts/cohorts'
 import { conditionLimits } from '@sluice/contracts/conditions'
 import { eventLimits, propertyLimits } from '@sluice/contracts/event-limits'
 import { exportLimits } from '@sluice/contracts/exports'
-import { idempotencyLimits } from '@sluice/contracts/idempotency'
 import { importLimits } from '@sluice/contracts/imports'
 import { batchMediaTypes, contentEncodings, eventMediaTypes } from '@sluice/contracts/media-types'
 import { segmentLimits } from '@sluice/contracts/segment-limits'
@@ -299,15 +298,6 @@ const webhookLimitDescriptions: Readonly<Record<keyof typeof webhookLimits, Limi
   },
 }
 
-/** Every limit of requests with an `Idempotency-Key`. */
-const idempotencyLimitDescriptions: Readonly<Record<keyof typeof idempotencyLimits, LimitDescription>> = {
-  answerBytesMax: {
-    what: 'answers that are kept for an API key, encrypted and in base64; each counts 512 bytes more',
-    value: `${number(idempotencyLimits.answerBytesMax)} bytes`,
-    beyond: 'the key’s oldest answers go, and a repeat of their requests is a new request',
-  },
-}
-
 /** The text of docs/limits.md, from the constants of packages/contracts. */
 export function limitsPage(): string {
   return `# Limits
@@ -370,12 +360,6 @@ ${table(webhookLimitDescriptions)}
 From \`packages/contracts/alerts.ts\`.
 
 ${table(alertLimitDescriptions)}
-
-## Repeated requests
-
-From \`packages/contracts/idempotency.ts\`, for the header [\`Idempotency-Key\`](http-interface.md#idempotency).
-
-${table(idempotencyLimitDescriptions)}
 `
 }
 

@@ -29,7 +29,7 @@ test('the store sees neither a response nor the hash of a body, and repeats get 
   const store = storeOfOne()
   const encrypted = encryptedIdempotency(store, createSecretCipher(testSecretsKey))
   expect(await encrypted.claim('id', 'hash of the body', 'owner')).toStrictEqual({ state: 'new' })
-  await encrypted.complete('id', 'hash of the body', response, 'key')
+  await encrypted.complete('id', 'hash of the body', response)
   expect(store.stored()).not.toMatch(/hooks\.example|token|hash of the body/)
   expect(await encrypted.claim('id', 'hash of the body', 'owner')).toStrictEqual({
     state: 'answered',
@@ -41,13 +41,13 @@ test('the store sees neither a response nor the hash of a body, and repeats get 
 test('a response without data stays without', async () => {
   const encrypted = encryptedIdempotency(storeOfOne(), createSecretCipher(testSecretsKey))
   const answer = { status: 200, timestamp: 1 }
-  await encrypted.complete('id', 'hash', answer, 'key')
+  await encrypted.complete('id', 'hash', answer)
   expect(await encrypted.claim('id', 'hash', 'owner')).toStrictEqual({ state: 'answered', answer })
 })
 
 test('after a rotation of the key a repeat is that of another body', async () => {
   const store = storeOfOne()
-  await encryptedIdempotency(store, createSecretCipher(testSecretsKey)).complete('id', 'hash', response, 'key')
+  await encryptedIdempotency(store, createSecretCipher(testSecretsKey)).complete('id', 'hash', response)
   const rotated = encryptedIdempotency(store, createSecretCipher(otherKey, testSecretsKey))
   expect(await rotated.claim('id', 'hash', 'owner')).toStrictEqual({ state: 'other' })
 })

@@ -22,8 +22,8 @@ export function encryptedIdempotency(
       const result = await store.claim(id, keyed(fingerprint), owner)
       return result.state === 'answered' ? { ...result, answer: replaceData(result.answer, decrypted) } : result
     },
-    complete: async (id, fingerprint, answer, keyId) => {
-      await store.complete(id, keyed(fingerprint), replaceData(answer, encrypted), keyId)
+    complete: async (id, fingerprint, answer) => {
+      await store.complete(id, keyed(fingerprint), replaceData(answer, encrypted))
     },
     release: (id, owner) => store.release(id, owner),
   }

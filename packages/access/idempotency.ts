@@ -9,11 +9,8 @@ export interface IdempotencyStore {
    * `owner` names the attempt: another one may claim the id when this claim has expired.
    */
   claim(id: string, fingerprint: string, owner: string): Promise<ClaimResult>
-  /**
-   * Stores the result for 24 hours. Does not replace a stored result. When the results of the API key `keyId` are larger
-   * than `answerBytesMax` together, its oldest ones are removed.
-   */
-  complete(id: string, fingerprint: string, answer: StoredResponse, keyId: string): Promise<void>
+  /** Stores the result for 24 hours. Does not replace a stored result. */
+  complete(id: string, fingerprint: string, answer: StoredResponse): Promise<void>
   /** Ends the claim of an attempt that failed. Removes neither a stored result nor the claim of another attempt. */
   release(id: string, owner: string): Promise<void>
 }

@@ -64,7 +64,6 @@ export async function withIdempotency(
   }
   const timestamp = clock.now()
   // The work is done even if its response can't be stored: a repeat gets 409 until the claim expires, then runs again.
-  const stored = { status: answer.status, data: answer.data, timestamp }
-  await store.complete(id, fingerprint, stored, keyId).catch(() => undefined)
+  await store.complete(id, fingerprint, { status: answer.status, data: answer.data, timestamp }).catch(() => undefined)
   return { ...answer, timestamp }
 }

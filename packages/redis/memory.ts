@@ -3,8 +3,6 @@ import type { ClaimResult, IdempotencyStore, StoredResponse } from '@sluice/acce
 import type { Limiter } from '@sluice/access/limiter'
 import type { FoundSession, Sessions } from '@sluice/access/sessions'
 import type { SignInCodes } from '@sluice/access/sign-in-codes'
-import { idempotencyLimits } from '@sluice/contracts/idempotency'
-import { answerCost } from './answer-cost.ts'
 import { LimitWindow } from './limit-window.ts'
 import type { Redis, Times } from './port.ts'
 
@@ -13,7 +11,7 @@ const countersMax = 100_000
 const sessionsMax = 100_000
 const signInCodesMax = 1_000
 const claimsMax = 100_000
-const claimBytesMax = 8 * idempotencyLimits.answerBytesMax
+const claimCharactersMax = 32 * 1024 * 1024
 
 /** Keeps counts, sessions, sign-in codes and results in the memory of this process, until it ends. */
 export function openMemory(times: Times): Redis {
@@ -121,26 +119,9 @@ function memoryIdempotency({ claimMs, resultMs }: Times): IdempotencyStore {
   }
   const claims = new LRUCache<string, Claim>({
     max: claimsMax,
-    maxSize: claimBytesMax,
-    sizeCalculation: ({ answer = '' }) => answerCost(answer),
+    maxSize: claimCharactersMax,
+    sizeCalculation: ({ answer = '' }, id) => id.length + answer.length + 1,
   })
-  /** The costs of the answers of each API key, by their ids. */
-  const costs = new LRUCache<string, LRUCache<string, number>>({ max: claimsMax })
-
-  const countAnswer = (keyId: string, id: string, cost: number): void => {
-    let ofKey = costs.get(keyId)
-    if (ofKey === undefined) {
-      ofKey = new LRUCache<string, number>({
-        maxSize: idempotencyLimits.answerBytesMax,
-        sizeCalculation: (size) => size,
-        dispose: (_cost, oldestId, reason) => {
-          if (reason === 'evict') claims.delete(oldestId)
-        },
-      })
-      costs.set(keyId, ofKey)
-    }
-    ofKey.set(id, cost)
-  }
 
   const find = (id: string): Claim | undefined => {
     const claim = claims.get(id)
@@ -160,13 +141,11 @@ function memoryIdempotency({ claimMs, resultMs }: Times): IdempotencyStore {
 
   return {
     claim: (id, fingerprint, owner) => Promise.resolve(claimRequest(id, fingerprint, owner)),
-    complete: (id, fingerprint, answer, keyId) => {
+    complete: (id, fingerprint, answer) => {
       const claim = find(id)
       if (claim === undefined || (claim.fingerprint === fingerprint && claim.answer === undefined)) {
         const owner = claim?.owner ?? ''
-        const json = JSON.stringify(answer)
-        claims.set(id, { fingerprint, owner, answer: json, expiresAt: Date.now() + resultMs })
-        countAnswer(keyId, id, answerCost(json))
+        claims.set(id, { fingerprint, owner, answer: JSON.stringify(answer), expiresAt: Date.now() + resultMs })
       }
       return Promise.resolve()
     },

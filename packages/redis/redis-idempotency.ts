@@ -1,7 +1,5 @@
 import type { Result } from 'ioredis'
 import type { IdempotencyStore, StoredResponse } from '@sluice/access/idempotency'
-import { idempotencyLimits } from '@sluice/contracts/idempotency'
-import { answerCost } from './answer-cost.ts'
 import type { Times } from './port.ts'
 import type { RedisConnection } from './redis-connection.ts'
 
@@ -11,7 +9,6 @@ declare module 'ioredis' {
   interface RedisCommander<Context> {
     claimRequest(key: string, fingerprint: string, owner: string, claimMs: number): Result<ClaimReply, Context>
     completeRequest(key: string, fingerprint: string, json: string, resultMs: number): Result<number, Context>
-    countAnswer(key: string, id: string, cost: number, costMax: number, resultMs: number): Result<string[], Context>
     releaseRequest(key: string, owner: string): Result<number, Context>
   }
 }
@@ -35,35 +32,17 @@ redis.call('hset', KEYS[1], 'fingerprint', ARGV[1], 'answer', ARGV[2])
 return redis.call('pexpire', KEYS[1], ARGV[3])
 `
 
-/**
- * Adds an answer to those of its API key. The score of an answer is the sum of all costs up to its own. Removes the
- * answers after which the key has stored `costMax`, and returns their ids.
- */
-const countScript = `
-local last = redis.call('zrange', KEYS[1], -1, -1, 'withscores')
-local sum = (last[2] or 0) + ARGV[2]
-redis.call('zadd', KEYS[1], sum, ARGV[1])
-redis.call('pexpire', KEYS[1], ARGV[4])
-local removed = redis.call('zrangebyscore', KEYS[1], '-inf', sum - ARGV[3])
-redis.call('zremrangebyscore', KEYS[1], '-inf', sum - ARGV[3])
-return removed
-`
-
 const releaseScript = `
 local claim = redis.call('hmget', KEYS[1], 'owner', 'answer')
 if claim[1] ~= ARGV[1] or claim[2] then return 0 end
 return redis.call('del', KEYS[1])
 `
 
-/**
- * Keeps claims and results of requests as hashes at `answer:<id>`, and the ids of an API key's results as a sorted set
- * at `answers:<key id>`. All of them expire in Redis. Each command uses one key.
- */
+/** Keeps claims and results of requests as hashes at `answer:<id>`, which expire in Redis. */
 export function redisIdempotency(connection: RedisConnection, { claimMs, resultMs }: Times): IdempotencyStore {
   const { client } = connection
   client.defineCommand('claimRequest', { numberOfKeys: 1, lua: claimScript })
   client.defineCommand('completeRequest', { numberOfKeys: 1, lua: completeScript })
-  client.defineCommand('countAnswer', { numberOfKeys: 1, lua: countScript })
   client.defineCommand('releaseRequest', { numberOfKeys: 1, lua: releaseScript })
   const redisKey = (id: string): string => `answer:${id}`
 
@@ -72,14 +51,8 @@ export function redisIdempotency(connection: RedisConnection, { claimMs, resultM
       const [state, json] = await connection.run(() => client.claimRequest(redisKey(id), fingerprint, owner, claimMs))
       return state === 'answered' ? { state, answer: JSON.parse(json) as StoredResponse } : { state }
     },
-    async complete(id, fingerprint, answer, keyId) {
-      const json = JSON.stringify(answer)
-      const stored = await connection.run(() => client.completeRequest(redisKey(id), fingerprint, json, resultMs))
-      if (stored === 0) return
-      const removed = await connection.run(() =>
-        client.countAnswer(`answers:${keyId}`, id, answerCost(json), idempotencyLimits.answerBytesMax, resultMs),
-      )
-      await Promise.all(removed.map((oldId) => connection.run(() => client.del(redisKey(oldId)))))
+    async complete(id, fingerprint, answer) {
+      await connection.run(() => client.completeRequest(redisKey(id), fingerprint, JSON.stringify(answer), resultMs))
     },
     async release(id, owner) {
       await connection.run(() => client.releaseRequest(redisKey(id), owner))

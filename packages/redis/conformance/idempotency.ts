@@ -1,5 +1,4 @@
 import { describe, expect, test } from '@jest/globals'
-import { idempotencyLimits } from '@sluice/contracts/idempotency'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { fresh, redisOpener } from '../../../tests/support/test-redis.ts'
 import type { Times } from '../port.ts'
@@ -21,7 +20,7 @@ export function describeIdempotency(name: string, createUrl: () => string): void
       expect(await idempotency.claim(id, 'f', 'one')).toEqual({ state: 'new' })
       expect(await idempotency.claim(id, 'f', 'one')).toEqual({ state: 'running' })
       expect(await idempotency.claim(id, 'g', 'one')).toEqual({ state: 'other' })
-      await idempotency.complete(id, 'f', result, 'k')
+      await idempotency.complete(id, 'f', result)
       expect(await idempotency.claim(id, 'f', 'one')).toEqual({ state: 'answered', answer: result })
       expect(await idempotency.claim(id, 'g', 'one')).toEqual({ state: 'other' })
       expect(await idempotency.claim(fresh('i'), 'f', 'one')).toEqual({ state: 'new' })
@@ -31,7 +30,7 @@ export function describeIdempotency(name: string, createUrl: () => string): void
       const { idempotency } = await open()
       const id = fresh('i')
       await idempotency.claim(id, 'f', 'one')
-      await idempotency.complete(id, 'f', { status: 200, timestamp: 1 }, 'k')
+      await idempotency.complete(id, 'f', { status: 200, timestamp: 1 })
       expect(await idempotency.claim(id, 'f', 'one')).toStrictEqual({
         state: 'answered',
         answer: { status: 200, timestamp: 1 },
@@ -43,7 +42,7 @@ export function describeIdempotency(name: string, createUrl: () => string): void
       const id = fresh('i')
       const data = { name: 'before' }
       await idempotency.claim(id, 'f', 'one')
-      await idempotency.complete(id, 'f', { status: 200, data, timestamp: 1 }, 'k')
+      await idempotency.complete(id, 'f', { status: 200, data, timestamp: 1 })
       data.name = 'after'
       expect(await idempotency.claim(id, 'f', 'one')).toMatchObject({ answer: { data: { name: 'before' } } })
     })
@@ -52,9 +51,9 @@ export function describeIdempotency(name: string, createUrl: () => string): void
       const { idempotency } = await open()
       const id = fresh('i')
       await idempotency.claim(id, 'f', 'one')
-      await idempotency.complete(id, 'f', result, 'k')
-      await idempotency.complete(id, 'f', { status: 200, timestamp: 2 }, 'k')
-      await idempotency.complete(id, 'g', { status: 200, timestamp: 3 }, 'k')
+      await idempotency.complete(id, 'f', result)
+      await idempotency.complete(id, 'f', { status: 200, timestamp: 2 })
+      await idempotency.complete(id, 'g', { status: 200, timestamp: 3 })
       expect(await idempotency.claim(id, 'f', 'one')).toEqual({ state: 'answered', answer: result })
     })
 
@@ -71,7 +70,7 @@ export function describeIdempotency(name: string, createUrl: () => string): void
       await idempotency.claim(id, 'f', 'one')
       await idempotency.release(id, 'one')
       expect(await idempotency.claim(id, 'g', 'one')).toEqual({ state: 'new' })
-      await idempotency.complete(id, 'g', result, 'k')
+      await idempotency.complete(id, 'g', result)
       await idempotency.release(id, 'one')
       expect(await idempotency.claim(id, 'g', 'one')).toEqual({ state: 'answered', answer: result })
       await idempotency.release(fresh('i'), 'one')
@@ -97,28 +96,8 @@ export function describeIdempotency(name: string, createUrl: () => string): void
       expect(await idempotency.claim(id, 'f', 'one')).toEqual({ state: 'running' })
       const isFree = async () => (await idempotency.claim(id, 'f', 'one')).state === 'new'
       await waitUntil(isFree, 'the end of the claim')
-      await idempotency.complete(late, 'f', result, 'k')
+      await idempotency.complete(late, 'f', result)
       expect(await idempotency.claim(late, 'f', 'one')).toEqual({ state: 'answered', answer: result })
-    })
-
-    test('removes the oldest results of an API key that has stored too much, and those of no other key', async () => {
-      const { idempotency } = await open()
-      const large = { status: 202, data: 'x'.repeat(330_000), timestamp: 1 }
-      const [key, other] = [fresh('key'), fresh('key')]
-      const ofOther = fresh('i')
-      await idempotency.claim(ofOther, 'f', 'one')
-      await idempotency.complete(ofOther, 'f', result, other)
-      const ids = Array.from({ length: 220 }, () => fresh('i'))
-      for (const id of ids) {
-        await idempotency.claim(id, 'f', 'one')
-        await idempotency.complete(id, 'f', large, key)
-      }
-      expect(await idempotency.claim(ofOther, 'f', 'one')).toEqual({ state: 'answered', answer: result })
-      const states: string[] = []
-      for (const id of ids) states.push((await idempotency.claim(id, 'f', 'one')).state)
-      const kept = Math.floor(idempotencyLimits.answerBytesMax / 330_000)
-      expect(states.slice(0, -kept - 1)).toEqual(Array.from({ length: ids.length - kept - 1 }, () => 'new'))
-      expect(states.slice(1 - kept)).toEqual(Array.from({ length: kept - 1 }, () => 'answered'))
     })
 
     test('forgets a result after its lifetime', async () => {
@@ -126,7 +105,7 @@ export function describeIdempotency(name: string, createUrl: () => string): void
       const id = fresh('i')
       await idempotency.claim(id, 'f', 'one')
       const finishedAt = Date.now()
-      await idempotency.complete(id, 'f', result, 'k')
+      await idempotency.complete(id, 'f', result)
       const isForgotten = async () => (await idempotency.claim(id, 'f', 'one')).state === 'new'
       await waitUntil(isForgotten, 'the end of the result')
       expect(Date.now() - finishedAt).toBeGreaterThanOrEqual(290)
