@@ -7,7 +7,7 @@ import { deviceType, pageUrl, wantsPrivacy } from './read-browser.ts'
 import { readOptions } from './read-options.ts'
 import { createSender, type Sender } from './sender.ts'
 import { openTabStore } from './tab-store.ts'
-import type { Consent, Context, Options, Properties, Receipt, Sluice, SluiceEvent, StorageKind } from './types.ts'
+import type { Consent, Context, Options, Properties, Receipt, Sluice, SluiceEvent } from './types.ts'
 import { openVisitor, type Visitor } from './visitor.ts'
 import { watchOutbound } from './watch-outbound.ts'
 import { watchPages } from './watch-pages.ts'
@@ -63,8 +63,6 @@ export function createCore(options: Options): Sluice {
   let isPrerendered = !isInert && !!(document as { prerendering?: boolean }).prerendering
   /** Whether events may be stored and sent now. */
   const isAllowed = (): boolean => decision === 'granted' && !isInert && !isPrerendered
-  /** Whether nothing may be stored, and what is stored is wiped. */
-  const isDenied = (): boolean => decision === 'denied'
   let delivery: Delivery | undefined
   const held: Draft[] = []
   let dropped: Drops | undefined
@@ -83,14 +81,14 @@ export function createCore(options: Options): Sluice {
     if (properties) track('sluice_dropped', properties)
   }
 
-  const open = (storage: StorageKind): Delivery => {
+  const open = (storage = hasSignal ? 'none' : wanted): Delivery => {
     const name = `sluice:${site}`
     const onFailure = (): undefined => {
-      if (!isDenied()) report('storage fails')
+      report('storage fails')
     }
     const values = guard(() => (storage === 'tab' ? sessionStorage : storage === 'device' ? localStorage : undefined))
     const store =
-      values && (storage === 'tab' ? openTabStore(values, name, onFailure) : openDeviceStore(name, onFailure, isDenied))
+      values && (storage === 'tab' ? openTabStore(values, name, onFailure) : openDeviceStore(name, onFailure))
     const visitor = openVisitor(values, name, storage === 'device')
     const queue = openQueue(store, onDrop)
     const sender = createSender({
@@ -114,7 +112,7 @@ export function createCore(options: Options): Sluice {
   /** Begins to store and send events, once the visitor consents and prerendering is over. */
   const begin = (): void => {
     if (!isAllowed()) return
-    delivery ??= open(hasSignal ? 'none' : wanted)
+    delivery ??= open()
     for (const draft of held.splice(0)) {
       guard(() => {
         commit(...draft)
@@ -168,7 +166,7 @@ export function createCore(options: Options): Sluice {
     const now = deviceNow + (delivery?.visitor.read().skew ?? 0)
     const { event_id = makeId(now), timestamp = now } = at ?? {}
     guard(() => {
-      if (isInert || isDenied()) return
+      if (isInert || decision === 'denied') return
       const url = pageUrl(options.hash).slice(0, textMax)
       const device_type = deviceType()
       const properties = given as SluiceEvent['properties']
@@ -220,7 +218,7 @@ export function createCore(options: Options): Sluice {
     reset: () => {
       // The visitor is forgotten at once, unless events are held that were made before: these still get the ids.
       if (!held.length) delivery?.visitor.forget()
-      if (!isInert && !isDenied()) commit(undefined, 0, true)
+      if (!isInert && decision !== 'denied') commit(undefined, 0, true)
     },
     flush: async () => {
       await delivery?.loaded
@@ -234,10 +232,10 @@ export function createCore(options: Options): Sluice {
       begin()
       if (next !== 'denied' || !endpoint) return
       // The storage of earlier visits, too, which this one may not use because of a privacy signal.
-      for (const each of [delivery, open(wanted)]) {
-        each?.sender.stop()
-        each?.queue.wipe()
-        each?.visitor.forget(true)
+      for (const { visitor, queue, sender } of [delivery ?? open(), open(wanted)]) {
+        sender.stop()
+        queue.wipe()
+        visitor.forget(true)
       }
       delivery = undefined
       held.splice(0)

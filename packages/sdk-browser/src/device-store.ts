@@ -2,12 +2,11 @@ import type { Store } from './queue.ts'
 
 /**
  * Keeps the queue in IndexedDB, which all tabs of the origin share: the next visit sends events that are still queued.
- * While `isDenied`, the database is opened only if it exists.
  */
-export function openDeviceStore(name: string, onFailure: () => undefined, isDenied: () => boolean): Store {
+export function openDeviceStore(name: string, onFailure: () => undefined): Store {
   const opened = new Promise<IDBDatabase>((resolve, reject) => {
-    const request = indexedDB.open(name)
-    request.onupgradeneeded = () => (isDenied() ? request.transaction?.abort() : request.result.createObjectStore(name))
+    const request = indexedDB.open(name, 1)
+    request.onupgradeneeded = () => request.result.createObjectStore(name)
     request.onerror = reject
     request.onsuccess = () => {
       resolve(request.result)

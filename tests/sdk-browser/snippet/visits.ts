@@ -309,20 +309,6 @@ export function testVisits(shop: Shop): void {
     expect(shop.proxy.events('large')).toEqual([])
   })
 
-  it('creates no database for a visitor who refuses at once', async () => {
-    const { page } = await open(
-      { 'data-consent': 'pending', 'data-storage': 'device' },
-      `<script>window.warned = []; console.warn = (text) => warned.push(text)</script>`,
-    )
-    // The browser opens a database after those that were asked for before. Version 0: there was none.
-    const version = await page.evaluate(`new Promise((resolve) => {
-      sluice.consent('denied')
-      const request = indexedDB.open('sluice:shop', 2)
-      request.onupgradeneeded = request.onblocked = (event) => resolve(event.oldVersion)
-    })`)
-    expect([version, await page.evaluate('warned')]).toEqual([0, []])
-  })
-
   it('wipes after a refusal what visits before a privacy signal have stored', async () => {
     const { page, context } = await open({ 'data-storage': 'device' })
     await page.evaluate(`sluice.identify('ada'); sluice.flush()`)
