@@ -1,5 +1,6 @@
 import { hourMs } from '@sluice/contracts/time-units'
 import type { Clock } from '@sluice/runtime/clock'
+import { concurrencyLimit } from '@sluice/runtime/concurrency-limit'
 import { withDeadline } from '@sluice/runtime/deadline'
 import { invalidApiKey, isRetryable, unavailable } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
@@ -113,12 +114,13 @@ export function keyCache(
     }
   }
 
-  // One statement at a time, because anyone can generate well-formed keys: the look-ups of a thousand of them would take
-  // all connections to Postgres.
+  // One statement at a time, and a second one beside a slow one, because anyone can generate well-formed keys: the
+  // look-ups of a thousand of them would take all connections to Postgres.
+  const limitStatements = concurrencyLimit(2)
   const lookUpTogether = coalesceByKey<ReadonlyMap<string, KeyRecord>>(
     async (_all, hashes) => {
       const cache = cachedKeys.beginLookup()
-      const found = byHash(await store.findByHashes(hashes))
+      const found = byHash(await limitStatements(() => store.findByHashes(hashes)))
       for (const hash of hashes) cache(hash, found.get(hash))
       if (found.size > 0 && polledAt === 0) polledAt = Date.now()
       return found
