@@ -26,8 +26,8 @@ type CountResult = (result: QueryResult<object>) => void
 /** A query that may be evaluated, or the entry of one that may not. */
 type ReadQuery = { spec: RequestedStats; period: Period | undefined } | { entry: BatchEntry }
 
-/** After a query that took longer to read, other requests have their turn. */
-const slowReadMs = 5
+/** How long the queries of batches are read before other requests have their turn. */
+const readingMsMax = 5
 
 /** Queries of one batch that run at a time. */
 const concurrencyMax = 4
@@ -39,6 +39,8 @@ const concurrencyMax = 4
  */
 export function statsBatchRoute(deps: StatsDeps): Route {
   const readOneAtATime = concurrencyLimit(1)
+  /** `performance.now()` when other requests had their turn. */
+  let turnBeganAt = 0
 
   async function readQuery(query: unknown, request: BatchRequest, signal: AbortSignal): Promise<ReadQuery> {
     try {
@@ -61,15 +63,16 @@ export function statsBatchRoute(deps: StatsDeps): Route {
     const reading: Promise<ReadQuery>[] = []
     for (const query of queries) {
       // Compiling the regular expressions of one query may take 100 ms, during which the process serves nobody else. So
-      // a turn of the event loop reads only one such query, of all batches.
+      // a turn of the event loop reads only one such query, or several cheap ones, of all batches.
       await readOneAtATime(async () => {
         signal.throwIfAborted()
-        const startedAt = performance.now()
         const each = readQuery(query, request, signal)
         // It is awaited below. A client that leaves before that must not make an unhandled rejection of it.
         each.catch(() => undefined)
         reading.push(each)
-        if (performance.now() - startedAt > slowReadMs) await setImmediate()
+        if (performance.now() - turnBeganAt <= readingMsMax) return
+        await setImmediate()
+        turnBeganAt = performance.now()
       })
     }
     const read = await Promise.all(reading)
