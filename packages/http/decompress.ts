@@ -119,5 +119,5 @@ const queue = createFairQueue({
   // The memory of the waiting bodies is limited (admission.ts).
   queuedPerKeyMax: Infinity,
   // Longer than `requireInTime` allows, which counts what it refuses.
-  queueTimeoutMs: 10_000,
+  queueTimeoutMs: 2_000,
 })
