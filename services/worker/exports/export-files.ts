@@ -32,7 +32,6 @@ export async function removeExportFiles({ blobs, exports, clock }: ExportFilesDe
     if (names.length === 0) break
     await blobs.remove(names)
   }
-  while ((await exports.removeOldRecords(now - recordKeptMs, expiredMax)) === expiredMax);
   for (const prefix of exportPrefixes) {
     for await (const { name } of blobs.list(prefix)) {
       const exportId = parseExportBlobName(name)
@@ -50,6 +49,8 @@ export async function removeExportFiles({ blobs, exports, clock }: ExportFilesDe
     const isUsed = record !== undefined && isUnfinished(record) && record.uploadId === upload.uploadId
     if (!isUsed) await blobs.abortParts(upload)
   }
+  // Last: on a large table this may take too long, which must not keep the files.
+  while ((await exports.removeOldRecords(now - recordKeptMs, expiredMax)) === expiredMax);
 }
 
 function isUnfinished({ status }: ExportRecord): boolean {
