@@ -88,6 +88,6 @@ export const segmentOperations = {
     ...batch,
     id: 'segmentImport',
     path: '/v1/import',
-    summary: sameAs('/v1/batch', 'clients for Ruby, Java and other languages use'),
+    summary: sameAs('/v1/batch', 'the clients for Ruby and older ones for Android use'),
   },
 } as const satisfies Readonly<Record<string, Operation>>
