@@ -100,24 +100,25 @@ describeWithChromium('text that would be markup', () => {
     await rig.call('POST', '/api/v1/webhooks', { ...site, url: `http://127.0.0.1:9/${word}`, events: ['alert'] })
     const { page } = await visitors.open()
     await openSession(page, rig.url, rig.admin)
-    const places: [path: string, shown: string, row?: RegExp][] = [
+    const places: [path: string, shown: string, opened?: RegExp][] = [
       [`?property=${property}`, '.panel-head .select'],
       ['/live', '.feed-row'],
       ['/webhooks', '.strip'],
-      ['/webhooks', '.strip', /W{70}/],
+      ['/webhooks', '.strip', /^http.*W{70}/],
+      ['/webhooks', '.strip', /^Switch site: W{70}/],
     ]
-    for (const [path, shown, row] of places) {
+    for (const [path, shown, opened] of places) {
       await page.setViewportSize({ width: 1280, height: 900 })
       await page.goto(`${rig.url}/sites/long${path}`)
       await page.locator(shown).first().waitFor()
       await page.waitForLoadState('networkidle')
-      if (row !== undefined) await page.getByRole('button', { name: row }).click()
+      if (opened !== undefined) await page.getByRole('button', { name: opened }).click()
       for (const width of [1280, 390, 320]) {
         await page.setViewportSize({ width, height: 900 })
         // The chart takes the new width in a moment.
         await waitUntilPasses(async () => {
           const found = await page.evaluate<string[]>(tooWide)
-          expect({ path, row, width, found }).toEqual({ path, row, width, found: [] })
+          expect({ path, opened, width, found }).toEqual({ path, opened, width, found: [] })
         }, 5_000)
       }
     }
