@@ -464,6 +464,22 @@ describe('while Postgres hangs', () => {
     gate.resolve([])
   })
 
+  test('two statements look up keys at a time, at most', async () => {
+    const gate = Promise.withResolvers<KeyRecord[]>()
+    const { cache, source } = await startProcess({ ...store, findByHashes: () => gate.promise })
+    const refusals: Promise<void>[] = []
+    const lookUpAnother = () => refusals.push(expect(cache.authenticate(generateKey('prod'))).rejects.toEqual(away))
+    for (const begun of [1, 2]) {
+      lookUpAnother()
+      await waitUntil(() => source.calls.findByHashes === begun, 'the next statement')
+    }
+    // Its look-up is given up after a second, in which further statements would have begun.
+    lookUpAnother()
+    await Promise.all(refusals)
+    expect(source.calls.findByHashes).toBe(2)
+    gate.resolve([])
+  })
+
   test('a thousand look-ups wait for one statement, and a further one gets 503 at once', async () => {
     const gate = Promise.withResolvers<KeyRecord[]>()
     const { cache, source } = await startProcess({ ...store, findByHashes: () => gate.promise })
