@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net'
+import { brotliCompressSync } from 'node:zlib'
 import { afterEach, expect, test } from '@jest/globals'
 import { generateKey } from '@sluice/access/api-key'
 import { createMetrics } from '@sluice/runtime/metrics'
@@ -110,7 +111,8 @@ test('a key that has reserved half of the memory gets 503 for a large body, whil
   expect((await post(body)).status).toBe(202)
 })
 
-test('connections that send no body do not refuse requests with the key in the body', async () => {
+/** A service whose `POST /v1/track` takes bodies of up to 10 MiB with the key in them. */
+async function startSegment(): Promise<TestService> {
   running = await startTestService(
     {
       routes: [
@@ -120,14 +122,33 @@ test('connections that send no body do not refuse requests with the key in the b
           scope: 'events:write',
           limit: 'events',
           dialect: 'segment',
-          body: { kind: 'json', maxBytes: mebibyte },
+          body: { kind: 'json', maxBytes: 10 * mebibyte },
           handle: () => Promise.resolve({ status: 200 }),
         },
       ],
     },
     keysInMemory({ [key]: { scopes: ['events:write'] } }),
   )
-  const { port, url } = running
+  return running
+}
+
+test('a small body with the key in it counts for its request while it waits to be decompressed', async () => {
+  const service = await startSegment()
+  const body = brotliCompressSync(Buffer.alloc(11 * mebibyte))
+  const answers = Array.from({ length: 200 }, () =>
+    fetch(`${service.url}/v1/track`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', 'Content-Encoding': 'br' },
+      body,
+    }),
+  )
+  const waiting = 20 * serverLimits.requestBytes
+  await waitUntil(async () => (await reservedBytesOf(service)) >= waiting, 'twenty requests are held')
+  for (const { status } of await Promise.all(answers)) expect([413, 503]).toContain(status)
+})
+
+test('connections that send no body do not refuse requests with the key in the body', async () => {
+  const { port, url } = await startSegment()
   const count = serverLimits.bodyKeyInFlightBytesMax / serverLimits.requestBytes
   const idle = await Promise.all(Array.from({ length: count }, () => connectRaw(port)))
   unreading = idle.map(({ socket }) => socket)

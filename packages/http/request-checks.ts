@@ -72,7 +72,7 @@ const checks: readonly Check[] = [
   requireAllowedOrigin,
   requireContentType,
   readRequestBody,
-  prepareBody,
+  awaitTurn,
   authenticateSlowRequest,
 ]
 
@@ -87,7 +87,7 @@ const publicChecks: readonly Check[] = [
   requireContentType,
   readRequestBody,
   reserveMemory,
-  prepareBody,
+  awaitTurn,
 ]
 
 /**
@@ -101,7 +101,7 @@ const bodyKeyChecks: readonly Check[] = [
   requireContentType,
   readRequestBody,
   reserveBodyKeyMemory,
-  prepareBody,
+  awaitTurn,
   authenticateByBody,
   openRateLimit,
   moveMemoryToKey,
@@ -260,8 +260,8 @@ function reserveBody(context: RequestContext, bytes: number): void {
   context.reservedBodyBytes += bytes
 }
 
-/** Waits for the turn of the request, and decompresses its body. */
-function prepareBody(context: RequestContext): void | Promise<void> {
+/** Waits until the request may be handled, and decompresses its body. */
+function awaitTurn(context: RequestContext): void | Promise<void> {
   const { request, route, body, credential, workQueue } = context
   // The waiting time of a request is measured from here: a client that sends slowly is no sign of overload.
   const readAt = performance.now()
