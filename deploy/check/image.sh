@@ -50,7 +50,8 @@ mkdir "$work/build-base"
 mmdebstrap --quiet --variant=essential --mode=root --include=libstdc++6,ca-certificates "$suite" "$work/build-base"
 mkdir -p "$work/build-base/usr/local/lib/node_modules"
 cp "$(node -p 'process.execPath')" "$work/build-base/usr/local/bin/node"
-cp -r "$(npm root --global)/npm" "$work/build-base/usr/local/lib/node_modules/npm"
+# The program `npm` is a link to bin/npm-cli.js of its package.
+cp -r "$(dirname "$(realpath "$(command -v npm)")")/.." "$work/build-base/usr/local/lib/node_modules/npm"
 for program in npm npx; do
   ln -s "../lib/node_modules/npm/bin/$program-cli.js" "$work/build-base/usr/local/bin/$program"
 done
@@ -135,9 +136,12 @@ away=(--setenv SLUICE_LOG_URL kafka://127.0.0.1:1/events --setenv SLUICE_POSTGRE
 unwritable=$(setpriv --reuid 65532 --regid 65532 --clear-groups bwrap --ro-bind "$root" / --dev /dev \
   /usr/local/bin/node -p 'try { fs.writeFileSync("/app/file", "") } catch (error) { error.code }')
 [ "$unwritable" = EROFS ] || fail "the root folder is not read-only: $unwritable"
-start "${away[@]}" -- gateway
+# Node's debug output tells where each module comes from.
+start "${away[@]}" --setenv NODE_COMPILE_CACHE /app/.cache/node --setenv NODE_DEBUG_NATIVE COMPILE_CACHE -- gateway
 await_health /healthz
 stop
+grep -q 'code cache .* was accepted' "$work/output" || fail "$target does not use its cache of compiled modules"
+if grep -q 'no transpile cache' "$work/output"; then fail "the cache of $target lacks modules"; fi
 echo "$target: gateway ran as PID 1 and user 65532 on a read-only root, and ended with 0"
 
 if [ "${1:-}" = --standalone ]; then
