@@ -179,6 +179,37 @@ describeWithChromium('faults', () => {
     expect(await steps.locator('[data-number]').count()).toBeGreaterThan(0)
   })
 
+  it('shows what Postgres holds of a site whose record can not be read', async () => {
+    const { page, expectMessages } = await visit()
+    expectMessages(/status of 503/)
+    await page.route(
+      ({ pathname }) => pathname === `/api/v1/sites/${siteId}`,
+      (route) => route.fulfill({ status: 503, json: { success: false, error: 'Not now', timestamp: Date.now() } }),
+    )
+    await page.goto(`${rig.url}/sites/${siteId}/webhooks`)
+    await page.getByText('Not now').waitFor()
+    await page.getByRole('heading', { name: 'Webhooks' }).waitFor()
+    await page.getByRole('button', { name: 'New webhook' }).first().waitFor()
+  })
+
+  it('says why the sites are not listed while they are asked for again', async () => {
+    const { page, expectMessages } = await visit()
+    expectMessages(/status of 503/)
+    let tries = 0
+    await page.route(
+      ({ pathname }) => pathname === '/api/v1/sites',
+      (route) =>
+        tries++ === 0
+          ? route.fulfill({ status: 503, json: { success: false, error: 'Not now', timestamp: Date.now() } })
+          : undefined,
+    )
+    await page.goto(rig.url)
+    await page.getByRole('main').getByText('Not now').waitFor()
+    await waitUntilPasses(() => expect(tries).toBeGreaterThan(1))
+    await page.getByRole('main').getByText('Not now').waitFor()
+    await page.getByText('Trying again…').waitFor()
+  })
+
   it('says why a site of the list has no number', async () => {
     const { page } = await visit()
     await page.route(/\/api\/v1\/stats\/batch$/, async (route) => {

@@ -118,6 +118,8 @@ function Sites() {
   const sites = useApi('listSites', mayRead ? { query: { limit: 1000 } } : null)
   if (!mayRead) return firstPage === undefined ? <MissingScope scope="stats:read" /> : <ChooseSite page={firstPage} />
   if (sites.data?.total === 0) return <NameSite />
+  if (sites.error !== undefined && sites.data === undefined)
+    return <ErrorPanel error={sites.error} onRetry={sites.retry} />
   return sites.isLoading || AllSites === undefined ? <SkeletonRows rows={6} /> : <AllSites />
 }
 
@@ -143,6 +145,9 @@ function MissingScope({ scope }: { scope: string }) {
 /** How often the site's record is asked anew, for the time of its last event. */
 const siteRefreshMs = 60_000
 
+/** Pages of what Postgres holds. They work while the site's record can't be read, because ClickHouse is unavailable. */
+const pagesWithoutSite: readonly SitePage[] = ['imports', 'webhooks', 'alerts']
+
 function SitePageOf({ page, siteId }: { page: SitePage; siteId: string }) {
   const mayRead = useMay('stats:read')
   const record = useApi('getSite', mayRead ? { params: { site_id: siteId } } : null, { refetchMs: siteRefreshMs })
@@ -155,10 +160,12 @@ function SitePageOf({ page, siteId }: { page: SitePage; siteId: string }) {
         <MissingScope scope={destination.scopes[0]} />
       </Main>
     )
-  if (record.error !== undefined && record.data === undefined) {
+  const failure = record.data === undefined ? record.error : undefined
+  const isWithoutSite = failure !== undefined && failure.status !== 404 && pagesWithoutSite.includes(page)
+  if (failure !== undefined && !isWithoutSite) {
     return (
       <Main>
-        {record.error.status === 404 ? (
+        {failure.status === 404 ? (
           <EmptyState
             isPage
             title={messages.errors.unknownSite(siteId)}
@@ -166,20 +173,23 @@ function SitePageOf({ page, siteId }: { page: SitePage; siteId: string }) {
             action={<a href="/">{messages.errors.toSites}</a>}
           />
         ) : (
-          <ErrorPanel error={record.error} onRetry={record.retry} />
+          <ErrorPanel error={failure} onRetry={record.retry} />
         )}
       </Main>
     )
   }
   // A key that can't read the site's record can still import into it.
-  const site = mayRead ? record.data : unreadable(siteId)
+  const site = mayRead && !isWithoutSite ? record.data : unreadable(siteId)
   const Page = pages[page]
   return (
     <SiteContext.Provider value={site}>
       <StickyBar page={page} />
       <Main>
         <AddressProblems />
-        {site === undefined || Page === undefined ? null : page === 'overview' ? (
+        <ErrorPanel error={failure} onRetry={record.retry} />
+        {site === undefined || Page === undefined ? (
+          <SkeletonRows rows={6} />
+        ) : page === 'overview' ? (
           <OverviewOrFirst site={site}>
             <Page key={page} />
           </OverviewOrFirst>

@@ -6,8 +6,11 @@ import { messages } from '../messages/en.ts'
 import { useView } from '../state/hooks.ts'
 import { useMay } from '../state/session.tsx'
 import { Icon } from '../ui/icon.tsx'
+import { useOverdue } from '../ui/use-overdue.ts'
 
 const askMs = 15_000
+/** With an older answer it is unknown whether storing is behind. */
+const answerAgeMsMax = 3 * askMs
 const firstAskMs = 1_500
 const freshLagMsMax = 30_000
 const stalledMs = 5 * 60_000
@@ -27,14 +30,15 @@ export function Freshness() {
     const timer = setTimeout(() => setDue(true), firstAskMs)
     return () => clearTimeout(timer)
   }, [])
-  const { data, error } = useAnswer(
+  const { data, error, answeredAt } = useAnswer(
     mayRead && isDue ? ['freshness', siteId] : null,
     // The last hour: old events, which are stored beside the newest, don't matter to it.
     (abort) => call('stats', { query: { site_id: siteId, metric: 'event_count', period: '1h' } }, abort),
     { refetchMs: askMs },
   )
+  const isKnown = !useOverdue(answeredAt, answerAgeMsMax) && error === undefined
   // A `complete_until` of 0, before anything was stored, is a long lag too.
-  const lag = data === undefined || error !== undefined ? undefined : Math.max(0, data.timestamp - data.complete_until)
+  const lag = data !== undefined && isKnown ? Math.max(0, data.timestamp - data.complete_until) : undefined
   useEffect(() => {
     lagMs.value = lag
   }, [lag])

@@ -43,6 +43,7 @@ export const messages = {
     title: 'This did not load',
     requestId: (id: string) => `Request ${id}`,
     retry: 'Retry',
+    retrying: 'Trying again…',
     retryIn: (seconds: number) => `Next try in ${count(seconds, 'second')}`,
     crashed: 'This page hit an error of its own',
     crashedWhy: 'The rest of the dashboard goes on. Reloading usually helps; if it does not, the text below does.',

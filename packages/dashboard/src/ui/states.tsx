@@ -108,7 +108,7 @@ function Failure({ error, onRetry, isChange = false }: ErrorPanelProps & { error
             </Button>
             {seconds === undefined ? null : (
               <span class="muted" aria-live="off">
-                {messages.errors.retryIn(seconds)}
+                {seconds === 0 ? messages.errors.retrying : messages.errors.retryIn(seconds)}
               </span>
             )}
           </div>

@@ -18,12 +18,15 @@ import { useSite } from '../../state/session.tsx'
 import { announce } from '../../ui/announce.tsx'
 import { MoreMenu, Num, type NumberSource, TableDialog } from '../../ui/numbers.tsx'
 import { EmptyState, ErrorPanel, PageTitle, Skeleton, SkeletonRows } from '../../ui/states.tsx'
+import { useOverdue } from '../../ui/use-overdue.ts'
 import { Feed } from './feed.tsx'
 import { texts } from './messages.ts'
 
 const visibleMs = 2_000
 const hiddenMs = 15_000
 const spokenMs = 30_000
+/** Older figures are muted: they are no longer the present. */
+const presentMs = hiddenMs + 5_000
 /** The latest events are of the last 24 hours. */
 const feedMs = dayMs
 
@@ -46,7 +49,8 @@ export default function Page() {
   const query: LiveQuery = { site_id: siteId, environment, ...(filters.length === 0 ? {} : { filter: filters }) }
   const live = useLive(query)
   useMenuKey()
-  const { data, error } = live
+  const { data, error, isOld, answeredAt } = live
+  const isOverdue = useOverdue(answeredAt, presentMs)
   const latest = useRef(data)
   latest.current = data
   useEffect(() => {
@@ -68,29 +72,25 @@ export default function Page() {
   return (
     <>
       <PageTitle title={messages.nav.live} sentence={texts.sentence} />
-      <div class={`stack live${live.isOld ? ' old' : ''}`}>
+      <div class="stack">
         <ErrorPanel error={error} onRetry={live.retry} />
-        <div class="live-now">
-          <Now data={data} isLoading={live.isLoading} sourceOf={sourceOf} />
-          <Minutes
-            data={data}
-            answeredAt={live.answeredAt}
-            isLoading={live.isLoading}
-            zone={zone}
-            sourceOf={sourceOf}
-          />
+        <div class={`stack live${isOld || isOverdue || error !== undefined ? ' old' : ''}`}>
+          <div class="live-now">
+            <Now data={data} isLoading={live.isLoading} sourceOf={sourceOf} />
+            <Minutes data={data} answeredAt={answeredAt} isLoading={live.isLoading} zone={zone} sourceOf={sourceOf} />
+          </div>
+          {live.isLoading ? <SkeletonRows rows={12} /> : null}
+          {data === undefined ? null : data.last_events.length === 0 ? (
+            <NoEvents />
+          ) : (
+            <Feed
+              key={JSON.stringify(shownQuery)}
+              events={data.last_events}
+              zone={zone}
+              sourceOf={(listed) => sourceOf(texts.feed, 'events', () => eventRows(listed, zone))}
+            />
+          )}
         </div>
-        {live.isLoading ? <SkeletonRows rows={12} /> : null}
-        {data === undefined ? null : data.last_events.length === 0 ? (
-          <NoEvents />
-        ) : (
-          <Feed
-            key={JSON.stringify(shownQuery)}
-            events={data.last_events}
-            zone={zone}
-            sourceOf={(listed) => sourceOf(texts.feed, 'events', () => eventRows(listed, zone))}
-          />
-        )}
       </div>
     </>
   )
