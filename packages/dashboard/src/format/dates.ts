@@ -105,21 +105,26 @@ export function formatCustom({ from, to }: CustomRange): string {
   return formatRange(format('UTC', from.includes('T') ? { ...day, ...time } : day), ms(from), ms(to))
 }
 
-const relative = new Intl.RelativeTimeFormat(locale, { numeric: 'auto' })
-/** For days, because "yesterday" is a day of the calendar, and what is measured are 24 hours. */
-const relativeDays = new Intl.RelativeTimeFormat(locale)
-const units: [Intl.RelativeTimeFormatUnit, number][] = [
-  ['day', dayMs],
-  ['hour', hourMs],
-  ['minute', minuteMs],
-  ['second', secondMs],
+/** `now` for 0 seconds. */
+const relativeWords = new Intl.RelativeTimeFormat(locale, { numeric: 'auto' })
+/** For all else, because "yesterday" is a day of the calendar, and what is measured are 24 hours. */
+const relativeNumbers = new Intl.RelativeTimeFormat(locale)
+/** A unit, its length in ms, and the distance from which it is used. */
+const units: [Intl.RelativeTimeFormatUnit, number, number][] = [
+  ['year', 365.25 * dayMs, 2 * 365.25 * dayMs],
+  ['month', 30.5 * dayMs, 61 * dayMs],
+  ['day', dayMs, dayMs],
+  ['hour', hourMs, hourMs],
+  ['minute', minuteMs, minuteMs],
+  ['second', secondMs, secondMs],
 ]
 
-/** `3 minutes ago`, `1 day ago`, `in 2 days`. */
+/** `3 minutes ago`, `1 day ago`, `in 2 days`, `11 years ago`. */
 export function formatRelative(ms: number, now: number): string {
   const distance = ms - now
-  const [unit, length] = units.find(([, each]) => Math.abs(distance) >= each) ?? ['second', secondMs]
-  return (unit === 'day' ? relativeDays : relative).format(Math.trunc(distance / length), unit)
+  const [unit, length] = units.find(([, , from]) => Math.abs(distance) >= from) ?? ['second', secondMs]
+  const count = Math.trunc(distance / length)
+  return (count === 0 ? relativeWords : relativeNumbers).format(count, unit)
 }
 
 /** `2026-11-22T14:05` in the zone, by default the browser's: what `datetime-local` fields take. */

@@ -150,6 +150,8 @@ test('a time some days off is not called yesterday or tomorrow, which are days o
   const now = Date.UTC(2026, 10, 25, 9)
   const hours = [-47, -25, -1, 0, 47].map((each) => formatRelative(now + each * 3_600_000, now))
   expect(hours).toStrictEqual(['1 day ago', '1 day ago', '1 hour ago', 'now', 'in 1 day'])
+  const days = [-4_211, -731, -70, -60].map((each) => formatRelative(now + each * 24 * 3_600_000, now))
+  expect(days).toStrictEqual(['11 years ago', '2 years ago', '2 months ago', '60 days ago'])
 })
 
 test('numbers that a double can’t hold keep their digits, in JSON and as fields of an event', () => {

@@ -43,7 +43,7 @@ export function History({ of }: { of: AlertResource }) {
     {
       id: 'timestamp',
       header: `${texts.historyColumns.at} (${site.timezone})`,
-      cell: (entry) => <At ms={entry.timestamp} zone={site.timezone} isBare />,
+      cell: (entry) => <At ms={entry.timestamp} isBare />,
     },
     { id: 'to', header: texts.historyColumns.change, cell: (entry) => <ChangeOf entry={entry} /> },
     {

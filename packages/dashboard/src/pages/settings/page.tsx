@@ -1,3 +1,4 @@
+import { defaultConversionEvent } from '@sluice/contracts/sites'
 import { messages } from '../../messages/en.ts'
 import { useMay, useSite } from '../../state/session.tsx'
 import { Details } from '../../ui/details.tsx'
@@ -14,9 +15,9 @@ export default function Page() {
   const mayChange = useMay('admin')
   const facts = [
     [texts.id, <bdi>{site.site_id}</bdi>],
-    [texts.created, <At ms={site.created_at} zone={site.timezone} />],
-    [texts.first, site.first_event_at === null ? texts.noEvents : <At ms={site.first_event_at} zone={site.timezone} />],
-    [texts.last, site.last_event_at === null ? texts.noEvents : <Ago ms={site.last_event_at} zone={site.timezone} />],
+    [texts.created, <At ms={site.created_at} />],
+    [texts.first, site.first_event_at === null ? texts.noEvents : <At ms={site.first_event_at} />],
+    [texts.last, site.last_event_at === null ? texts.noEvents : <Ago ms={site.last_event_at} />],
   ] as const
   return (
     <>
@@ -30,7 +31,7 @@ export default function Page() {
                   ...facts,
                   [texts.name, <bdi>{site.name}</bdi>],
                   [texts.zone, site.timezone],
-                  [texts.conversion, <bdi>{site.conversion_event ?? 'purchase'}</bdi>],
+                  [texts.conversion, <bdi>{site.conversion_event ?? defaultConversionEvent}</bdi>],
                   [texts.retention, site.retention_days ?? texts.unlimited],
                 ]
           }
