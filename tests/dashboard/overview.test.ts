@@ -261,6 +261,26 @@ describeWithChromium('the overview', () => {
     })
   })
 
+  it('opens an event by a click on any cell of its row', async () => {
+    const page = await overview('/events?range=28d', 'kinds')
+    const row = page.getByRole('table', { name: 'What was sent' }).getByRole('row').nth(1)
+    await row.getByRole('cell').nth(1).click()
+    await page.getByRole('dialog').waitFor()
+  })
+
+  it('compares no rate and no duration with a range without a session', async () => {
+    const page = await overview('?range=28d', 'kinds')
+    const text = (name: string) => page.getByRole('radio', { name, exact: true }).textContent()
+    await waitUntilPasses(async () => {
+      expect(await text('Sessions')).toContain('before: 0')
+      expect(await text('Bounce rate')).toContain('%')
+    })
+    for (const name of ['Bounce rate', 'Session duration', 'Conversion rate'])
+      expect(await text(name)).not.toContain('before')
+    await page.getByRole('radio', { name: 'Conversion rate', exact: true }).click()
+    await page.getByText(/^Conversion rate \(purchase\), last 28 days/).waitFor()
+  })
+
   it('opens of two events with one id the one that was pressed, and keeps it when the list goes on without it', async () => {
     const page = await overview('/events', 'twins')
     const rows = page.getByRole('table', { name: 'What was sent' }).getByRole('button')
@@ -381,13 +401,15 @@ describeWithChromium('the overview', () => {
     await form.getByRole('button', { name: 'Export', exact: true }).click()
     await form.getByText('The first day can’t be after the last.').waitFor()
     await form.getByLabel('Repeat').selectOption('daily')
+    const nextRun = Math.floor((Date.now() + dayMs) / 60_000) * 60_000
+    await form.getByLabel(/^Next run/).fill(new Date(nextRun).toISOString().slice(0, 16))
     await form.getByRole('button', { name: 'Export', exact: true }).click()
     await form.waitFor({ state: 'detached' })
     const { exports: all } = await rig.call<{ exports: { export_id: string; scheduled: unknown }[] }>(
       'GET',
       `/api/v1/exports?site_id=${siteId}`,
     )
-    expect(all).toMatchObject([{ scheduled: { frequency: 'daily' } }])
+    expect(all).toMatchObject([{ scheduled: { frequency: 'daily', next_run: nextRun } }])
     // The page shows the export that was made, and would ask for it once more.
     await page.close()
     await rig.call('DELETE', `/api/v1/exports/${all[0]?.export_id ?? ''}`)

@@ -1,4 +1,4 @@
-import type { ComponentChildren } from 'preact'
+import type { ComponentChildren, TargetedMouseEvent } from 'preact'
 import { useState } from 'preact/hooks'
 import { Icon } from './icon.tsx'
 
@@ -30,6 +30,15 @@ export interface DataTableProps<Row> {
   isChosen?: (row: Row) => boolean
   /** Shown instead of the table when there are no rows. */
   empty?: ComponentChildren
+}
+
+/** A click on any place of a row, where nothing else takes it and no text is selected, is one on the row's button. */
+function openRow({ target, currentTarget }: TargetedMouseEvent<HTMLTableRowElement>): void {
+  if ((target as Element).closest('a, button, input, label, select, summary') !== null) return
+  if (getSelection()?.isCollapsed === false) return
+  const button = currentTarget.querySelector<HTMLElement>('.open-row')
+  button?.focus()
+  button?.click()
 }
 
 /** A table that sorts by its headers; on narrow screens each row becomes a block of labelled lines. */
@@ -85,7 +94,11 @@ export function DataTable<Row>({
       </thead>
       <tbody>
         {shown.map((row) => (
-          <tr key={rowKey(row)} class={openKey === rowKey(row) || isChosen?.(row) === true ? 'open' : undefined}>
+          <tr
+            key={rowKey(row)}
+            class={openKey === rowKey(row) || isChosen?.(row) === true ? 'open' : undefined}
+            {...(onOpen && { onClick: openRow })}
+          >
             {columns.map((column, at) => (
               <td
                 key={column.id}

@@ -101,14 +101,11 @@ function Record({ of }: { of: ExportResource }) {
           metric !== null && [texts.metric, messages.metrics[metric]],
           groupBy !== null && [texts.groupBy, <bdi>{texts.units[groupBy] ?? groupBy}</bdi>],
           cohort !== null && [texts.cohort, <code>{cohort}</code>],
-          [texts.format, of.compression === null ? of.format : `${of.format}, ${of.compression}`],
+          [texts.columns.format, texts.formatOf(of)],
           [texts.environment, texts.environments[of.environment]],
           scheduled === null && [texts.range, rangeOf(of, site.timezone)],
           scheduled !== null && [texts.frequency, texts.frequencies[scheduled.frequency]],
-          scheduled !== null && [
-            texts.nextRun,
-            scheduled.paused ? '–' : <At ms={scheduled.next_run} zone={site.timezone} />,
-          ],
+          scheduled !== null && [texts.nextRun, scheduled.paused ? '–' : <At ms={scheduled.next_run} />],
           filter !== null &&
             filter.length > 0 && [
               texts.filterLabel,

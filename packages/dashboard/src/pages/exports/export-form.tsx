@@ -11,6 +11,7 @@ import { groupFields, metrics, timeUnits } from '@sluice/contracts/stats'
 import { serverNow } from '../../api/client.ts'
 import { fieldErrors } from '../../api/field-errors.ts'
 import { useApi, useChange } from '../../api/hooks.ts'
+import { parseLocalTime } from '../../format/dates.ts'
 import { andList } from '../../format/names.ts'
 import { conditionLabel, propertyLabel } from '../../format/sentences.ts'
 import { messages } from '../../messages/en.ts'
@@ -23,7 +24,10 @@ import { FormDialog } from '../../ui/form-dialog.tsx'
 import { ErrorPanel } from '../../ui/states.tsx'
 import { texts } from './messages.ts'
 
-const shown = ['name', 'type', 'format', 'compression', 'metric', 'group_by', 'cohort_id', 'start_date', 'end_date']
+const shown = [
+  ...['name', 'type', 'format', 'compression', 'metric', 'group_by', 'cohort_id', 'start_date', 'end_date'],
+  'scheduled.next_run',
+]
 const groupings = [...timeUnits, ...groupFields]
 
 interface Draft {
@@ -38,6 +42,8 @@ interface Draft {
   from: string
   to: string
   frequency: 'once' | (typeof frequencies)[number]
+  /** `2026-11-22T14:05` in the site's zone; empty: now. */
+  nextRun: string
   isFiltered: boolean
   isRaw: boolean
 }
@@ -64,6 +70,7 @@ export function ExportForm({ onClose, onCreated }: { onClose: () => void; onCrea
     from: '',
     to: '',
     frequency: 'once',
+    nextRun: '',
     isFiltered: filters.length > 0,
     isRaw: false,
   })
@@ -71,6 +78,7 @@ export function ExportForm({ onClose, onCreated }: { onClose: () => void; onCrea
     setDraft((before) => ({ ...before, ...patch }))
   }
   const { type, format } = draft
+  const zone = siteZone ?? 'UTC'
   const isOnce = draft.frequency === 'once'
   const errors = fieldErrors(create.error, shown)
   const range = { from: draft.from || '1971-01-01', to: draft.to || '2099-12-31' }
@@ -83,9 +91,8 @@ export function ExportForm({ onClose, onCreated }: { onClose: () => void; onCrea
   const submit = async () => {
     setTried(true)
     if (problems.cohort !== undefined || problems.range !== undefined) return
-    const zone = siteZone ?? 'UTC'
     const bounds = isOnce ? boundsOf(range, { now: serverNow(), zone, firstEventAt: site.first_event_at }) : undefined
-    const body = bodyOf(draft, site.site_id, bounds)
+    const body = bodyOf(draft, site.site_id, bounds, zone)
     const { export_id: id } = await create.run({ body: draft.isFiltered ? { ...body, filter: filters } : body })
     onCreated(id)
   }
@@ -193,9 +200,22 @@ export function ExportForm({ onClose, onCreated }: { onClose: () => void; onCrea
           </div>
           <p class="hint">{siteZone === undefined ? texts.utcRangeHint : texts.rangeHint}</p>
         </>
-      ) : type === 'events' ? (
-        <p class="hint">{texts.repeatHint}</p>
-      ) : null}
+      ) : (
+        <>
+          <TextField
+            label={texts.nextRunIn(zone)}
+            isOptional
+            hint={texts.nextRunHint}
+            type="datetime-local"
+            value={draft.nextRun}
+            onInput={(nextRun) => {
+              set({ nextRun })
+            }}
+            error={errors.of('scheduled.next_run')}
+          />
+          {type === 'events' ? <p class="hint">{texts.repeatHint}</p> : null}
+        </>
+      )}
       {filters.length === 0 ? null : (
         <Checkbox
           label={<bdi>{texts.filter(andList(filters.map(conditionLabel)))}</bdi>}
@@ -274,7 +294,8 @@ function CohortChoice({ draft, set, errorOf }: PartProps) {
 }
 
 /** The body of POST /exports for what the form holds; fields that don't fit the type are left out. */
-function bodyOf(draft: Draft, siteId: string, bounds: Bounds | undefined): CreateExportBody {
+function bodyOf(draft: Draft, siteId: string, bounds: Bounds | undefined, zone: string): CreateExportBody {
+  const nextRun = parseLocalTime(draft.nextRun, zone)
   return {
     site_id: siteId,
     type: draft.type,
@@ -287,7 +308,9 @@ function bodyOf(draft: Draft, siteId: string, bounds: Bounds | undefined): Creat
     ...(draft.type === 'cohort' ? { cohort_id: draft.cohortId } : {}),
     ...(bounds !== undefined && draft.from !== '' ? { start_date: bounds.startMs } : {}),
     ...(bounds !== undefined && draft.to !== '' ? { end_date: bounds.endMs } : {}),
-    ...(draft.frequency === 'once' ? {} : { scheduled: { frequency: draft.frequency } }),
+    ...(draft.frequency === 'once'
+      ? {}
+      : { scheduled: { frequency: draft.frequency, ...(Number.isNaN(nextRun) ? {} : { next_run: nextRun }) } }),
     ...(draft.format === 'csv' && draft.isRaw ? { csv_safe: false } : {}),
   }
 }

@@ -1,3 +1,5 @@
+import type { ExportResource } from '@sluice/contracts/exports'
+
 /** The texts of the exports' page. */
 export const texts = {
   sentence: 'Everything that is stored, as files: once, or again and again.',
@@ -9,6 +11,8 @@ export const texts = {
   types: { events: 'Events', users: 'Users', sessions: 'Sessions', stats: 'Statistics', cohort: 'Users of a cohort' },
   format: 'Format',
   formats: { csv: 'CSV', json: 'JSON, one array', ndjson: 'JSON, an object a line', parquet: 'Parquet' },
+  formatOf: ({ format, compression }: Pick<ExportResource, 'format' | 'compression'>) =>
+    [format.toUpperCase(), compression].filter(Boolean).join(', '),
   compression: 'Compression',
   compressions: { none: 'None', gzip: 'gzip', zstd: 'zstd' },
   environment: 'Environment',
@@ -65,6 +69,7 @@ export const texts = {
   editTitle: 'Edit schedule',
   save: 'Save',
   nextRun: 'Next run',
+  nextRunHint: 'Empty: a file is made now, and the next ones at this time.',
   nextRunIn: (zone: string) => `Next run (${zone})`,
   remove: 'Delete',
   removeTitle: (name: string) => `Delete “${name}”?`,

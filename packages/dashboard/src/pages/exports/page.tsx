@@ -70,14 +70,10 @@ export default function Page() {
   )
 }
 
-/** `CSV, gzip`. */
-const formatOf = ({ format, compression }: ExportResource) =>
-  compression === null ? format.toUpperCase() : `${format.toUpperCase()}, ${compression}`
-
 const columns: readonly Column<ExportResource>[] = [
   { id: 'name', header: texts.columns.name, cell: (each) => <bdi>{each.name}</bdi>, sort: (each) => each.name },
   { id: 'type', header: texts.columns.type, cell: (each) => texts.types[each.type], sort: (each) => each.type },
-  { id: 'format', header: texts.columns.format, cell: (each) => formatOf(each), sort: formatOf },
+  { id: 'format', header: texts.columns.format, cell: (each) => texts.formatOf(each), sort: texts.formatOf },
   {
     id: 'status',
     header: texts.columns.status,

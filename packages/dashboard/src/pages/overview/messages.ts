@@ -1,9 +1,11 @@
+import { defaultConversionEvent } from '@sluice/contracts/sites'
 import type { TimeUnit } from '@sluice/contracts/stats'
 import { messages } from '../../messages/en.ts'
 
 /** Texts of the Overview. */
 export const texts = {
   metric: 'Metric',
+  conversionOf: (event: string | null) => `Conversion rate (${event ?? defaultConversionEvent})`,
   interval: 'Interval',
   units: { minute: 'By minute', hour: 'By hour', day: 'By day', week: 'By week', month: 'By month' } satisfies Record<
     TimeUnit,

@@ -38,7 +38,7 @@ export default function Overview() {
   const site = useSite()
   const viewQueries = useViewQueries()
   const sentence = filterSentence({
-    subject: messages.metrics[metric],
+    subject: metric === 'conversion_rate' ? texts.conversionOf(site.conversion_event) : messages.metrics[metric],
     filters,
     range,
     compare,
@@ -65,6 +65,10 @@ export default function Overview() {
       (each, at) => [each, headlineOf(viewQueries, each, [second, at], [second, at + ofSessions.length])] as const,
     ),
   ]) as Record<HeadlineMetric, Headline>
+
+  // A rate or a duration of no session is none to compare with.
+  if (headlines.unique_sessions.before?.value === 0)
+    for (const each of ofSessions) headlines[each] = { ...headlines[each], before: undefined }
 
   const events = headlines.event_count.result
   // A range that ends now is queried again each minute. An empty view stays empty until the answer arrives.

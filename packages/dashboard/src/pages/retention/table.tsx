@@ -61,7 +61,7 @@ export function MatrixTable({ matrix, of, isWeek0Counted, shown, onShow, onPin }
             <th scope="row" title={texts.averageHint}>
               {texts.average}
             </th>
-            <td>{average[0] === undefined ? null : <Num value={average[0].cohort_size} />}</td>
+            <td />
             {cells(average, true)}
           </tr>
           {cohorts.toReversed().map(({ week_start, size, retention_by_week }) => (
