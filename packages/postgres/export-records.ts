@@ -134,8 +134,10 @@ export function selectRecords(
     FROM (SELECT * FROM exports WHERE ${condition} ${rest}) AS found
     LEFT JOIN export_schedules AS schedule ON schedule.schedule_id = found.export_id
     LEFT JOIN LATERAL (
-      SELECT * FROM exports AS run WHERE run.schedule_id = found.export_id ORDER BY run.seq DESC LIMIT 1
-    ) AS run ON schedule.schedule_id IS NOT NULL`
+      SELECT * FROM exports AS run
+      WHERE run.schedule_id = found.export_id AND schedule.schedule_id IS NOT NULL
+      ORDER BY run.seq DESC LIMIT 1
+    ) AS run ON true`
 }
 
 /** The record of an export that this transaction has written or locked. */

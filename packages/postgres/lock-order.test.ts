@@ -5,7 +5,7 @@ import { newId } from '@sluice/runtime/ids'
 import { addRule } from '../../tests/support/alert-rules.ts'
 import { addExport } from '../../tests/support/export-jobs.ts'
 import { addImport } from '../../tests/support/import-jobs.ts'
-import { lockAwaited, openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
+import { lockAwaited, openTestPostgres, type TestPostgres, within } from '../../tests/support/test-postgres.ts'
 import { addWebhook } from '../../tests/support/webhooks.ts'
 import type { AlertRule } from './alert-records.ts'
 import { alertRuleStore } from './alert-rules.ts'
@@ -14,7 +14,6 @@ import { exportStore } from './exports.ts'
 import { importStore } from './imports.ts'
 import type { Postgres } from './open.ts'
 import { siteStore } from './sites.ts'
-import type { Db } from './tables.ts'
 
 const noon = Date.UTC(2026, 0, 2, 12)
 const minuteMs = 60_000
@@ -27,14 +26,6 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await postgres.drop()
-})
-
-/** A Postgres whose work is done in this transaction. */
-const within = (transaction: Db): Postgres => ({
-  ...postgres,
-  db: transaction,
-  run: (work) => work(transaction),
-  transaction: (work) => work(transaction),
 })
 
 /** A rule of a registered site that has a webhook as well. */
@@ -67,7 +58,7 @@ async function whileDeletionWaits<T>(
     // Awaited below, unless the work fails first.
     deleting.catch(() => undefined)
     await lockAwaited(postgres)
-    return { result: await work(within(transaction)), deleted: { deleting } }
+    return { result: await work(within(postgres, transaction)), deleted: { deleting } }
   })
   expect(await deleted.deleting).toBe(true)
   return result

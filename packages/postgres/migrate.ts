@@ -33,6 +33,7 @@ import * as reshard from './migrations/025-reshard.ts'
 import * as exportCohorts from './migrations/026-export-cohorts.ts'
 import * as settledRecipients from './migrations/027-settled-recipients.ts'
 import * as retentionRuns from './migrations/028-retention-runs.ts'
+import * as indexes from './migrations/029-indexes.ts'
 import type { Postgres } from './open.ts'
 import type { Db } from './tables.ts'
 
@@ -70,6 +71,7 @@ export const migrations: Migrations = {
   '026-export-cohorts': exportCohorts,
   '027-settled-recipients': settledRecipients,
   '028-retention-runs': retentionRuns,
+  '029-indexes': indexes,
 }
 
 /** The server's error code when a statement has waited too long for a lock. */

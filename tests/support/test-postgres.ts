@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import { generateKey, hashKey, keyHint } from '@sluice/access/api-key'
 import type { KeyStore, NewKey } from '@sluice/access/keys'
 import { openPostgres, type Postgres } from '@sluice/postgres/open'
+import type { Db } from '@sluice/postgres/tables'
 import { newId } from '@sluice/runtime/ids'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { testPostgres } from './engines/test-engines.ts'
@@ -34,6 +35,8 @@ export async function undoMigrationsSince026({ db }: Postgres): Promise<void> {
   await sql`ALTER TABLE exports DROP COLUMN cohort_criteria`.execute(db)
   await sql`ALTER TABLE deliveries DROP COLUMN settled_recipients`.execute(db)
   await sql`ALTER TABLE chores DROP COLUMN run_at, DROP COLUMN after_site`.execute(db)
+  await sql`DROP INDEX exports_runs`.execute(db)
+  await sql`ALTER TABLE exports ADD UNIQUE (seq)`.execute(db)
   await sql`DELETE FROM kysely_migration WHERE name >= '026'`.execute(db)
 }
 
@@ -86,6 +89,38 @@ export function lockAwaited({ db }: Pick<Postgres, 'db'>, waiting = 1): Promise<
     return rows.length >= waiting
   }
   return waitUntil(isAwaited, 'a transaction waits for another one', 60_000)
+}
+
+/** A Postgres whose work is done in this transaction. */
+export function within(postgres: Postgres, transaction: Db): Postgres {
+  return {
+    ...postgres,
+    db: transaction,
+    run: (work) => work(transaction),
+    transaction: (work) => work(transaction),
+  }
+}
+
+/**
+ * The rows that the statements of `work` read, including those that they skip, plus the number of their searches in
+ * indexes. What `work` writes is undone.
+ */
+export async function countReads(postgres: Postgres, work: (postgres: Postgres) => Promise<unknown>): Promise<number> {
+  const transaction = await postgres.db.startTransaction().execute()
+  try {
+    const before = await readsSoFar(transaction)
+    await work(within(postgres, transaction))
+    return (await readsSoFar(transaction)) - before
+  } finally {
+    await transaction.rollback().execute()
+  }
+}
+
+async function readsSoFar(db: Db): Promise<number> {
+  const { rows } = await sql<{ reads: string }>`
+    SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0) + coalesce(idx_scan, 0)) AS reads
+    FROM pg_stat_xact_user_tables`.execute(db)
+  return Number(rows[0]?.reads)
 }
 
 /** Every row of every table. */

@@ -1,0 +1,10 @@
+import { type Kysely, sql } from 'kysely'
+
+export const oldestBuild = 1
+
+export async function up(db: Kysely<never>): Promise<void> {
+  // For the latest run of a schedule, and the list of its runs. Identity columns are unique without the constraint, in
+  // whose index Postgres would otherwise read the runs of all schedules.
+  await sql`ALTER TABLE exports DROP CONSTRAINT exports_seq_key`.execute(db)
+  await sql`CREATE INDEX exports_runs ON exports (schedule_id, seq) WHERE schedule_id IS NOT NULL`.execute(db)
+}

@@ -1,0 +1,42 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { sql } from 'kysely'
+import { addExport, hourly, noon } from '../../tests/support/export-jobs.ts'
+import { countReads, openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
+import { type ExportStore, exportStore } from './exports.ts'
+
+// How much statements read in large tables. Their times would depend on the machine.
+
+let postgres: TestPostgres
+
+beforeAll(async () => {
+  postgres = await openTestPostgres()
+})
+
+afterAll(async () => {
+  await postgres.drop()
+})
+
+test('the runs of a schedule are found among those of others, also when it has none', async () => {
+  const schedules: string[] = []
+  for (let n = 0; n < 5; n += 1) {
+    const { exportId } = await addExport(exportStore(postgres), { site: 'shop', scheduled: hourly }, noon)
+    schedules.push(exportId)
+  }
+  const [withoutRuns = '', withRuns = '', ...others] = schedules
+  await sql`
+    INSERT INTO exports (export_id, schedule_id, occurrence, site_id, key_id, name, type, spec, status, created_at)
+    SELECT 'run_' || n || '_' || export_id, export_id, now() + n * interval '1 hour', site_id, key_id, name, type, spec, 'expired', now()
+    FROM generate_series(1, 400) n, unnest(${[withRuns, ...others]}::text[]) AS schedule (id)
+    JOIN exports AS definition ON export_id = schedule.id
+    ORDER BY n`.execute(postgres.db)
+  await sql`VACUUM ANALYZE exports, export_schedules`.execute(postgres.db)
+  const page = { limit: 10, offset: 0 }
+  const works: ((store: ExportStore) => Promise<unknown>)[] = [
+    (store) => store.find(withoutRuns, null),
+    (store) => store.find(withRuns, null),
+    (store) => store.list('shop', ['events'], page),
+    (store) => store.runs(withRuns, page),
+    (store) => store.find(`run_1_${withRuns}`, null),
+  ]
+  for (const work of works) expect(await countReads(postgres, (on) => work(exportStore(on)))).toBeLessThan(60)
+})
