@@ -113,7 +113,7 @@ export function leaseTable<N extends WorkTableName, Job>(
           WITH due AS MATERIALIZED (
             SELECT job.${idColumn} AS id FROM ${table} AS job
             WHERE ${isDue(now, canTake)}
-            ORDER BY due_at, job.${idColumn} LIMIT ${max} FOR UPDATE OF job SKIP LOCKED
+            ORDER BY due_at LIMIT ${max} FOR UPDATE OF job SKIP LOCKED
           )
           UPDATE ${table} AS job SET
             lease = lease + 1, lease_until = ${until},

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { sql } from 'kysely'
 import { addExport, hourly, noon } from '../../tests/support/export-jobs.ts'
 import { countReads, openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
+import { alertRuleStore } from './alert-rules.ts'
 import { type ExportStore, exportStore } from './exports.ts'
 
 // How much statements read in large tables. Their times would depend on the machine.
@@ -39,4 +40,12 @@ test('the runs of a schedule are found among those of others, also when it has n
     (store) => store.find(`run_1_${withRuns}`, null),
   ]
   for (const work of works) expect(await countReads(postgres, (on) => work(exportStore(on)))).toBeLessThan(60)
+})
+
+test('a few jobs are taken without reading all that are due at the same time', async () => {
+  await sql`
+    INSERT INTO alert_sites (site_id, judged_minute, due_at)
+    SELECT 'site-' || n, now(), ${new Date(noon)}::timestamptz FROM generate_series(1, 2000) n`.execute(postgres.db)
+  await sql`VACUUM ANALYZE alert_sites`.execute(postgres.db)
+  expect(await countReads(postgres, (on) => alertRuleStore(on).leases.take(noon, 4))).toBeLessThan(30)
 })
