@@ -6,7 +6,7 @@ import { addRule } from '../../tests/support/alert-rules.ts'
 import { addExport } from '../../tests/support/export-jobs.ts'
 import { addImport } from '../../tests/support/import-jobs.ts'
 import { lockAwaited, openTestPostgres, type TestPostgres, within } from '../../tests/support/test-postgres.ts'
-import { addWebhook } from '../../tests/support/webhooks.ts'
+import { addDelivery, addWebhook } from '../../tests/support/webhooks.ts'
 import type { AlertRule } from './alert-records.ts'
 import { alertRuleStore } from './alert-rules.ts'
 import { erasureStore } from './erasures.ts'
@@ -14,6 +14,7 @@ import { exportStore } from './exports.ts'
 import { importStore } from './imports.ts'
 import type { Postgres } from './open.ts'
 import { siteStore } from './sites.ts'
+import { webhookStore } from './webhooks.ts'
 
 const noon = Date.UTC(2026, 0, 2, 12)
 const minuteMs = 60_000
@@ -44,23 +45,23 @@ async function deleteSite(siteId: string): Promise<boolean> {
 }
 
 /**
- * Takes in a transaction the first lock of the work (`lock`), starts the deletion, which waits for this lock, and then
- * does the work in the same transaction. If the deletion holds a lock that the work needs, Postgres ends one of the
- * two. Returns the result of the work.
+ * Takes in a transaction the first lock of the work (`lock`), starts the other operation, which waits for this lock, and
+ * then does the work in the same transaction. If the other operation holds a lock that the work needs, Postgres ends
+ * one of the two. Returns the result of the work.
  */
-async function whileDeletionWaits<T>(
-  deletion: () => Promise<boolean>,
+async function whileOtherWaits<T>(
+  other: () => Promise<boolean>,
   { lock, work }: { lock: ReturnType<typeof sql>; work: (within: Postgres) => Promise<T> },
 ): Promise<T> {
-  const { result, deleted } = await postgres.db.transaction().execute(async (transaction) => {
+  const { result, waited } = await postgres.db.transaction().execute(async (transaction) => {
     await lock.execute(transaction)
-    const deleting = deletion()
+    const waiting = other()
     // Awaited below, unless the work fails first.
-    deleting.catch(() => undefined)
+    waiting.catch(() => undefined)
     await lockAwaited(postgres)
-    return { result: await work(within(postgres, transaction)), deleted: { deleting } }
+    return { result: await work(within(postgres, transaction)), waited: { waiting } }
   })
-  expect(await deleted.deleting).toBe(true)
+  expect(await waited.waiting).toBe(true)
   return result
 }
 
@@ -96,14 +97,14 @@ test.each([
   ['site', ({ siteId }: AlertRule) => deleteSite(siteId)],
 ])('the deletion of a %s waits for an evaluation under way, and for a change of the rule', async (_, remove) => {
   const evaluated = await ruleOfSite()
-  const fired = await whileDeletionWaits(() => remove(evaluated), {
+  const fired = await whileOtherWaits(() => remove(evaluated), {
     lock: lockRule(evaluated),
     work: (on) => evaluate(on, evaluated),
   })
   expect(fired).toStrictEqual(['firing'])
 
   const moved = await ruleOfSite()
-  const changed = await whileDeletionWaits(() => remove(moved), {
+  const changed = await whileOtherWaits(() => remove(moved), {
     lock: lockRule(moved),
     work: (on) => move(on, moved),
   })
@@ -112,7 +113,7 @@ test.each([
 
 test('a site and one of its rules are deleted at the same time', async () => {
   const rule = await ruleOfSite()
-  const deleted = await whileDeletionWaits(() => deleteSite(rule.siteId), {
+  const deleted = await whileOtherWaits(() => deleteSite(rule.siteId), {
     lock: sql`SELECT FROM alert_sites WHERE site_id = ${rule.siteId} FOR UPDATE`,
     work: (on) => alertRuleStore(on).delete(rule.ruleId, null),
   })
@@ -166,7 +167,19 @@ test.each<
   const { siteId } = await ruleOfSite()
   await addWebhook(postgres, { siteId, events: ['import.completed', 'export.completed'] })
   const completion = await begin(siteId)
-  await whileDeletionWaits(() => deleteSite(siteId), completion)
+  await whileOtherWaits(() => deleteSite(siteId), completion)
+})
+
+test('a recovery of deliveries waits for a change of their webhook', async () => {
+  const webhookId = await addWebhook(postgres)
+  await addDelivery(postgres, webhookId, noon)
+  const newest = await addDelivery(postgres, webhookId, noon + 1)
+  const changed = await whileOtherWaits(async () => (await webhookStore(postgres).recover(webhookId, 0, noon)) === 2, {
+    // The change has updated the newest delivery, and goes on to the others.
+    lock: sql`SELECT FROM endpoints JOIN deliveries USING (endpoint_id) WHERE delivery_id = ${newest} FOR UPDATE`,
+    work: (on) => webhookStore(on).update(webhookId, null, () => ({ active: false }), noon),
+  })
+  expect(changed).toMatchObject({ active: false })
 })
 
 async function taken<T extends LeaseKey>(leases: Promise<readonly T[]>, id: string): Promise<T> {

@@ -188,11 +188,13 @@ async function sendAgain(
   condition: ReturnType<typeof sql>,
   at: number,
 ): Promise<number> {
-  return postgres.run(async (db) => {
+  return postgres.transaction(async (transaction) => {
+    // The endpoint first: everything that changes its deliveries locks it first.
+    await find(transaction, webhookId, null, sql`FOR NO KEY UPDATE`)
     const now = new Date(at)
     const { numAffectedRows = 0n } = await sql`
       UPDATE deliveries SET status = 'pending', requested = true, tries = 0, due_at = ${now}
-      WHERE endpoint_id = ${webhookId} AND ${condition}`.execute(db)
+      WHERE endpoint_id = ${webhookId} AND ${condition}`.execute(transaction)
     return Number(numAffectedRows)
   })
 }
