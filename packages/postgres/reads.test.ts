@@ -1,9 +1,14 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { sql } from 'kysely'
+import { dayMs } from '@sluice/contracts/time-units'
+import { newId } from '@sluice/runtime/ids'
 import { addExport, hourly, noon } from '../../tests/support/export-jobs.ts'
 import { countReads, openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { alertRuleStore } from './alert-rules.ts'
+import { erasureStore } from './erasures.ts'
 import { type ExportStore, exportStore } from './exports.ts'
+import type { Postgres } from './open.ts'
+import { siteStore } from './sites.ts'
 
 // How much statements read in large tables. Their times would depend on the machine.
 
@@ -40,6 +45,20 @@ test('the runs of a schedule are found among those of others, also when it has n
     (store) => store.find(`run_1_${withRuns}`, null),
   ]
   for (const work of works) expect(await countReads(postgres, (on) => work(exportStore(on)))).toBeLessThan(60)
+})
+
+test('an erasure reads the exports of its site that it may withdraw', async () => {
+  await postgres.db.deleteFrom('exports').execute()
+  await sql`
+    INSERT INTO exports (export_id, site_id, key_id, name, type, spec, status, created_at, expires_at)
+    SELECT 'exp_' || n, 'site-' || n % 2, 'key_1', 'all', 'events', '{}', 'expired', now(), ${new Date(noon - 2 * dayMs)}
+    FROM generate_series(1, 2000) n`.execute(postgres.db)
+  await sql`VACUUM ANALYZE exports`.execute(postgres.db)
+  expect(await countReads(postgres, (on) => exportStore(on).withdraw('site-1', noon))).toBeLessThan(30)
+  const erasure = { erasureId: newId('era'), siteId: 'blog', kind: 'site', hashes: null, before: null } as const
+  await siteStore(postgres).register(['blog'])
+  const deleteSite = (on: Postgres) => erasureStore(on).createForSite({ ...erasure, requestedAt: noon, keyId: 'key_1' })
+  expect(await countReads(postgres, deleteSite)).toBeLessThan(30)
 })
 
 test('a few jobs are taken without reading all that are due at the same time', async () => {

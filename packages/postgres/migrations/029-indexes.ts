@@ -7,4 +7,6 @@ export async function up(db: Kysely<never>): Promise<void> {
   // whose index Postgres would otherwise read the runs of all schedules.
   await sql`ALTER TABLE exports DROP CONSTRAINT exports_seq_key`.execute(db)
   await sql`CREATE INDEX exports_runs ON exports (schedule_id, seq) WHERE schedule_id IS NOT NULL`.execute(db)
+  // For erasures: a site's exports that run, are completed, or have expired lately.
+  await sql`CREATE INDEX exports_site_status ON exports (site_id, status, expires_at)`.execute(db)
 }
