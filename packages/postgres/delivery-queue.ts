@@ -158,20 +158,32 @@ export function deliveryQueue(postgres: Postgres): DeliveryQueue {
 /** SQL: a row of `deliveries AS delivery` is due and nobody has a lease on it. */
 const isTakeable = (now: Date) => sql`due_at <= ${now} AND (lease_until IS NULL OR lease_until <= ${now})`
 
+/** With fewer due deliveries than this, their endpoints are found without a look at all waiting deliveries. */
+const dueMax = 1_000
+
 /**
- * SQL of the endpoints with due deliveries, as `endpoint`, and with the oldest due time as `first.due_at`. It takes one
- * step in the index for each endpoint with waiting deliveries, so an endpoint with a long queue takes no longer than
- * others.
+ * SQL of the endpoints with due deliveries, as `endpoint`, and with the oldest due time as `first.due_at`. It reads
+ * only deliveries that are due. If they are many, for example because of an endpoint with a long queue, it takes one
+ * step in the index for each endpoint with waiting deliveries instead.
  */
 const waitingEndpoints = (now: Date) => sql`(
-    WITH RECURSIVE waiting AS (
-      (SELECT endpoint_id FROM deliveries WHERE due_at IS NOT NULL ORDER BY endpoint_id LIMIT 1)
+    WITH RECURSIVE due AS MATERIALIZED (
+      SELECT endpoint_id FROM deliveries
+      WHERE due_at IS NOT NULL AND greatest(due_at, lease_until) <= ${now}
+      ORDER BY greatest(due_at, lease_until) LIMIT ${dueMax}
+    ), waiting AS (
+      (
+        SELECT endpoint_id FROM deliveries WHERE due_at IS NOT NULL AND (SELECT count(*) FROM due) = ${dueMax}
+        ORDER BY endpoint_id LIMIT 1
+      )
       UNION ALL
       SELECT (
         SELECT endpoint_id FROM deliveries WHERE due_at IS NOT NULL AND endpoint_id > waiting.endpoint_id
         ORDER BY endpoint_id LIMIT 1
       ) FROM waiting WHERE endpoint_id IS NOT NULL
     )
+    SELECT endpoint_id FROM due
+    UNION
     SELECT endpoint_id FROM waiting WHERE endpoint_id IS NOT NULL
   ) AS waiting
   JOIN endpoints AS endpoint USING (endpoint_id)

@@ -1,10 +1,12 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { sql } from 'kysely'
 import { dayMs } from '@sluice/contracts/time-units'
 import { newId } from '@sluice/runtime/ids'
 import { addExport, hourly, noon } from '../../tests/support/export-jobs.ts'
 import { countReads, openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
+import { addDelivery } from '../../tests/support/webhooks.ts'
 import { alertRuleStore } from './alert-rules.ts'
+import { deliveryQueue } from './delivery-queue.ts'
 import { erasureStore } from './erasures.ts'
 import { type ExportStore, exportStore } from './exports.ts'
 import type { Postgres } from './open.ts'
@@ -59,6 +61,38 @@ test('an erasure reads the exports of its site that it may withdraw', async () =
   await siteStore(postgres).register(['blog'])
   const deleteSite = (on: Postgres) => erasureStore(on).createForSite({ ...erasure, requestedAt: noon, keyId: 'key_1' })
   expect(await countReads(postgres, deleteSite)).toBeLessThan(30)
+})
+
+describe('the queue of deliveries', () => {
+  beforeAll(async () => {
+    await sql`
+      INSERT INTO endpoints (endpoint_id, site_id, owner, channel, target_box, target_fingerprint, events, active, key_id, environment, created_at, updated_at)
+      SELECT 'wh_' || n, 'site-' || n, 'webhook', 'webhook', '', '', '{}', true, 'key_1', 'prod', now(), now()
+      FROM generate_series(1, 2000) n`.execute(postgres.db)
+    await sql`
+      INSERT INTO deliveries (delivery_id, endpoint_id, source, kind, body, status, created_at, due_at)
+      SELECT 'dlv_' || n, 'wh_' || n, 'alert:1', 'alert', '', 'pending', now(), ${new Date(noon + dayMs)}
+      FROM generate_series(1, 2000) n`.execute(postgres.db)
+    await addDelivery(postgres, 'wh_7', noon)
+    await sql`VACUUM ANALYZE endpoints, deliveries`.execute(postgres.db)
+  })
+
+  test('does not look at the endpoints that have nothing due', async () => {
+    const take = async (on: Postgres) => {
+      expect(await deliveryQueue(on).take(noon, { max: 256, failingMax: 128 })).toHaveLength(1)
+    }
+    expect(await countReads(postgres, take)).toBeLessThan(60)
+    const measure = async (on: Postgres) => {
+      expect(await deliveryQueue(on).measure(noon)).toMatchObject({ oldestDueAt: noon })
+    }
+    // It counts the disabled ones among the 2,000 endpoints.
+    expect(await countReads(postgres, measure)).toBeLessThan(2_060)
+  })
+
+  test('finds all endpoints when very many deliveries are due', async () => {
+    const taken = await deliveryQueue(postgres).take(noon + dayMs, { max: 3_000, failingMax: 128 })
+    expect(taken).toHaveLength(2_001)
+  })
 })
 
 test('a few jobs are taken without reading all that are due at the same time', async () => {
