@@ -9,6 +9,7 @@ import { alertRuleStore } from './alert-rules.ts'
 import { deliveryQueue } from './delivery-queue.ts'
 import { erasureStore } from './erasures.ts'
 import { type ExportStore, exportStore } from './exports.ts'
+import { keyStore } from './keys.ts'
 import type { Postgres } from './open.ts'
 import { siteStore } from './sites.ts'
 
@@ -93,6 +94,18 @@ describe('the queue of deliveries', () => {
     const taken = await deliveryQueue(postgres).take(noon + dayMs, { max: 3_000, failingMax: 128 })
     expect(taken).toHaveLength(2_001)
   })
+})
+
+test('a page of keys is read without sorting all', async () => {
+  await sql`
+    INSERT INTO api_keys (key_id, name, environment, scopes, hash, hint, created_at)
+    SELECT 'key_' || n, 'shop', 'prod', '{}', 'hash' || n, 'hint', now() - n * interval '1 minute'
+    FROM generate_series(1, 2000) n`.execute(postgres.db)
+  await sql`VACUUM ANALYZE api_keys`.execute(postgres.db)
+  const list = async (on: Postgres) => {
+    expect(await keyStore(on).list({ limit: 10, offset: 0 }, null)).toMatchObject({ total: 2_000 })
+  }
+  expect(await countReads(postgres, list)).toBeLessThan(2_060)
 })
 
 test('a few jobs are taken without reading all that are due at the same time', async () => {

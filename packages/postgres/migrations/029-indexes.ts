@@ -9,6 +9,7 @@ export async function up(db: Kysely<never>): Promise<void> {
   await sql`CREATE INDEX exports_runs ON exports (schedule_id, seq) WHERE schedule_id IS NOT NULL`.execute(db)
   // For erasures: a site's exports that run, are completed, or have expired lately.
   await sql`CREATE INDEX exports_site_status ON exports (site_id, status, expires_at)`.execute(db)
+  await sql`CREATE INDEX api_keys_created_at ON api_keys (created_at, key_id)`.execute(db)
   // The deliveries that workers may take. An index of due_at alone would also tempt the planner where it looks for the
   // first delivery of one endpoint.
   await sql`
