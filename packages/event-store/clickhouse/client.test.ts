@@ -66,10 +66,13 @@ test('a statement whose caller left at once cuts no later statement on its conne
 })
 
 describe('a response of 200 that is not one of ClickHouse', () => {
-  const withProxied = async (work: (proxied: ClickHouse) => Promise<void>): Promise<void> => {
+  const withProxied = async (
+    work: (proxied: ClickHouse) => Promise<void>,
+    body = '<html>Welcome</html>',
+  ): Promise<void> => {
     const server = createServer((incoming, outgoing) => {
       incoming.resume()
-      outgoing.end('<html>Welcome</html>')
+      outgoing.end(body)
     })
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
@@ -85,6 +88,12 @@ describe('a response of 200 that is not one of ClickHouse', () => {
     withProxied(async (proxied) => {
       await expect(proxied.command('TRUNCATE TABLE erasures')).rejects.toMatchObject(retryable)
     }))
+
+  test.each(['', '{"data":[1'])('is no result of a query, even if it is %j', (body) =>
+    withProxied(async (proxied) => {
+      await expect(proxied.query('SELECT 1')).rejects.toMatchObject(retryable)
+    }, body),
+  )
 
   test('is no result to be read', () =>
     withProxied(async (proxied) => {

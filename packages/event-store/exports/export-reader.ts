@@ -1,3 +1,4 @@
+import type { ExportFormat } from '@sluice/contracts/exports'
 import {
   type ByteResult,
   type ClickHouseAddress,
@@ -6,10 +7,11 @@ import {
   parseClickHouseUrl,
 } from '../clickhouse/client.ts'
 import { readingAddress } from '../clickhouse/cluster.ts'
+import { ClickHouseError } from '../clickhouse/errors.ts'
 import { externalTableClient } from '../clickhouse/external-table.ts'
 import { queryReader, type QueryRunner, type Statement } from '../clickhouse/query-runner.ts'
 import { statementMemory } from '../clickhouse/statement-memory.ts'
-import { type ExportRows, formatStatement, type RowsFormat } from './row-formats.ts'
+import { type ExportRows, formatStatement, resultEnds, type RowsFormat } from './row-formats.ts'
 
 /** The event store for services that export. */
 export interface ExportReader {
@@ -20,7 +22,8 @@ export interface ExportReader {
   runner(signal: AbortSignal): QueryRunner
   /**
    * Writes rows in a format. When the call resolves, ClickHouse has completed the result, in memory or on its disk, and
-   * knows the number of rows. A failure of the statement therefore never cuts the result off. Throws ClickHouseError.
+   * knows the number of rows. A failure of the statement therefore never cuts the result off. Throws ClickHouseError,
+   * which reading the bytes does too when they lack their end.
    */
   read(rows: ExportRows, format: RowsFormat, signal: AbortSignal): Promise<ByteResult>
   close(): Promise<void>
@@ -30,6 +33,8 @@ const executionSecondsMax = 3_600
 /** ClickHouse sends nothing before a result is complete, or before it reports that the statement took too long. */
 const requestTimeoutMs = (executionSecondsMax + 60) * 1_000
 const postTimeoutMs = 60_000
+/** As many bytes as the longest end of a format has. */
+const lastBytes = 4
 
 /**
  * The statement of a file may take long, but its memory and threads are limited, so that other statements are not
@@ -85,9 +90,10 @@ export function openExportReaderAt(storeAddress: ClickHouseAddress): ExportReade
       const statementSettings = { ...settings, max_memory_usage: String(await memoryMax()), ...formatSettings }
       // The driver notices a signal only if it aborts after the call.
       signal.throwIfAborted()
-      return rows.posted
-        ? post({ sql, params }, rows.posted, statementSettings)
-        : client.read(sql, params, { signal, settings: statementSettings })
+      const result = rows.posted
+        ? await post({ sql, params }, rows.posted, statementSettings)
+        : await client.read(sql, params, { signal, settings: statementSettings })
+      return { ...result, bytes: wholeBytes(result, format.format) }
     },
     close: async () => {
       externalTables.close()
@@ -98,6 +104,22 @@ export function openExportReaderAt(storeAddress: ClickHouseAddress): ExportReade
 
 function asStrings(values: object): Record<string, string> {
   return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, String(value)]))
+}
+
+/**
+ * Yields the bytes of a result. Throws ClickHouseError when they do not end as its format does: a ClickHouse that can't
+ * spool a result to its full disk answers 200, with the summary of all rows and without a byte of them.
+ */
+async function* wholeBytes({ bytes, rows }: ByteResult, format: ExportFormat): AsyncGenerator<Uint8Array> {
+  // A Parquet file without rows has its schema.
+  const end = rows > 0 || format === 'parquet' ? resultEnds[format] : ''
+  let last = Buffer.alloc(0)
+  for await (const chunk of bytes) {
+    last = Buffer.concat([last, chunk.subarray(-lastBytes)]).subarray(-lastBytes)
+    yield chunk
+  }
+  if (!last.toString('latin1').endsWith(end))
+    throw new ClickHouseError(undefined, `the result of ${rows} rows lacks its end: the disk of ClickHouse may be full`)
 }
 
 async function* once(body: Uint8Array): AsyncGenerator<Uint8Array> {

@@ -31,6 +31,14 @@ export interface RowsFormat {
   isCsvSafe: boolean
 }
 
+/** The last bytes of a result with rows in each format. */
+export const resultEnds: Readonly<Record<ExportFormat, string>> = {
+  csv: '\n',
+  ndjson: '\n',
+  json: '}',
+  parquet: 'PAR1',
+}
+
 /** The SELECT of some columns, whose expressions are given in their order. */
 export function columnList(expressions: readonly string[]): string {
   return expressions.map((expression, index) => `${expression} AS c${index}`).join(',\n    ')

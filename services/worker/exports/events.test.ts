@@ -4,9 +4,10 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { guardCell, unguardCell } from '@sluice/contracts/csv-cells'
 import { ClickHouseError } from '@sluice/event-store/clickhouse/errors'
 import { sliceEndStatement } from '@sluice/event-store/exports/events'
-import type { ExportReader } from '@sluice/event-store/exports/export-reader'
+import { type ExportReader, openExportReaderAt } from '@sluice/event-store/exports/export-reader'
 import { splitFields } from '@sluice/imports/csv-fields'
 import { waitUntil } from '@sluice/runtime/wait-until'
+import { fullDiskClickHouse } from '../../../tests/support/clickhouse-full-disk.ts'
 import { addExport } from '../../../tests/support/export-jobs.ts'
 import { createExportRig, exportedAt, type ExportRig } from '../../../tests/support/export-rig.ts'
 import { hour, noon, type StoredEvent } from '../../../tests/support/stats-database.ts'
@@ -298,6 +299,28 @@ describe('an export that is too large for ClickHouse', () => {
       await rig.exports.delete(exportId, null)
     }
   })
+})
+
+test('an export never completes with a file that lacks rows while the disk of ClickHouse is full', async () => {
+  const siteId = await rig.database.siteWith([{ at: 0, user_id: 'anna' }])
+  const { address } = rig.database.owner
+  const disk = await fullDiskClickHouse(address.origin)
+  const reader = openExportReaderAt({ ...address, origin: disk.origin })
+  for (const spec of [{ type: 'users' }, { type: 'stats', metric: 'event_count' }, {}] as const) {
+    disk.bytesMax = 0
+    const { exportId } = await addExport(rig.exports, { site: siteId, spec }, exportedAt)
+    const { job, lease } = await rig.take()
+    await expect(rig.unit({ reader })(job, lease)).rejects.toMatchObject({ code: 'unavailable', retryable: true })
+    expect(await rig.exports.find(exportId, null)).toMatchObject({ status: 'processing', rows: 0 })
+    // There is room again.
+    disk.bytesMax = Infinity
+    await rig.exports.leases.release(lease, exportedAt, { isProgress: false })
+    await rig.work({ reader })
+    expect(await rig.exports.find(exportId, null)).toMatchObject({ status: 'completed', rows: 1 })
+    expect((await rig.file(exportId)).toString().split('\n')).toHaveLength(3)
+  }
+  await reader.close()
+  await disk.close()
 })
 
 test('a range of times of receipt is read alone, and not all of the site', async () => {
