@@ -214,7 +214,7 @@ const codes = [
 test('the codes of ClickHouse mean what the golden file says', async () => {
   await start()
   const lines = codes.map((code) => {
-    const error = new ClickHouseError(code, 'the reason')
+    const error = new ClickHouseError(code, 'the reason', { mayHaveBadRows: true })
     expect(error).toBeInstanceOf(AppError)
     const { message, retryable, retryAfterSeconds, isBadData, isTooLarge } = error
     return `${code ?? 'none'}: ${lineJson([message, { retryable, retryAfterSeconds, isBadData, isTooLarge }])}`

@@ -26,6 +26,30 @@ test('a refusal of the user needs an operator, one of the statement does not', a
   })
 })
 
+test('that ClickHouse can’t read all data passes, as no rows were sent that may be bad: its disk is full', async () => {
+  const server = createServer((incoming, outgoing) => {
+    incoming.resume()
+    outgoing.writeHead(500, { 'X-ClickHouse-Exception-Code': '33' })
+    outgoing.end(
+      'Code: 33. DB::Exception: Cannot read all data. Bytes read: 7791. Bytes expected: 36671. (CANNOT_READ_ALL_DATA) (version 26.7.2.1)',
+    )
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const full = openClickHouseAt({ ...database.owner.address, origin })
+  const options = { signal: new AbortController().signal, settings: {} }
+  for (const call of [full.query('SELECT 1'), full.read('SELECT 1 FORMAT CSV', {}, options)]) {
+    await expect(call).rejects.toMatchObject({
+      serverCode: 33,
+      code: 'unavailable',
+      retryAfterSeconds: 1,
+      isBadData: false,
+    })
+  }
+  await full.close()
+  await new Promise((resolve) => server.close(resolve))
+})
+
 test('a result is read whatever the length of the parameters', async () => {
   const sql =
     'SELECT cityHash64({text:String}), cityHash64({list:Array(String)}), {n:Int64}, {is_true:UInt8}, sum(arraySum({numbers:Array(UInt64)})) AS sum FORMAT TSV'

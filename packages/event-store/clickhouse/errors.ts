@@ -3,6 +3,7 @@ import { AppError } from '@sluice/runtime/errors'
 /** ClickHouse's error codes that callers handle. */
 export const clickHouseCode = {
   attemptToReadAfterEof: 32,
+  cannotReadAllData: 33,
   unknownDatabase: 81,
   tooManyRows: 158,
   timeoutExceeded: 159,
@@ -53,7 +54,7 @@ const dataCodes = new Set<number>([
   25, // CANNOT_PARSE_ESCAPE_SEQUENCE: half of a surrogate pair
   26, // CANNOT_PARSE_QUOTED_STRING: an empty object
   27, // CANNOT_PARSE_INPUT_ASSERTION_FAILED: no JSON, text for a number
-  33, // CANNOT_READ_ALL_DATA
+  clickHouseCode.cannotReadAllData,
   41, // CANNOT_PARSE_DATETIME
   53, // TYPE_MISMATCH
   69, // ARGUMENT_OUT_OF_BOUND
@@ -109,7 +110,9 @@ export class ClickHouseError extends AppError {
 
   /**
    * `server` is named where it is one of several, and its operator has to know which; `needsOperator` says that only an
-   * operator can end a failure whose code does not tell.
+   * operator can end a failure whose code does not tell. `mayHaveBadRows` says that the statement was sent with rows of
+   * others: only then are they what can't be read in full. Otherwise it is a result that ClickHouse could not spool
+   * whole to its full disk.
    */
   constructor(
     serverCode: number | undefined,
@@ -118,9 +121,14 @@ export class ClickHouseError extends AppError {
       cause,
       server,
       needsOperator = false,
-    }: { cause?: unknown; server?: string | undefined; needsOperator?: boolean } = {},
+      mayHaveBadRows = false,
+    }: { cause?: unknown; server?: string | undefined; needsOperator?: boolean; mayHaveBadRows?: boolean } = {},
   ) {
-    const retryable = serverCode === undefined || retryableCodes.has(serverCode) || isLostShard(serverCode, internal)
+    const retryable =
+      serverCode === undefined ||
+      retryableCodes.has(serverCode) ||
+      isLostShard(serverCode, internal) ||
+      (serverCode === clickHouseCode.cannotReadAllData && !mayHaveBadRows)
     super(retryable ? 'unavailable' : 'internal', {
       message: retryable ? 'Service temporarily unavailable' : 'Internal server error',
       internal: `${server === undefined ? 'ClickHouse' : `ClickHouse at ${server}`}: ${internal}`,
@@ -130,7 +138,7 @@ export class ClickHouseError extends AppError {
       cause,
     })
     this.serverCode = serverCode
-    this.isBadData = serverCode !== undefined && dataCodes.has(serverCode)
+    this.isBadData = !retryable && dataCodes.has(serverCode)
     this.isTooLarge = serverCode !== undefined && sizeCodes.has(serverCode)
   }
 }

@@ -29,6 +29,27 @@ test.each([
   await new Promise((resolve) => server.close(resolve))
 })
 
+test.each([
+  [true, { retryable: false, isBadData: true }],
+  [false, { retryable: true, isBadData: false }],
+])(
+  'that not all data can be read is the fault of rows that may be bad (%j), else a full disk',
+  async (mayHaveBadRows, fault) => {
+    const server = createServer((incoming, outgoing) => {
+      incoming.resume()
+      outgoing.writeHead(500, { 'X-ClickHouse-Exception-Code': '33' })
+      outgoing.end('Code: 33. DB::Exception: Cannot read all data. (CANNOT_READ_ALL_DATA)')
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    const client = externalTableClient({ origin, username: 'a', password: 'b', database: 'c' }, { mayHaveBadRows })
+    const query = { sql: 'SELECT 1', structure: 'a String', payloads: [], settings: {}, timeoutMs: 5_000 }
+    await expect(client.post(query)).rejects.toMatchObject({ serverCode: 33, ...fault })
+    client.close()
+    await new Promise((resolve) => server.close(resolve))
+  },
+)
+
 test('a statement that takes longer than its time fails with the code of ClickHouse, which says that fewer rows may succeed', async () => {
   const client = externalTableClient({ ...parseClickHouseUrl(testClickHouse().url), database: 'default' })
   const query = {

@@ -72,9 +72,13 @@ export function externalTableForm(
 
 /**
  * Creates a client that runs queries over rows in the same request: an HTTP external table (multipart), which
- * @clickhouse/client does not support. Connections stay open until `close`.
+ * @clickhouse/client does not support. Connections stay open until `close`. `mayHaveBadRows` is false where this program
+ * has made the rows itself (errors.ts).
  */
-export function externalTableClient(address: ClickHouseAddress): ExternalTableClient {
+export function externalTableClient(
+  address: ClickHouseAddress,
+  { mayHaveBadRows = true }: { mayHaveBadRows?: boolean } = {},
+): ExternalTableClient {
   const { request } = address.origin.startsWith('https:') ? https : http
   const options = { keepAlive: true, maxSockets: 64 }
   const agent = address.origin.startsWith('https:')
@@ -126,7 +130,7 @@ export function externalTableClient(address: ClickHouseAddress): ExternalTableCl
                 new ClickHouseError(
                   code === undefined ? undefined : Number(code),
                   text.slice(0, 2_000) || `HTTP ${response.statusCode ?? 0}`,
-                  { server: namedServer(address) },
+                  { server: namedServer(address), mayHaveBadRows },
                 ),
               )
             }

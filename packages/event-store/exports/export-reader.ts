@@ -63,7 +63,7 @@ export function openExportReaderAt(storeAddress: ClickHouseAddress): ExportReade
   const client = openClickHouseAt(address, { requestTimeoutMs })
   const memoryMax = statementMemory(client)
   const reader = queryReader(client, { isSharded: address.cluster !== undefined, executionSecondsMax, memoryMax })
-  const externalTables = externalTableClient(address)
+  const externalTables = externalTableClient(address, { mayHaveBadRows: false })
 
   /** Writes the few rows of an analysis, which are posted with the statement. */
   async function post(
