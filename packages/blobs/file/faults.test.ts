@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeEach, describe, expect, test } from '@jest/globals'
@@ -89,6 +89,41 @@ describeWith(mountRight, canMountTmpfs())('a small disk', () => {
     await expect(store.check()).rejects.toMatchObject(away)
     await expect(collect(store.listUploads())).rejects.toMatchObject(away)
     mountTmpfs(disk, 'size=1m')
+  })
+})
+
+describe.each([
+  ['missing', () => undefined],
+  // What is left of a volume that is not mounted.
+  ['empty', (folder: string) => mkdirSync(folder)],
+])('a folder that is %s for a moment', (state, leave) => {
+  const folder = join(root, state)
+  const away = { code: 'unavailable', retryable: true, internal: expect.stringContaining('SLUICE_BLOBS_URL') }
+
+  test('has no blob that counts as missing or removed, and all of them when it is back', async () => {
+    const store = await openBlobStore(`file:${folder}`)
+    await store.write('a/b', chunksOf(Buffer.from('before')))
+    const upload = await store.beginParts('c')
+    const content = Buffer.from('part')
+    const part = { n: 1, ...(await store.writePart(upload, 1, content)), bytes: content.length }
+    renameSync(folder, `${folder}-aside`)
+    leave(folder)
+    for (const step of [
+      () => store.read('a/b'),
+      () => store.size('a/b'),
+      () => store.remove(['a/b']),
+      () => listAll(store),
+      () => store.writePart(upload, 2, content),
+      () => store.completeParts(upload, [part]),
+      () => store.abortParts(upload),
+    ]) {
+      await expect(step()).rejects.toMatchObject(away)
+    }
+    rmSync(folder, { recursive: true, force: true })
+    renameSync(`${folder}-aside`, folder)
+    await store.completeParts(upload, [part])
+    expect((await readAll(store, 'a/b')).toString()).toBe('before')
+    expect((await readAll(store, 'c')).toString()).toBe('part')
   })
 })
 

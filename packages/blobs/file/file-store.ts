@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { type FileHandle, statfs } from 'node:fs/promises'
+import { type FileHandle, stat, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { errorCode } from '@sluice/runtime/errors'
 import { makeFolder } from '@sluice/runtime/make-folder'
@@ -36,6 +36,12 @@ export function openFileStore(folder: string): BlobStore {
     return join(folder, name)
   }
 
+  /**
+   * Fails while the folder of uploads, which the store has from its opening on, is away with all blobs: a volume that is
+   * not mounted leaves an empty folder. Asked before anything counts as missing.
+   */
+  const requireMounted = () => stat(uploads.folder)
+
   const complete = async (upload: Upload, parts: readonly UploadedPart[]): Promise<void> => {
     const draft = join(uploads.folderOf(upload), `joined-${randomBytes(8).toString('hex')}`)
     try {
@@ -43,6 +49,7 @@ export function openFileStore(folder: string): BlobStore {
       await renameDurably(draft, pathOf(upload.name))
     } catch (error) {
       if (existsSync(uploads.folderOf(upload))) throw error
+      await requireMounted()
       // Another process has completed it in the meantime, or this process before it was killed.
       if ((await fileSize(pathOf(upload.name))) === totalBytes(parts)) return
       throw uploadConflict(upload, 'it was completed or aborted')
@@ -75,7 +82,10 @@ export function openFileStore(folder: string): BlobStore {
       const path = pathOf(name)
       return disk(async () => {
         const file = await openIfExists(path)
-        if (file === undefined) throw blobNotFound(name)
+        if (file === undefined) {
+          await requireMounted()
+          throw blobNotFound(name)
+        }
         try {
           const { size } = await file.stat()
           if (range && range.start >= size) throw rangeNotSatisfiable(name, range)
@@ -90,16 +100,25 @@ export function openFileStore(folder: string): BlobStore {
 
     size: async (name) => {
       const path = pathOf(name)
-      return disk(() => fileSize(path))
+      return disk(async () => {
+        const bytes = await fileSize(path)
+        if (bytes === undefined) await requireMounted()
+        return bytes
+      })
     },
 
     remove: async (names) => {
-      for (const path of names.map(pathOf)) await disk(() => removeFile(path, folder))
+      const paths = names.map(pathOf)
+      await disk(async () => {
+        await requireMounted()
+        for (const path of paths) await removeFile(path, folder)
+      })
     },
 
     list: async function* (prefix) {
       checkPrefix(prefix)
       try {
+        await requireMounted()
         yield* listFiles(folder, prefix)
       } catch (error) {
         throw toDiskError(folder, error)
@@ -126,8 +145,9 @@ export function openFileStore(folder: string): BlobStore {
           await syncFolder(dirname(path))
           return { etag }
         } catch (error) {
-          if (errorCode(error) === 'ENOENT') throw uploadConflict(upload, 'it was completed or aborted')
-          throw error
+          if (errorCode(error) !== 'ENOENT') throw error
+          await requireMounted()
+          throw uploadConflict(upload, 'it was completed or aborted')
         }
       })
     },
@@ -140,7 +160,10 @@ export function openFileStore(folder: string): BlobStore {
 
     abortParts: async (upload) => {
       checkName(upload.name)
-      await disk(() => uploads.remove(upload))
+      await disk(async () => {
+        await requireMounted()
+        await uploads.remove(upload)
+      })
     },
 
     listUploads: async function* () {

@@ -1,5 +1,10 @@
+import { mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
 import { expect, test } from '@jest/globals'
+import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { notFound } from '@sluice/runtime/errors'
 import { openBlob } from './import-unit.ts'
 
@@ -31,4 +36,20 @@ test('a segment that is not there is told from one that can not be read', async 
   expect(await openBlob({ read: () => Promise.reject(notFound('Blob')) }, 'segment', signal)).toBeUndefined()
   const read = () => Promise.reject(new Error('S3 is unavailable'))
   await expect(openBlob({ read }, 'segment', signal)).rejects.toThrow('S3 is unavailable')
+})
+
+test('a segment on a volume that is not mounted is one that can not be read, and does not fail the import', async () => {
+  const root = mkdtempSync(join(tmpdir(), 'sluice-volume-'))
+  const folder = join(root, 'volume')
+  const blobs = await openBlobStore(`file:${folder}`)
+  await blobs.write('segment', Readable.from([Buffer.from('{}')]))
+  renameSync(folder, join(root, 'aside'))
+  mkdirSync(folder)
+  const { signal } = new AbortController()
+  await expect(openBlob(blobs, 'segment', signal)).rejects.toMatchObject({ code: 'unavailable', retryable: true })
+  rmSync(folder, { recursive: true })
+  renameSync(join(root, 'aside'), folder)
+  const content = await openBlob(blobs, 'segment', signal)
+  expect(content && (await text(content))).toBe('{}')
+  rmSync(root, { recursive: true })
 })
