@@ -1,3 +1,4 @@
+import { rename } from 'node:fs/promises'
 import { gzipSync } from 'node:zlib'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import type { AcceptedImport, ImportError, ImportResource } from '@sluice/contracts/imports'
@@ -208,6 +209,19 @@ describe('GET /api/v1/imports/{import_id}/errors', () => {
     expect((await response.text()).split('\r\n')).toStrictEqual(['line,field,message', ...rows, ''])
   })
 
+  test('responds with 503 while the blobs can’t be read', async () => {
+    const { jobId } = await importWithErrors()
+    await rename(query.blobsFolder, `${query.blobsFolder}-aside`)
+    try {
+      for (const headers of [{}, { Accept: 'text/csv' }]) {
+        const { status, headers: answered } = await query.request(path(jobId, '/errors'), { headers })
+        expect([status, answered.get('retry-after')]).toStrictEqual([503, '1'])
+      }
+    } finally {
+      await rename(`${query.blobsFolder}-aside`, query.blobsFolder)
+    }
+  })
+
   test('responds with 410 once the errors are removed', async () => {
     const { jobId } = await importWithErrors()
     const [lease] = await store.leases.take(Date.now() + 60_000, 1)
@@ -226,6 +240,10 @@ describe('GET /api/v1/imports/{import_id}/errors', () => {
 
   test('of an import without errors are none', async () => {
     const jobId = await uploaded()
+    const file = await fetch(`${query.service.url}${path(jobId, '/errors')}`, {
+      headers: { Authorization: `Bearer ${query.admin}`, Accept: 'text/csv' },
+    })
+    expect(await file.text()).toBe('line,field,message\r\n')
     const { body } = await query.request(path(jobId, '/errors'))
     expect(body.data).toStrictEqual({ errors: [], total: 0, limit: 50, offset: 0 })
   })

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { Readable } from 'node:stream'
 import { operations } from '@sluice/api/operations'
 import type { BlobStore } from '@sluice/blobs/blob-store'
@@ -51,15 +52,22 @@ function toCsvFile(importId: string, segments: readonly ImportSegment[], blobs: 
   return {
     contentType: 'text/csv; charset=utf-8',
     fileName: `${importId}-errors.csv`,
-    open: () => Promise.resolve(Readable.from(csvLines(readImportErrors(blobs, segments)))),
+    open: async () => {
+      const lines = Readable.from(csvLines(readImportErrors(blobs, segments)))
+      await once(lines, 'readable')
+      return lines
+    },
   }
 }
 
+/** The header comes with the first error: when that can't be read, nothing is sent yet, and the response has a status. */
 async function* csvLines(errors: AsyncIterable<ImportError>): AsyncGenerator<string> {
-  yield 'line,field,message\r\n'
+  let header = 'line,field,message\r\n'
   for await (const { line, field = '', message } of errors) {
-    yield `${line},${toCell(field)},${toCell(message)}\r\n`
+    yield `${header}${line},${toCell(field)},${toCell(message)}\r\n`
+    header = ''
   }
+  if (header !== '') yield header
 }
 
 /** Names of fields come from the file, and a spreadsheet must not run them as formulas. */
