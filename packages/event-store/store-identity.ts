@@ -191,9 +191,7 @@ export async function requireNoLostShard(
   recorded: RecordedShards,
 ): Promise<void> {
   const lost = servers.filter((_, shard) => recorded[shard] === undefined)
-  if (lost.length === 0 || lost.length === servers.length) return
-  const filled = await Promise.all(servers.map(hasStoredEvents))
-  if (!filled.includes(true)) return
+  if (lost.length === 0 || lost.length === servers.length || !(await holdEvents(servers))) return
   throw internalError(
     `The ClickHouse server ${lost[0]?.origin ?? ''} holds no shard, and other servers of its store hold events. Restore its ` +
       'data (docs/scale-out.md), or correct its host in remote_servers.',
@@ -206,8 +204,12 @@ export async function requireNoLostShard(
  */
 export async function hasNoStore(servers: readonly ClickHouseAddress[]): Promise<boolean> {
   const recorded = await checkRecordedShards(servers)
-  if (recorded.some((found) => found !== undefined)) return false
-  return !(await Promise.all(servers.map(hasStoredEvents))).includes(true)
+  return recorded.every((found) => found === undefined) && !(await holdEvents(servers))
+}
+
+/** Whether a server holds events; its database need not exist. Throws ClickHouseError. */
+export async function holdEvents(servers: readonly ClickHouseAddress[]): Promise<boolean> {
+  return (await Promise.all(servers.map(hasStoredEvents))).includes(true)
 }
 
 async function hasStoredEvents({ database, ...server }: ClickHouseAddress): Promise<boolean> {

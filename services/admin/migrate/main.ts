@@ -13,7 +13,7 @@ import { planText } from './plan.ts'
 const usage = `npm run migrate [-- [--plan | --wait] [--accept-loss]]
   --plan         prints the statements that would be executed, and changes nothing
   --wait         waits until ClickHouse has brought the stored events into the new form, which it does in the background
-  --accept-loss  begins an empty store when ClickHouse has lost the events and there is no backup (docs/backup.md)`
+  --accept-loss  when ClickHouse or Postgres is lost and there is no backup: begins with an empty one (docs/backup.md)`
 
 const flag = { type: 'boolean', default: false } as const
 

@@ -11,8 +11,10 @@ import { backfillUrl, deadLetterUrl, openDeadLetters, openEventLog } from '@slui
 import { formerWriterGroup, writerGroup } from '@sluice/event-log/writer-group'
 import { openClickHouse, parseClickHouseUrl, withClickHouse } from '@sluice/event-store/clickhouse/client'
 import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
+import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { erasureStore } from '@sluice/postgres/erasures'
 import { importStore } from '@sluice/postgres/imports'
+import { appliedPostgresMigrations } from '@sluice/postgres/migrate'
 import { openPostgres } from '@sluice/postgres/open'
 import { replayPositionStore } from '@sluice/postgres/replay-positions'
 import { shardStore } from '@sluice/postgres/shards'
@@ -201,6 +203,40 @@ describe('a store that ClickHouse has lost', () => {
     } finally {
       await postgres.close()
     }
+  })
+})
+
+describe('a Postgres that is lost', () => {
+  const lost = {
+    internal: expect.stringMatching(/Postgres has no tables of Sluice, and ClickHouse holds events.*#postgres-alone/),
+  }
+
+  async function tables(): Promise<number> {
+    const postgres = openPostgres(postgresDatabase.url)
+    return appliedPostgresMigrations(postgres)
+      .then(({ length }) => length)
+      .finally(() => postgres.close())
+  }
+
+  test('is not replaced by an empty one beside events, unless the loss is accepted', async () => {
+    const [url, store] = [`file:${folder}/log`, stores[0]?.url ?? '']
+    await migrateClickHouse(store)
+    const insertEvent = `INSERT INTO events (site_id, environment, event_type, timestamp, event_id)
+      VALUES ('site', 'prod', 'seen', 1000, 'a')`
+    await withClickHouse(parseClickHouseUrl(store), (clickHouse) => clickHouse.command(insertEvent))
+    await expect(planOf(url, store)).rejects.toMatchObject(lost)
+    await expect(migrateStore(url, store)).rejects.toMatchObject(lost)
+    expect(await tables()).toBe(0)
+    expect(await planOf(url, store, { acceptLoss: true })).toContain('Postgres: would add ')
+    const group = await migrateStore(url, store, { acceptLoss: true })
+    expect(await migrateStore(url, store)).toBe(group)
+  })
+
+  test('is not assumed where a first migration was interrupted: ClickHouse has a store without events', async () => {
+    const [url, store] = [`file:${folder}/log`, stores[0]?.url ?? '']
+    await migrateClickHouse(store)
+    expect(await planOf(url, store)).toContain('Postgres: would add ')
+    await migrateStore(url, store)
   })
 })
 

@@ -8,9 +8,9 @@ import { type ClickHouseAddress, parseClickHouseUrl } from '@sluice/event-store/
 import { storeServers } from '@sluice/event-store/clickhouse/cluster'
 import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
-import { hasNoStore } from '@sluice/event-store/store-identity'
+import { hasNoStore, holdEvents } from '@sluice/event-store/store-identity'
 import { reconcile, type Reconciled } from '@sluice/postgres/after-restore'
-import { migratePostgres, withMigrationLock } from '@sluice/postgres/migrate'
+import { appliedPostgresMigrations, migratePostgres, withMigrationLock } from '@sluice/postgres/migrate'
 import type { Postgres } from '@sluice/postgres/open'
 import { replayPositionStore } from '@sluice/postgres/replay-positions'
 import { shardStore } from '@sluice/postgres/shards'
@@ -22,7 +22,7 @@ export interface MigrateOptions {
   postgres: Postgres
   clickHouseUrl: string
   logUrl: string
-  /** Begins an empty store when ClickHouse has lost the one that this Postgres knows. */
+  /** Begins an empty store when ClickHouse has lost the one that this Postgres knows, or an empty Postgres beside one. */
   acceptLoss?: boolean
   /** `npm run migrate` can't reach the engines, because some are embedded in a standalone. */
   hasEmbeddedEngines?: boolean
@@ -42,7 +42,8 @@ export interface Migrated {
  * where those of an earlier build stopped; does nothing where nothing is missing. The first call records the number of
  * shards of ClickHouse. A `file:` log must not be open. Concurrent calls wait for each other at a lock in Postgres.
  * Throws when this build is too old for a schema, when the number of shards has changed, when the number of the log's
- * partitions is no multiple of it, and when ClickHouse has lost the store, unless `acceptLoss`.
+ * partitions is no multiple of it, and when ClickHouse or Postgres has lost what the other one holds, unless
+ * `acceptLoss`.
  */
 export async function migrate({
   postgres,
@@ -54,6 +55,8 @@ export async function migrate({
   return withMigrationLock(postgres, async () => {
     const servers = await storeServers(parseClickHouseUrl(clickHouseUrl))
     const shards = servers.length
+    // Checked before there are tables, so that a second call finds the same.
+    if (!acceptLoss && (await isPostgresLost(postgres, servers))) throw lostPostgres(hasEmbeddedEngines)
     const migratedPostgres = await migratePostgres(postgres)
     // Checked before anything else is changed, because the servers may be the wrong ones.
     await shardStore(postgres).requireSame(shards)
@@ -98,6 +101,27 @@ function lostStoreOfStandalone(): AppError {
       'the data of ClickHouse are lost, start from a copy of a backup of the whole data folder (docs/backup.md#standalone), ' +
       'or remove the whole data folder to begin without data. If SLUICE_POSTGRES_URL names a server, its database has to ' +
       'fit: restore it as well, or begin with an empty one.',
+  )
+}
+
+/**
+ * Whether this Postgres has never been migrated although `servers` hold events: it is the wrong one, or has lost its
+ * data. The workers would then delete all files of exports and imports, because they would find no records of them.
+ */
+export async function isPostgresLost(postgres: Postgres, servers: readonly ClickHouseAddress[]): Promise<boolean> {
+  return (await appliedPostgresMigrations(postgres)).length === 0 && holdEvents(servers)
+}
+
+/** The error of a Postgres that is lost, with what an operator does about it. */
+export function lostPostgres(hasEmbeddedEngines = false): AppError {
+  return internalError(
+    'Postgres has no tables of Sluice, and ClickHouse holds events. If SLUICE_POSTGRES_URL or SLUICE_CLICKHOUSE_URL is wrong, ' +
+      'correct it. If the data of Postgres are lost, ' +
+      (hasEmbeddedEngines
+        ? 'docs/backup.md#standalone says what to do.'
+        : 'restore its newest dump (docs/backup.md#postgres-alone). Without a dump, or for a copy of the events, run "npm run ' +
+          'migrate -- --accept-loss", which begins with an empty Postgres: keys, sites and records of exports are then unknown, ' +
+          'and the workers delete the files of unknown exports.'),
   )
 }
 

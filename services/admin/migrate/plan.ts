@@ -8,7 +8,14 @@ import { planPostgres } from '@sluice/postgres/migrate'
 import { shardStore } from '@sluice/postgres/shards'
 import { silentLogger } from '@sluice/runtime/silent-logger'
 import { sum } from '@sluice/runtime/sum'
-import { isStoreLost, lostStore, type MigrateOptions, requireFittingLogs } from './migrate.ts'
+import {
+  isPostgresLost,
+  isStoreLost,
+  lostPostgres,
+  lostStore,
+  type MigrateOptions,
+  requireFittingLogs,
+} from './migrate.ts'
 
 interface Planned {
   name: string
@@ -27,6 +34,7 @@ export async function planText({
 }: MigrateOptions): Promise<string> {
   const servers = await storeServers(parseClickHouseUrl(clickHouseUrl))
   const shards = servers.length
+  if (!acceptLoss && (await isPostgresLost(postgres, servers))) throw lostPostgres()
   const planned = await planPostgres(postgres)
   const hasShardsTable = planned.every(({ name }) => name !== shardsMigration)
   if (hasShardsTable) await shardStore(postgres).requireSame(shards)
