@@ -11,6 +11,8 @@ import { exportPrefixes, parseExportBlobName } from './blob-names.ts'
 const intervalMs = hourMs
 /** An upload is noted in its export within moments. */
 const unrecordedMsMax = hourMs
+/** A file without a record stays for so long: this Postgres may be the wrong one, or restored from an old dump. */
+const unknownMsMax = dayMs
 const expiredMax = 500
 const recordKeptMs = exportLimits.recordKeptDays * dayMs
 
@@ -22,8 +24,9 @@ export interface ExportFilesDeps {
 
 /**
  * Removes the files of exports whose time is over, which become `expired`, and what deleted or failed exports have
- * left: files, and uploads that no export continues. Also removes the records of old exports. Blobs whose
- * name is not that of an export's file stay. Any number of processes may do so at once.
+ * left: files, and uploads that no export continues. Files without a record go a day after they were written. Also
+ * removes the records of old exports. Blobs whose name is not that of an export's file stay. Any number of processes
+ * may do so at once.
  */
 export async function removeExportFiles({ blobs, exports, clock }: ExportFilesDeps): Promise<void> {
   const now = clock.now()
@@ -33,12 +36,15 @@ export async function removeExportFiles({ blobs, exports, clock }: ExportFilesDe
     await blobs.remove(names)
   }
   for (const prefix of exportPrefixes) {
-    for await (const { name } of blobs.list(prefix)) {
+    for await (const { name, modifiedAt } of blobs.list(prefix)) {
       const exportId = parseExportBlobName(name)
       if (exportId === undefined) continue
       const record = await exports.find(exportId, null)
       // An attempt notes the name of its file before the file is there.
-      const isKept = record?.object === name && (isUnfinished(record) || record.status === 'completed')
+      const isKept =
+        record === undefined
+          ? modifiedAt >= now - unknownMsMax
+          : record.object === name && (isUnfinished(record) || record.status === 'completed')
       if (!isKept) await blobs.remove([name])
     }
   }
