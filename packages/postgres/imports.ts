@@ -105,6 +105,8 @@ export interface ImportStore {
   complete(lease: LeaseKey, at: number): Promise<void>
   /** `error` is what users read. */
   fail(lease: LeaseKey, error: string, at: number): Promise<void>
+  /** New imports have a `seq` above `last` from now on. */
+  continueAfter(last: number): Promise<void>
 }
 
 /** The imports of this Postgres. */
@@ -117,6 +119,13 @@ export function importStore(postgres: Postgres): ImportStore {
   return {
     leases,
     uploads: uploadLeaseStore(postgres),
+    continueAfter: async (last) => {
+      await postgres.run((db) =>
+        sql`
+          SELECT setval(sequence, ${last}) FROM (SELECT pg_get_serial_sequence('imports', 'seq')::regclass AS sequence)
+          WHERE coalesce(pg_sequence_last_value(sequence), 0) < ${last}`.execute(db),
+      )
+    },
     create: (created, at) =>
       postgres.transaction(async (transaction) => {
         const { importId, segments } = created

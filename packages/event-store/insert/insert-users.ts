@@ -1,5 +1,6 @@
 import { userFileColumns } from '@sluice/contracts/import-columns'
 import type { Environment } from '@sluice/contracts/scopes'
+import type { ClickHouse } from '../clickhouse/client.ts'
 import type { ExternalTableQuery } from '../clickhouse/external-table.ts'
 import { isNotErased, tombstonesSql } from '../erasures/tombstones.ts'
 import { ownStoreCondition, storeParameters, type StoreTarget } from '../store-identity.ts'
@@ -32,6 +33,14 @@ const recordsPerImport = 2n ** 34n
  */
 export function userVersion(seq: number, number: number): string {
   return String(BigInt(seq) * recordsPerImport + BigInt(number))
+}
+
+/** The highest `seq` of the imports whose records of users a server holds; 0: none. Throws ClickHouseError. */
+export async function lastImportOfUsers(clickHouse: Pick<ClickHouse, 'query'>): Promise<number> {
+  const { rows } = await clickHouse.query<{ last: number }>(
+    `SELECT toUInt32(intDiv(max(version), ${recordsPerImport})) AS last FROM users`,
+  )
+  return rows[0]?.last ?? 0
 }
 
 /** A record of a user has no timestamp, so a tombstone of the kind `before` does not select it. */

@@ -11,6 +11,7 @@ import { backfillUrl, deadLetterUrl, openDeadLetters, openEventLog } from '@slui
 import { formerWriterGroup, writerGroup } from '@sluice/event-log/writer-group'
 import { openClickHouse, parseClickHouseUrl, withClickHouse } from '@sluice/event-store/clickhouse/client'
 import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
+import { userVersion } from '@sluice/event-store/insert/insert-users'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { erasureStore } from '@sluice/postgres/erasures'
 import { importStore } from '@sluice/postgres/imports'
@@ -324,6 +325,27 @@ describe('with a cluster', () => {
     await expect(planOf(url, store?.url ?? '')).rejects.toMatchObject({
       internal: expect.stringMatching(/leads to one server, and the events are stored on a cluster of 2 shards/),
     })
+  })
+
+  test('imports are numbered after those whose users any shard holds, also with an older Postgres', async () => {
+    const url = `file:${folder}/log`
+    await migrateStore(url, cluster.url(database))
+    const postgres = openPostgres(postgresDatabase.url)
+    try {
+      const imports = importStore(postgres)
+      expect(await addImport(imports, { type: 'users' }, 1_000)).toMatchObject({ seq: 1 })
+      await withClickHouse(parseClickHouseUrl(cluster.servers[1]?.url(database) ?? ''), (clickHouse) =>
+        clickHouse.command(
+          `INSERT INTO users (site_id, user_id, version) VALUES ('site', 'ada', ${userVersion(7, 3)})`,
+        ),
+      )
+      for (const seq of [8, 9]) {
+        await migrateStore(url, cluster.url(database))
+        expect(await addImport(imports, { type: 'users' }, 1_000)).toMatchObject({ seq })
+      }
+    } finally {
+      await postgres.close()
+    }
   })
 
   test('a cluster is refused where the events are on one server, and nothing is changed there', async () => {

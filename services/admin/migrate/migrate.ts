@@ -4,12 +4,14 @@ import type { EventLog } from '@sluice/event-log/log'
 import { deadLetterUrl, openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
 import { requirePartitionsMultipleOf } from '@sluice/event-log/require-partitions-multiple-of'
 import { formerWriterGroup, writerGroup } from '@sluice/event-log/writer-group'
-import { type ClickHouseAddress, parseClickHouseUrl } from '@sluice/event-store/clickhouse/client'
+import { type ClickHouseAddress, parseClickHouseUrl, withClickHouse } from '@sluice/event-store/clickhouse/client'
 import { storeServers } from '@sluice/event-store/clickhouse/cluster'
 import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
+import { lastImportOfUsers } from '@sluice/event-store/insert/insert-users'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { hasNoStore, holdEvents } from '@sluice/event-store/store-identity'
 import { reconcile, type Reconciled } from '@sluice/postgres/after-restore'
+import { importStore } from '@sluice/postgres/imports'
 import { appliedPostgresMigrations, migratePostgres, withMigrationLock } from '@sluice/postgres/migrate'
 import type { Postgres } from '@sluice/postgres/open'
 import { replayPositionStore } from '@sluice/postgres/replay-positions'
@@ -40,7 +42,7 @@ export interface Migrated {
 /**
  * Brings both schemas up to date, creates the log's topics, registers the log, and lets the store's writers continue
  * where those of an earlier build stopped; does nothing where nothing is missing. The first call records the number of
- * shards of ClickHouse. A `file:` log must not be open. Concurrent calls wait for each other at a lock in Postgres.
+ * shards of ClickHouse. Imports continue after the last one that ClickHouse has. A `file:` log must not be open. Concurrent calls wait for each other at a lock in Postgres.
  * Throws when this build is too old for a schema, when the number of shards has changed, when the number of the log's
  * partitions is no multiple of it, and when ClickHouse or Postgres has lost what the other one holds, unless
  * `acceptLoss`.
@@ -70,6 +72,7 @@ export async function migrate({
       clickHouse: await migrateClickHouse(clickHouseUrl),
       topics: logUrl.startsWith('kafka:') ? await prepareTopics(postgres, logUrl, shards) : [],
     }
+    await continueImports(postgres, servers)
     await prepareLog({ postgres, logUrl, clickHouseUrl, shards })
     return done
   })
@@ -123,6 +126,15 @@ export function lostPostgres(hasEmbeddedEngines = false): AppError {
           'migrate -- --accept-loss", which begins with an empty Postgres: keys, sites and records of exports are then unknown, ' +
           'and the workers delete the files of unknown exports.'),
   )
+}
+
+/**
+ * New imports of users replace all records that the servers hold. A Postgres that was restored from an older dump, or
+ * that is empty, would give them numbers that were used before.
+ */
+async function continueImports(postgres: Postgres, servers: readonly ClickHouseAddress[]): Promise<void> {
+  const last = await Promise.all(servers.map((server) => withClickHouse(server, lastImportOfUsers)))
+  await importStore(postgres).continueAfter(Math.max(...last))
 }
 
 /** Creates the missing topics, and returns their names. */
