@@ -105,6 +105,15 @@ describe('a site', () => {
     expect(answers.filter((record) => record !== undefined)).toHaveLength(1)
   })
 
+  test('that was created with the same settings more than a minute ago is not the one of an attempt under way', async () => {
+    const created = await sites.create('minute', { name: 'Minute' }, 'key_1')
+    expect(await sites.findCreated('minute', { name: 'Minute' }, 'key_1')).toStrictEqual(created)
+    await sql`
+      UPDATE sites SET created_at = created_at - interval '1 minute', changed_at = changed_at - interval '1 minute'
+      WHERE site_id = 'minute'`.execute(postgres.db)
+    expect(await sites.findCreated('minute', { name: 'Minute' }, 'key_1')).toBeUndefined()
+  })
+
   test('changes in the given settings, of which null removes one, and no other site changes', async () => {
     const before = await sites.create('changed', { name: 'Shop', conversion_event: 'order', retention_days: 7 }, 'key')
     const other = await sites.create('not-changed', { name: 'Other' }, 'key')
