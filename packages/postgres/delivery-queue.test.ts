@@ -168,3 +168,35 @@ test('a delivery that was given back is taken again at once', async () => {
   await queue.release(first)
   expect(await queue.take(now, all)).toMatchObject([{ id: first.id }])
 })
+
+test('old deliveries that have no attempt left are removed, and those that are still to be sent are kept', async () => {
+  await endpointWith(2)
+  const [sent, waiting] = await queue.take(now + 100, all)
+  if (!sent || !waiting) throw new Error('nothing was taken')
+  await queue.record(sent, attempt, () => done, now + 100)
+  await queue.record(waiting, attempt, () => ({ status: 'pending', dueAt: now + 60_000, health }), now + 100)
+  expect(await queue.removeOld(now + 1_000, 10)).toBe(1)
+  const kept = await postgres.db.selectFrom('deliveries').select('delivery_id').execute()
+  expect(kept).toStrictEqual([{ delivery_id: waiting.id }])
+})
+
+test('the last hundred attempts of a delivery are kept', async () => {
+  await endpointWith(1)
+  await postgres.db.updateTable('deliveries').set({ attempts: 99 }).execute()
+  const retried: Verdict = { status: 'pending', dueAt: now, health }
+  const numbers = async () => {
+    const [taken] = await queue.take(now, all)
+    if (!taken) throw new Error('nothing was taken')
+    await queue.record(taken, attempt, () => retried, now)
+    const rows = await postgres.db.selectFrom('attempts').select('n').orderBy('n').execute()
+    return rows.map(({ n }) => n)
+  }
+  const { delivery_id } = await postgres.db.selectFrom('deliveries').select('delivery_id').executeTakeFirstOrThrow()
+  for (const n of [1, 2]) {
+    const past = { delivery_id, n, at: new Date(now), status: 500, latency_ms: 1, response: '', error: 'status 500' }
+    await postgres.db.insertInto('attempts').values(past).execute()
+  }
+  expect(await numbers()).toStrictEqual([1, 2, 100])
+  expect(await numbers()).toStrictEqual([2, 100, 101])
+  expect(await numbers()).toStrictEqual([100, 101, 102])
+})
