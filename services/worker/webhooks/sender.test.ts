@@ -337,6 +337,9 @@ test('a test of an alert rule has the signature that its transitions have', asyn
   await addWebhook(postgres, { url: base, secret: 'of summaries', events: ['event_summary'] })
   await addWebhook(postgres, { url: base, secret: 'of one that is off', active: false })
   await addWebhook(postgres, { url: base, secret: 'of the other environment', environment: 'dev' })
+  const disabled = await addWebhook(postgres, { url: base, secret: 'of one that was switched off' })
+  const off = { disabled_at: new Date(noon), disabled_reason: 'It failed.' }
+  await postgres.db.updateTable('endpoints').set(off).where('endpoint_id', '=', disabled).execute()
   await addWebhook(postgres, { url: base, secret: 'of alerts' })
   await attempted(await addDelivery(postgres, ruleId, noon))
   const [sent] = received as [Received]
