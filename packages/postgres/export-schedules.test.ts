@@ -158,6 +158,15 @@ describe('a schedule', () => {
     expect(await store.update(exportId, ['blog'], { name: 'x' })).toBeUndefined()
   })
 
+  test('that has failed goes on, without its error, when its time is set anew', async () => {
+    const { exportId } = await addExport(store, { site: 'shop', spec, scheduled: hourly }, noon)
+    await store.schedules.fail(await takeSchedule(noon), 'text', noon)
+    expect(await store.find(exportId, null)).toMatchObject({ status: 'failed', error: 'text' })
+    await store.update(exportId, null, { scheduled: { nextRun: noon + 5 } })
+    expect(await store.find(exportId, null)).toMatchObject({ status: 'queued', error: null })
+    expect(await makeRun(noon + 5)).toMatchObject({ scheduleId: exportId })
+  })
+
   test('that is set to the same recurrence keeps its anchor', async () => {
     const monthly = { frequency: 'monthly', nextRun: noon, paused: false } as const
     const { exportId } = await addExport(store, { site: 'shop', spec, scheduled: monthly }, noon)
@@ -264,6 +273,24 @@ describe('a run by time of receipt that fails', () => {
     }
     expect(await store.find(failed, null)).toMatchObject(completed)
     expect(await makeRun(at)).toMatchObject({ scheduleId: exportId, receivedFrom: new Date(noon + hourMs) })
+  })
+
+  test('is tried again itself when an erasure has removed the file of the run after it', async () => {
+    await begin()
+    const run = await makeRun(noon)
+    const next = await makeRun(noon + hourMs)
+    await store.leases.release(await take(noon), noon + 2 * hourMs, { isProgress: false })
+    await store.complete(await take(noon + hourMs), file, noon + hourMs)
+    await store.withdraw('shop', noon + hourMs)
+    const lease = await take(noon + 2 * hourMs)
+    expect(lease.id).toBe(run?.exportId)
+    await store.fail(lease, 'text', noon + 2 * hourMs)
+    await store.leases.release(lease, null, { isProgress: false })
+    // Somebody may have downloaded the file of the next run, which did not have these events.
+    const after = await take(noon + 2 * hourMs)
+    expect(after).toMatchObject({ id: next?.exportId, job: { receivedFrom: new Date(noon) } })
+    await store.complete(after, file, noon + 2 * hourMs)
+    expect((await take(noon + 3 * hourMs)).id).toBe(run?.exportId)
   })
 
   test('is tried again itself when an erasure has removed its file, until that would have expired', async () => {
