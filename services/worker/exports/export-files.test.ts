@@ -34,7 +34,7 @@ test('blobs and uploads whose names are not of exports stay', async () => {
   await blobs.abortParts(upload)
 })
 
-test('the record of an export goes 90 days after its end, but for those with a file and schedules', async () => {
+test('the record of an export goes 90 days after its end, but for those with a file, schedules and their latest run', async () => {
   const { exports, blobs, postgres } = rig
   const now = Date.now()
   const scheduled = { frequency: 'monthly', nextRun: now + dayMs, paused: false } as const
@@ -48,8 +48,19 @@ test('the record of an export goes 90 days after its end, but for those with a f
       .execute()
     return exportId
   }
+  const endRun = async (occurrence: number): Promise<string> => {
+    const exportId = await end('failed', now - 90 * dayMs)
+    await postgres.db
+      .updateTable('exports')
+      .set({ schedule_id: schedule, occurrence: new Date(occurrence) })
+      .where('export_id', '=', exportId)
+      .execute()
+    return exportId
+  }
   await end('expired', now - 90 * dayMs)
   await end('failed', now - 90 * dayMs)
+  await endRun(now - 92 * dayMs)
+  const latestRun = await endRun(now - 91 * dayMs)
   const recent = await end('expired', now - 90 * dayMs + 1)
   const withFile = await end('completed', now - 90 * dayMs)
   const { exportId: waiting } = await addExport(exports, { site }, now - 91 * dayMs)
@@ -57,6 +68,8 @@ test('the record of an export goes 90 days after its end, but for those with a f
   const { exports: kept } = await exports.list(site, exportTypes, { limit: 10, offset: 0 })
   const ids = kept.map(({ exportId }) => exportId)
   expect(ids.sort()).toStrictEqual([recent, withFile, waiting, schedule].sort())
+  const { runs } = await exports.runs(schedule, { limit: 10, offset: 0 })
+  expect(runs.map(({ exportId }) => exportId)).toStrictEqual([latestRun])
   for (const id of ids) await exports.delete(id, null)
 })
 
