@@ -168,11 +168,14 @@ test('an endpoint that gets another channel gives up what was made for the forme
   expect(await stored()).toMatchObject([{ status: 'failed' }, { status: 'failed' }])
 })
 
-test('an endpoint that becomes inactive gives up what waits, and active: true forgets its failures', async () => {
+test('an endpoint that becomes inactive gives up what waits and not what is being sent, and active: true forgets its failures', async () => {
   const endpointId = await add()
   await queueForWebhooks(postgres.db, notice)
+  await queueForWebhooks(postgres.db, { ...notice, source: 'import:2' })
+  const leased = { lease_until: new Date(now + 60_000) }
+  await postgres.db.updateTable('deliveries').set(leased).where('source', '=', 'import:2').execute()
   await updateEndpoint(postgres.db, endpointId, { active: false }, now)
-  expect(await stored()).toMatchObject([{ status: 'failed', due: undefined }])
+  expect(await stored()).toMatchObject([{ status: 'failed', due: undefined }, { status: 'pending' }])
   const failing = { failing_since: new Date(now), failures_in_row: 9, exhausted: 2, disabled_reason: 'gone' }
   await postgres.db.updateTable('endpoints').set(failing).execute()
   await disable(endpointId)

@@ -456,20 +456,37 @@ test.each(['target_box', 'secret_box'] as const)(
   },
 )
 
-test('the last hundred attempts of a delivery are kept', async () => {
-  const webhookId = await addWebhook(postgres, { url: base })
-  const deliveryId = await addDelivery(postgres, webhookId, noon)
-  await attempted(deliveryId)
-  await postgres.db.updateTable('deliveries').set({ attempts: 150 }).execute()
-  await webhookStore(postgres).replay(webhookId, deliveryId, clock.now())
-  await waitUntil(async () => {
-    await clock.advance(1_000)
-    const numbers = await postgres.db.selectFrom('attempts').select('n').execute()
-    return numbers.length === 1 && numbers[0]?.n === 151
-  }, 'the old attempt is gone')
+test('a stop gives a delivery back whose receiver does not answer, so that another worker can take it at once', async () => {
+  let connections = 0
+  const silent = createServer().on('request', () => {
+    connections += 1
+  })
+  await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
+  const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`
+  const id = await addDelivery(postgres, await addWebhook(postgres, { url }), noon)
+  let hasEnded = false
+  try {
+    await waitUntil(async () => {
+      await clock.advance(1_000)
+      return connections > 0
+    }, 'the receiver has the delivery')
+    const stoppedAt = clock.now()
+    const stopped = stop().finally(() => {
+      hasEnded = true
+    })
+    await waitUntil(async () => {
+      await clock.advance(1_000)
+      return hasEnded
+    }, 'the sender has ended')
+    await stopped
+    const taken = await deliveryQueue(postgres).take(stoppedAt, { max: 1, failingMax: 0 })
+    expect(taken).toMatchObject([{ id, isFirst: true }])
+  } finally {
+    silent.close()
+  }
 })
 
-test('deliveries are removed 30 days after they were queued, unless an attempt is to come', async () => {
+test('deliveries are removed 30 days after they were queued', async () => {
   answer = [500]
   const webhookId = await addWebhook(postgres, { url: base })
   const old = await addDelivery(postgres, webhookId, noon)
