@@ -20,6 +20,16 @@ describe('the credential of a request', () => {
     expect(credentialOf({ cookie: 'theme=dark' })).toBeUndefined()
   })
 
+  test('is the first cookie with the form of a token, whatever else has the name of the session cookie', () => {
+    const token = 'Zm9yXzI1Nl9iaXRzLWFzLWEtdG9rZW4taGFzLXRoZW0'
+    const flask = 'session=eyJ1c2VyX2lkIjo0Mn0.ZyX1aA.x2m0nB0o8pXk7qJtYwVbUeRdC1E'
+    const tooLong = `session=${token}0`
+    expect(credentialOf({ cookie: `${flask}; session=${token}` })).toStrictEqual({ token })
+    expect(credentialOf({ cookie: `${tooLong};session=${token} ;${flask}` })).toStrictEqual({ token })
+    expect(credentialOf({ cookie: `session=${token}; session=${'x'.repeat(43)}` })).toStrictEqual({ token })
+    expect(credentialOf({ cookie: `my_session=${token}; ${flask}` })).toStrictEqual({ token: flask.slice(8) })
+  })
+
   test('is an empty value of the first source, even when a later source has a value', () => {
     expect(credentialOf({ authorization: 'Bearer', cookie: 'session=token' })).toStrictEqual({ key: '' })
     expect(credentialOf({ cookie: 'session=token' }, 'api_key=')).toStrictEqual({ key: '' })

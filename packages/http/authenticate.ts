@@ -27,9 +27,20 @@ export function readCredential(request: IncomingMessage, query: URLSearchParams)
   const key = readBearerToken(request.headers.authorization) ?? (query.size > 0 ? query.get('api_key') : null)
   if (key !== null) return { key }
   const { cookie } = request.headers
-  const token = cookie === undefined ? undefined : parseCookie(cookie)[sessionCookie]
+  const token = cookie === undefined ? undefined : readToken(cookie)
   return token === undefined ? undefined : { token }
 }
+
+/**
+ * The first value of the session cookie that has the form of a token, else the first one: a browser also sends the
+ * cookie of this name that another application has set for a parent domain.
+ */
+function readToken(cookies: string): string | undefined {
+  return tokenCookie.exec(cookies)?.[1] ?? parseCookie(cookies)[sessionCookie]
+}
+
+/** 256 bits in base64url, as `POST /api/v1/session` makes them. */
+const tokenCookie = new RegExp(`(?:^|;)[ \\t]*${sessionCookie}=([\\w-]{43})[ \\t]*(?:;|$)`)
 
 /**
  * The key of a request of Segment's clients, unless it is in the body: the user of Basic authentication without a
