@@ -16,11 +16,13 @@ export const serverLimits = {
   /** Interval at which the two times are checked. */
   timeoutCheckMs: 2_000,
   /**
-   * A connection without any traffic in either direction is closed, e.g. of a client that does not read its response.
+   * A connection without any traffic in either direction during a request is closed, e.g. of a client that does not
+   * read its response.
    */
   idleTimeoutMs: 120_000,
   /**
-   * Longer than the idle time of usual load balancers (60 s), so that the balancer closes first and no request is lost.
+   * A connection without a request is closed after this time, unless SLUICE_KEEP_ALIVE_SECONDS has another. Longer than
+   * the idle time of many load balancers (60 s), so that the balancer closes first and no request is lost.
    */
   keepAliveTimeoutMs: 65_000,
   /** Further connections are closed at once. */

@@ -167,6 +167,11 @@ test('several requests can use one connection', async () => {
   connection.socket.destroy()
 })
 
+test('an idle connection is kept for SLUICE_KEEP_ALIVE_SECONDS', async () => {
+  service = await startTestService({}, keysInMemory({}), undefined, { SLUICE_KEEP_ALIVE_SECONDS: 620 })
+  expect((await request(`${service.url}/healthz`)).headers.get('Keep-Alive')).toBe('timeout=620')
+})
+
 test.each([
   ['no HTTP', 'no HTTP\r\n\r\n'],
   ['a request without Host', 'GET /healthz HTTP/1.1\r\n\r\n'],

@@ -12,6 +12,7 @@ import { clientReader } from './client-address.ts'
 import { createDispatch } from './dispatch.ts'
 import type { Route } from './route.ts'
 import { type HttpServer, httpServer } from './server.ts'
+import { serverLimits } from './server-limits.ts'
 import { addServiceMetrics } from './service-metrics.ts'
 import { type StopConfig, stopTimes } from './stop-times.ts'
 import { openTlsCertificate, type TlsConfig } from './tls.ts'
@@ -39,6 +40,7 @@ export interface ListenConfig extends StopConfig, TlsConfig {
   SLUICE_METRICS_PORT: number | undefined
   SLUICE_TRUSTED_PROXIES?: readonly string[]
   SLUICE_CORS_ORIGINS?: readonly string[]
+  SLUICE_KEEP_ALIVE_SECONDS?: number
 }
 
 /**
@@ -125,11 +127,15 @@ export function serve(
     clock,
   })
   const listener = createListener(routes, [...probes, ...service.pages], { dispatch, clients, corsOrigins })
+  const { SLUICE_KEEP_ALIVE_SECONDS: keepAliveSeconds } = config
   const server = httpServer('http', listener, {
     host: config.SLUICE_HOST,
     port: config.SLUICE_PORT,
     portVariable: 'SLUICE_PORT',
     requestsMs,
+    ...(keepAliveSeconds !== undefined && {
+      limits: { ...serverLimits, keepAliveTimeoutMs: keepAliveSeconds * 1000 },
+    }),
     ...(certificate && { tls: certificate.pair() }),
   })
   const metricsServer = httpServer('metrics', metricsListener(metrics, logger), {

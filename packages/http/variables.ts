@@ -1,6 +1,7 @@
 import { isOrigin } from '@sluice/runtime/origin'
 import { listVariable, optionalVariable, secondsVariable } from '@sluice/runtime/variables'
 import { clientReader } from './client-address.ts'
+import { serverLimits } from './server-limits.ts'
 
 /** SLUICE_TRUSTED_PROXIES of every service that clients reach. */
 export const trustedProxies = listVariable(
@@ -26,6 +27,13 @@ export const collectUrl = optionalVariable(
   (url) => {
     if (!isOrigin(url)) throw new Error('must be an origin, e.g. https://collect.example, without a path')
   },
+)
+
+/** SLUICE_KEEP_ALIVE_SECONDS of every service that clients reach. Longer than an hour: Envoy keeps connections for one. */
+export const keepAliveSeconds = secondsVariable(
+  'Seconds, up to a day, after which an idle connection of a client is closed. A load balancer must close it first: set more seconds than its own limit for idle connections to Sluice, e.g. 620 for the load balancers of Google Cloud, which keep them for 600.',
+  serverLimits.keepAliveTimeoutMs / 1000,
+  { min: 1, max: 86_400 },
 )
 
 /** SLUICE_DRAIN_SECONDS of every service that clients reach. */

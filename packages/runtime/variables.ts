@@ -13,12 +13,12 @@ function variable<V extends Variable<unknown>>(definition: V): V {
 const anyText: joi.StringSchema = joi.string()
 const port = wholeNumber(65_535)
 
-function wholeNumber(max: number): joi.NumberSchema {
+function wholeNumber(max: number, min = 0): joi.NumberSchema {
   return (
     joi
       .number()
       .integer()
-      .min(0)
+      .min(min)
       .max(max)
       .required()
       // joi takes 1e3 and 0x50 for numbers too.
@@ -28,9 +28,9 @@ function wholeNumber(max: number): joi.NumberSchema {
   )
 }
 
-/** A variable that holds a whole number of seconds, up to an hour. */
-export function secondsVariable(description: string, defaultSeconds: number) {
-  return variable({ schema: wholeNumber(3_600), description, default: String(defaultSeconds) })
+/** A variable that holds a whole number of seconds: up to an hour, unless other limits are given. */
+export function secondsVariable(description: string, defaultSeconds: number, { min = 0, max = 3_600 } = {}) {
+  return variable({ schema: wholeNumber(max, min), description, default: String(defaultSeconds) })
 }
 
 /**

@@ -1,6 +1,6 @@
 import { autoRegisterSites } from '@sluice/access/variables'
 import { logUrl } from '@sluice/event-log/variables'
-import { drainSeconds, trustedProxies } from '@sluice/http/variables'
+import { drainSeconds, keepAliveSeconds, trustedProxies } from '@sluice/http/variables'
 import { postgresUrl } from '@sluice/postgres/variables'
 import { redisUrl } from '@sluice/redis/variables'
 import { listenVariables } from '@sluice/runtime/variables'
@@ -13,5 +13,6 @@ export const variables = {
   SLUICE_REDIS_URL: redisUrl,
   SLUICE_TRUSTED_PROXIES: trustedProxies,
   SLUICE_AUTO_REGISTER_SITES: autoRegisterSites,
+  SLUICE_KEEP_ALIVE_SECONDS: keepAliveSeconds,
   SLUICE_DRAIN_SECONDS: drainSeconds(4),
 }

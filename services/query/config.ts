@@ -1,7 +1,14 @@
 import { adminKey, autoRegisterSites } from '@sluice/access/variables'
 import { blobsUrl, s3Credentials } from '@sluice/blobs/variables'
 import { clickHouseUrl } from '@sluice/event-store/clickhouse/variables'
-import { collectUrl, corsOrigins, drainSeconds, stopSeconds, trustedProxies } from '@sluice/http/variables'
+import {
+  collectUrl,
+  corsOrigins,
+  drainSeconds,
+  keepAliveSeconds,
+  stopSeconds,
+  trustedProxies,
+} from '@sluice/http/variables'
 import { smtp, webhookTargets } from '@sluice/outbound/variables'
 import { postgresUrl } from '@sluice/postgres/variables'
 import { redisUrl } from '@sluice/redis/variables'
@@ -24,6 +31,7 @@ export const variables = {
   SLUICE_COLLECT_URL: collectUrl,
   SLUICE_ADMIN_KEY: adminKey,
   SLUICE_AUTO_REGISTER_SITES: autoRegisterSites,
+  SLUICE_KEEP_ALIVE_SECONDS: keepAliveSeconds,
   SLUICE_DRAIN_SECONDS: drainSeconds(4),
   SLUICE_STOP_SECONDS: stopSeconds,
 }

@@ -2,7 +2,7 @@ import { adminKey, autoRegisterSites } from '@sluice/access/variables'
 import { blobsUrlOrEmbedded, s3Credentials } from '@sluice/blobs/variables'
 import { logUrlOrEmbedded } from '@sluice/event-log/variables'
 import { clickHouseUrlOrEmbedded } from '@sluice/event-store/clickhouse/variables'
-import { collectUrl, corsOrigins, drainSeconds, trustedProxies } from '@sluice/http/variables'
+import { collectUrl, corsOrigins, drainSeconds, keepAliveSeconds, trustedProxies } from '@sluice/http/variables'
 import { smtp, webhookTargets } from '@sluice/outbound/variables'
 import { postgresUrlOrEmbedded } from '@sluice/postgres/variables'
 import { redisUrlOrMemory } from '@sluice/redis/variables'
@@ -38,5 +38,6 @@ export const variables = {
   SLUICE_CORS_ORIGINS: corsOrigins,
   SLUICE_COLLECT_URL: collectUrl,
   SLUICE_AUTO_REGISTER_SITES: autoRegisterSites,
+  SLUICE_KEEP_ALIVE_SECONDS: keepAliveSeconds,
   SLUICE_DRAIN_SECONDS: drainSeconds(0),
 }

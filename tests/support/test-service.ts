@@ -34,7 +34,7 @@ export async function startTestService(
     clock = exactClock,
     certificateCheckMs = 10_000,
     ...variables
-  }: Pick<ListenConfig, 'SLUICE_TRUSTED_PROXIES' | 'SLUICE_CORS_ORIGINS' | 'SLUICE_TLS_CERT' | 'SLUICE_TLS_KEY'> & {
+  }: Omit<ListenConfig, 'SLUICE_HOST' | 'SLUICE_PORT' | 'SLUICE_METRICS_PORT'> & {
     clock?: SynchronizedClock
     certificateCheckMs?: number
   } = {},
