@@ -10,6 +10,7 @@ import { segmentLimits } from '@sluice/contracts/segment-limits'
 import { webhookLimits } from '@sluice/contracts/webhooks'
 import { fileLimits } from '@sluice/imports/file-limits'
 import { recordTooLarge } from '@sluice/imports/file-record'
+import { serverLimits } from '../packages/http/server-limits.ts'
 import { body, hours, type LimitDescription, number, type Refusal, refused, text } from './limit-description.ts'
 
 export const limits = { ...eventLimits, ...propertyLimits }
@@ -326,6 +327,8 @@ Decompression stops at the limit of the body.
 ## Conditions
 
 These limits are those of a \`filter\`; criteria of cohorts and conditions of funnel steps have the same, under their own names.
+The URL and the headers of a request have at most ${serverLimits.headerBytesMax / 1024} KiB together. Statistics with a longer \`filter\`
+are read by \`POST /api/v1/stats/batch\`, events by an export.
 \`packages/api/conditions.test.ts\` tests each limit, and the value above it.
 
 ${table(conditionLimitDescriptions)}

@@ -218,11 +218,15 @@ test('HTTP/1.0 requests and absolute URLs are accepted', async () => {
   expect((await request(`${url}/healthz`)).status).toBe(200)
 })
 
+const notHttp = 'Invalid format: not a valid HTTP request'
+const tooLarge = 'Request line and headers are larger than 16 KiB'
+
 test.each([
-  ['an unknown method', 'FETCH / HTTP/1.1\r\nHost: a\r\n\r\n', 400],
-  ['two lengths', 'POST /collect HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n', 400],
-  ['headers over the limit', `GET / HTTP/1.1\r\nHost: a\r\nX-Large: ${'x'.repeat(20_000)}\r\n\r\n`, 431],
-])('a request with %s gets an error in the envelope with a request id', async (_name, text, status) => {
+  ['an unknown method', 'FETCH / HTTP/1.1\r\nHost: a\r\n\r\n', 400, notHttp],
+  ['two lengths', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n', 400, notHttp],
+  ['large headers', `GET / HTTP/1.1\r\nHost: a\r\nX-Large: ${'x'.repeat(20_000)}\r\n\r\n`, 431, tooLarge],
+  ['a long URL', `GET /?filter=${'x'.repeat(20_000)} HTTP/1.1\r\nHost: a\r\n\r\n`, 431, tooLarge],
+])('a request with %s gets an error in the envelope with a request id', async (_name, text, status, error) => {
   const { port } = await start([])
   const connection = await connectRaw(port)
   connection.send(text)
@@ -231,7 +235,7 @@ test.each([
   expect(answer).toMatch(/X-Request-Id: [\w-]{36}/)
   expect(JSON.parse(answer.slice(answer.indexOf('{')))).toEqual({
     success: false,
-    error: expect.any(String),
+    error,
     timestamp: expect.any(Number),
   })
 })

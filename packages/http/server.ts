@@ -170,7 +170,7 @@ export function httpServer(
 }
 
 const rawStatuses: Readonly<Record<string, [status: string, error: string]>> = {
-  HPE_HEADER_OVERFLOW: ['431 Request Header Fields Too Large', 'Request headers are larger than 16 KiB'],
+  HPE_HEADER_OVERFLOW: ['431 Request Header Fields Too Large', 'Request line and headers are larger than 16 KiB'],
   ERR_HTTP_REQUEST_TIMEOUT: ['408 Request Timeout', 'Request took too long'],
 }
 
