@@ -2,7 +2,7 @@
 export const serverLimits = {
   /** Size of the request line with the headers; 431 beyond it. */
   headerBytesMax: 16 * 1024,
-  /** Number of headers; Node ignores the others. */
+  /** Number of headers; 431 beyond it. */
   headersMax: 200,
   /** A client that has not sent all headers within this time gets 408. */
   headersTimeoutMs: 10_000,

@@ -219,12 +219,13 @@ test('HTTP/1.0 requests and absolute URLs are accepted', async () => {
 })
 
 const notHttp = 'Invalid format: not a valid HTTP request'
-const tooLarge = 'Request line and headers are larger than 16 KiB'
+const tooLarge = 'Request line and headers are larger than 16 KiB, or there are more than 200 headers'
 
 test.each([
   ['an unknown method', 'FETCH / HTTP/1.1\r\nHost: a\r\n\r\n', 400, notHttp],
   ['two lengths', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n', 400, notHttp],
   ['large headers', `GET / HTTP/1.1\r\nHost: a\r\nX-Large: ${'x'.repeat(20_000)}\r\n\r\n`, 431, tooLarge],
+  ['201 headers', `GET / HTTP/1.1\r\nHost: a\r\n${'X-A: b\r\n'.repeat(200)}\r\n`, 431, tooLarge],
   ['a long URL', `GET /?filter=${'x'.repeat(20_000)} HTTP/1.1\r\nHost: a\r\n\r\n`, 431, tooLarge],
 ])('a request with %s gets an error in the envelope with a request id', async (_name, text, status, error) => {
   const { port } = await start([])

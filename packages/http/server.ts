@@ -170,7 +170,11 @@ export function httpServer(
 }
 
 const rawStatuses: Readonly<Record<string, [status: string, error: string]>> = {
-  HPE_HEADER_OVERFLOW: ['431 Request Header Fields Too Large', 'Request line and headers are larger than 16 KiB'],
+  // Node does not tell which of the two limits is exceeded.
+  HPE_HEADER_OVERFLOW: [
+    '431 Request Header Fields Too Large',
+    'Request line and headers are larger than 16 KiB, or there are more than 200 headers',
+  ],
   ERR_HTTP_REQUEST_TIMEOUT: ['408 Request Timeout', 'Request took too long'],
 }
 

@@ -575,7 +575,8 @@ describe('stats', () => {
     expect(await ask('visitors', '--filter', filter)).toEqual({
       code: 1,
       stdout: '',
-      stderr: 'sluice: Request line and headers are larger than 16 KiB: shorten the options of the command, such as --filter.\n',
+      stderr:
+        'sluice: Request line and headers are larger than 16 KiB, or there are more than 200 headers: shorten the options of the command, such as --filter.\n',
     })
     const proxy = await startProxy(standalone.service.url, () => 414)
     const asked = standalone.run(['stats', '--site', 'stats'], { env: proxy.env })
