@@ -96,6 +96,10 @@ describe('a request with a session cookie', () => {
   test.each([
     ['neither header, as scripts send it', {}],
     ['Sec-Fetch-Site: same-origin', { 'sec-fetch-site': 'same-origin' }],
+    [
+      'Sec-Fetch-Site: same-origin behind a proxy that changes Host',
+      { 'sec-fetch-site': 'same-origin', origin: 'https://public.example' },
+    ],
     ['the origin of the service', { origin: 'https://stats.example:8081' }],
     ['the origin of the service behind a proxy that terminates TLS', { origin: 'http://STATS.example:8081' }],
   ])('is accepted with %s', (_, headers) => expect(rejectionMessage(headers)).toBeUndefined())
@@ -114,8 +118,8 @@ describe('a request with a session cookie', () => {
     ['another port', { origin: 'https://stats.example' }],
     ['a page without an origin', { origin: 'null' }],
     [
-      'a foreign origin that claims to be the same',
-      { 'sec-fetch-site': 'same-origin', origin: 'https://evil.example' },
+      'another site whose origin has the own host',
+      { 'sec-fetch-site': 'cross-site', origin: 'https://stats.example:8081' },
     ],
   ])('is rejected from %s, except for GET and HEAD', (_, headers) => {
     for (const method of ['POST', 'PUT', 'DELETE'])
