@@ -7,8 +7,8 @@ import type { Client } from './route.ts'
 /** Reads address, protocol and host of a request's client; each process makes one from SLUICE_TRUSTED_PROXIES. */
 export interface ClientReader {
   /**
-   * Address, protocol and host from `X-Forwarded-For`, `-Proto` and `-Host` of trusted proxies, else from the
-   * connection.
+   * Address without a port, protocol and host from `X-Forwarded-For`, `-Proto` and `-Host` of trusted proxies, else
+   * from the connection.
    */
   read(request: IncomingMessage): Client
 }
@@ -26,7 +26,10 @@ export function clientReader(trusted: readonly string[]): ClientReader {
   return {
     read: (request) => ({
       // Without trusted proxies, the address of the socket counts; the library would parse the header nevertheless.
-      address: trusted.length === 0 ? (request.socket.remoteAddress ?? '') : proxyAddr(request, trusts),
+      address:
+        trusted.length === 0
+          ? (request.socket.remoteAddress ?? '')
+          : withoutPort(proxyAddr(request, (address, hop) => trusts(withoutPort(address), hop))),
       isSecure:
         (request.socket as Partial<TLSSocket>).encrypted === true ||
         forwarded(request, 'x-forwarded-proto')?.toLowerCase() === 'https',
@@ -38,13 +41,16 @@ export function clientReader(trusted: readonly string[]): ClientReader {
 /** An address with its port, as some proxies write it into `X-Forwarded-For`. */
 const withPort = /^(?:(?<v4>\d+(?:\.\d+){3}):\d+|\[(?<v6>[^\]]+)\](?::\d+)?)$/
 
+function withoutPort(text: string): string {
+  const { v4, v6 } = withPort.exec(text)?.groups ?? {}
+  return v4 ?? v6 ?? text
+}
+
 /**
  * The network that a limit per address applies to. For IPv6 it is the /64 network, because one client may have all of
  * its addresses. For IPv4 it is the address itself.
  */
-export function networkOf(text: string): string {
-  const { v4, v6 } = withPort.exec(text)?.groups ?? {}
-  const address = v4 ?? v6 ?? text
+export function networkOf(address: string): string {
   if (!ipaddr.isValid(address)) return address
   const parsed = ipaddr.process(address)
   if (parsed.kind() === 'ipv4') return parsed.toString()
