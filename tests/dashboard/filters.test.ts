@@ -135,6 +135,27 @@ describeWithChromium('a filter of the overview', () => {
     await waitUntilPasses(() => expect(new URL(page.url()).searchParams.getAll('f')).toEqual(['country:equals:DE']))
   })
 
+  it('by a field that the list of recent properties does not have means the field', async () => {
+    const page = await overview('?range=28d')
+    await settledHeadline(page, 'Events')
+    await page.keyboard.press('/')
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Property').click()
+    await dialog.getByRole('option', { name: /^country/ }).waitFor()
+    await dialog.getByLabel('Property').fill('user')
+    await page.keyboard.press('Tab')
+    await dialog.getByLabel('Value').fill('u-1')
+    await dialog.getByLabel('Value').press('Enter')
+    await waitUntilPasses(() => expect(new URL(page.url()).searchParams.getAll('f')).toEqual(['user_id:equals:u-1']))
+    // The conditions of a cohort offer the same.
+    await page.goto(`${rig.url}/sites/${siteId}/cohorts`)
+    await page.getByRole('button', { name: 'New cohort' }).first().click()
+    await page.getByRole('combobox', { name: 'Property' }).click()
+    for (const name of ['session', 'user', 'anonymous ID', 'email (imported)']) {
+      await page.getByRole('option', { name, exact: true }).waitFor()
+    }
+  })
+
   it('says at the field of the property that it is missing, also where there is no value', async () => {
     const page = await overview('?range=28d')
     await settledHeadline(page, 'Events')

@@ -9,8 +9,9 @@ import {
 } from '@sluice/contracts/conditions'
 import { useApi } from '../api/hooks.ts'
 import { formatCompact } from '../format/numbers.ts'
-import { propertyLabel, valueLabel } from '../format/sentences.ts'
+import { valueLabel } from '../format/sentences.ts'
 import { messages } from '../messages/en.ts'
+import { propertyOptions } from '../parts/property-options.ts'
 import { bareOperators, isValueOf, listOf, listOperators, listText, operatorsOf } from '../state/conditions.ts'
 import { useView, useViewQueries } from '../state/hooks.ts'
 import { Button } from '../ui/button.tsx'
@@ -29,7 +30,7 @@ interface Props {
 
 const textOf = (value: string | string[] | undefined) => (Array.isArray(value) ? listText(value) : (value ?? ''))
 
-/** Chooses a property, an operator and values; names and values are those that recent events had. */
+/** Chooses a property, an operator and values; values are those that recent events had. */
 export function FilterDialog({ condition, onApply, onRemove, onClose }: Props) {
   const { siteId } = useView()
   const { environment } = useViewQueries()
@@ -76,11 +77,7 @@ export function FilterDialog({ condition, onApply, onRemove, onClose }: Props) {
               isFree
               attributes={attributes}
               value={property}
-              options={names.map(({ name, count }) => ({
-                value: name,
-                label: propertyLabel(name),
-                detail: formatCompact(count),
-              }))}
+              options={propertyOptions(names)}
               onChange={(chosen) => {
                 setProperty(chosen)
                 if (!operatorsOf(chosen).includes(operator)) chooseOperator('equals')

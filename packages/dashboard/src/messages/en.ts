@@ -142,6 +142,7 @@ export const messages = {
     removeButton: 'Remove filter',
     title: 'Filter',
     none: '(none)',
+    userField: (field: string) => `${field} (imported)`,
     missingProperty: 'Choose what to filter by.',
     invalidValue: (isPattern: boolean) =>
       isPattern ? 'This is no regular expression. Check its brackets.' : 'Enter a number, such as 10 or 2.5.',

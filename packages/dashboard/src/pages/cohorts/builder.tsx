@@ -6,13 +6,12 @@ import {
   isCriteria,
   isOneOf,
   operators,
-  userFields,
-  userPrefix,
 } from '@sluice/contracts/conditions'
 import type { ObservedProperty } from '@sluice/contracts/observed-properties'
 import { formatCompact } from '../../format/numbers.ts'
-import { propertyLabel, valueLabel } from '../../format/sentences.ts'
+import { valueLabel } from '../../format/sentences.ts'
 import { messages } from '../../messages/en.ts'
+import { propertyOptions } from '../../parts/property-options.ts'
 import { bareOperators, listOf, listOperators, listText } from '../../state/conditions.ts'
 import { Button } from '../../ui/button.tsx'
 import { Combobox } from '../../ui/combobox.tsx'
@@ -162,10 +161,7 @@ function ConditionRow({ editor, condition, path }: { editor: Editor; condition: 
         placeholder={texts.property}
         attributes={marksOf(property === '')}
         value={property}
-        options={[
-          ...seen.map(({ name, count }) => ({ value: name, label: propertyLabel(name), detail: formatCompact(count) })),
-          ...userFields.map((field) => ({ value: `${userPrefix}${field}`, label: texts.userField(field) })),
-        ]}
+        options={propertyOptions(seen)}
         onChange={(chosen) => {
           change({ property: chosen })
         }}

@@ -37,7 +37,6 @@ export const texts = {
   operator: 'Condition',
   value: 'Value',
   values: 'Values, separated by commas; \\, is a comma within one',
-  userField: (field: string) => `${field} (imported)`,
   addCondition: 'Add a condition',
   addGroup: 'Add a group',
   removeCondition: 'Remove this condition',
