@@ -59,6 +59,30 @@ describeWithChromium('the first minute', () => {
     await page.getByText('The last event was on 1 Jan 2026.').waitFor()
   })
 
+  it('asks about types and properties that only events of more than 30 days ago have', async () => {
+    const old = ['viewed', 'bought'].map((event_type, n) => ({
+      site_id: 'archive',
+      event_type,
+      timestamp: Date.UTC(2026, 0, 1) + n,
+      event_id: event_type,
+      session_id: 'old',
+      properties: { plan: 'pro' },
+    }))
+    await rig.send(old)
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/sites/archive/funnels?range=all`)
+    await page.getByLabel('Event of step 1').fill('viewed', { timeout: 20_000 })
+    await page.getByLabel('Event of step 2').fill('bought')
+    await page.getByText('did all 2 steps').waitFor()
+    await page.goto(`${rig.url}/sites/archive?range=all`)
+    const panel = page.getByRole('region', { name: 'Properties', exact: true })
+    await panel.getByText(/^No properties in the last 30 days/).waitFor()
+    await panel.getByLabel('Property of the panel').fill('plan')
+    await page.keyboard.press('Enter')
+    await panel.getByRole('button', { name: /^pro/ }).waitFor()
+  })
+
   it('says of a link that was used what to do instead', async () => {
     const { page } = await visitors.open()
     await page.goto(link)

@@ -1,3 +1,4 @@
+import { observedPropertiesLimits } from '@sluice/contracts/observed-properties'
 import { formatNumber, formatPercent } from '../../format/numbers.ts'
 import { messages } from '../../messages/en.ts'
 
@@ -49,7 +50,8 @@ export const texts = {
     'Users are told apart by the user_id of their events, and no event of the first step has one in this range. Visitors count by anonymous_id or session, too.',
   noneVisitors: 'No event of the first step lies in this range. Choose another range, or another first event.',
   countVisitors: 'Count visitors',
-  noEvents: 'No event in the last 30 days',
+  unknownTypes: `No event in the last ${observedPropertiesLimits.days} days: enter the event types of older events.`,
+  noEvents: 'No events yet',
   noEventsWhy: 'Steps are chosen from the events that this site sends.',
   toLive: 'Wait for one under Live',
   label: 'Funnel',

@@ -31,7 +31,7 @@ export default function Page() {
   const { hrefOf, range } = useView()
   const funnel = useFunnel()
   useMenuKey()
-  const { seen, steps, isSuggested, problems } = funnel
+  const { seen, steps, types, isSuggested, problems } = funnel
   return (
     <>
       <PageTitle title={messages.nav.funnels} sentence={texts.sentence(rangeLabel(range))} />
@@ -41,7 +41,9 @@ export default function Page() {
         <ErrorPanel error={seen.error} onRetry={seen.retry} />
         {steps.length > 0 ? (
           <>
-            {isSuggested ? <p class="muted small">{texts.suggested}</p> : null}
+            {isSuggested ? (
+              <p class="muted small">{types.length === 0 ? texts.unknownTypes : texts.suggested}</p>
+            ) : null}
             <Settings funnel={funnel} />
             <Result funnel={funnel} />
             <Steps funnel={funnel} />
@@ -164,7 +166,7 @@ function Result({ funnel }: { funnel: Funnel }) {
 }
 
 function Steps({ funnel }: { funnel: Funnel }) {
-  const { steps, setSteps, types, result, comparedResult, compared, of } = funnel
+  const { steps, setSteps, types, input, result, comparedResult, compared, of } = funnel
   const isCurrent = result.data?.steps.length === steps.length && result.error === undefined
   const found = isCurrent ? result.data?.steps : undefined
   const comparedSteps = comparedResult.isOld || result.isOld ? undefined : comparedResult.data?.steps
@@ -179,13 +181,15 @@ function Steps({ funnel }: { funnel: Funnel }) {
               {at + 1}
             </span>
             <StepEditor funnel={funnel} at={at} />
-            <Bar
-              step={found?.[at]}
-              previous={found?.[at - 1]}
-              before={before?.[at]}
-              isCompared={compared !== undefined}
-              actors={texts.of[of]}
-            />
+            {input === null ? null : (
+              <Bar
+                step={found?.[at]}
+                previous={found?.[at - 1]}
+                before={before?.[at]}
+                isCompared={compared !== undefined}
+                actors={texts.of[of]}
+              />
+            )}
           </li>
         ))}
       </ol>

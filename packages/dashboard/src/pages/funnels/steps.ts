@@ -8,6 +8,12 @@ export interface Step {
   conditions: Condition[]
 }
 
+/** Steps to be filled in, where no event types are known that could be suggested. */
+export const emptySteps: readonly Step[] = Array.from({ length: funnelLimits.stepsMin }, () => ({
+  event_type: '',
+  conditions: [],
+}))
+
 /** Steps as a parameter of the address: `page_view>purchase;country:in:DE,FR`. */
 export const formatSteps = (steps: readonly Step[]): string =>
   steps

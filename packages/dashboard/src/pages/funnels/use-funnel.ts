@@ -5,7 +5,8 @@ import { type ApiState, useApi } from '../../api/hooks.ts'
 import type { Data, Input } from '../../api/wire.ts'
 import { usePageParameter, useView, useViewQueries } from '../../state/hooks.ts'
 import type { Bounds } from '../../state/range.ts'
-import { formatSteps, parseSteps, type Step, suggestedSteps } from './steps.ts'
+import { useSite } from '../../state/session.tsx'
+import { emptySteps, formatSteps, parseSteps, type Step, suggestedSteps } from './steps.ts'
 
 /** How long typing rests before the address takes the steps. */
 const settleMs = 400
@@ -15,7 +16,7 @@ const isDuration = (text: string) => /^[1-9]\d{0,8}[smhd]$/.test(text)
 
 export interface Funnel {
   steps: readonly Step[]
-  /** The steps that `input` asks about: those of the address, else suggested ones. */
+  /** The steps that `input` asks about: those of the address, else suggested ones; nothing is asked about empty ones. */
   askedSteps: readonly Step[]
   /** The steps are a suggestion, not the user's. */
   isSuggested: boolean
@@ -40,6 +41,7 @@ export interface Funnel {
 export function useFunnel(): Funnel {
   const { siteId } = useView()
   const { environment, bounds, compared } = useViewQueries()
+  const { last_event_at: lastAt } = useSite()
   const [text, setText] = usePageParameter('steps')
   const [windowText, setWindow] = usePageParameter('window')
   const window = windowText !== undefined && isDuration(windowText) ? windowText : windowDefault
@@ -47,7 +49,8 @@ export function useFunnel(): Funnel {
   const seen = useApi('properties', { query: { site_id: siteId, environment } }, { staleMs: 300_000 })
   const types = seen.data?.properties.find(({ name }) => name === 'event_type')?.values ?? []
   const asked = text === undefined ? undefined : parseSteps(text)
-  const settled = asked ?? suggestedSteps(types.map(({ value }) => value))
+  const isOld = lastAt !== null && seen.data !== undefined && types.length === 0
+  const settled = asked ?? (isOld ? emptySteps : suggestedSteps(types.map(({ value }) => value)))
   const [draft, setDraft] = useState<readonly Step[]>()
   const timer = useRef<ReturnType<typeof setTimeout>>()
   useEffect(() => {
@@ -68,7 +71,7 @@ export function useFunnel(): Funnel {
   if (text !== undefined && asked === undefined) problems.push(['steps', text])
   if (ofText !== undefined && ofText !== of) problems.push(['of', ofText])
   const inputOf = (range: Bounds | undefined): Input<'funnel'> | null =>
-    range === undefined || settled.length === 0
+    range === undefined || settled === emptySteps || settled.length === 0
       ? null
       : {
           body: {

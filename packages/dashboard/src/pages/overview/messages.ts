@@ -1,4 +1,5 @@
 import { defaultConversionEvent } from '@sluice/contracts/sites'
+import { observedPropertiesLimits } from '@sluice/contracts/observed-properties'
 import type { TimeUnit } from '@sluice/contracts/stats'
 import { messages } from '../../messages/en.ts'
 
@@ -37,7 +38,8 @@ export const texts = {
   },
   properties: 'Properties',
   property: 'Property of the panel',
-  noProperties: 'Events of this site have no properties yet. Send some in “properties” to split numbers by them.',
+  propertyExample: 'plan',
+  noProperties: `No properties in the last ${observedPropertiesLimits.days} days. Enter the name of an older one above, or send some in “properties” to split numbers by them.`,
   direct: 'Direct or unknown',
   all: 'All',
   allTitle: (name: string) => `All ${name.toLowerCase()}`,

@@ -20,11 +20,30 @@ export function PropertiesPanel({ viewQueries, isAsked }: { viewQueries: ViewQue
     .filter(({ name }) => name.startsWith(propertyPrefix))
     .map(({ name }) => name.slice(propertyPrefix.length))
   const name = chosen ?? names[0]
+  const choice =
+    seen.data !== undefined && names.length === 0 ? (
+      <input
+        class="input"
+        aria-label={texts.property}
+        placeholder={texts.propertyExample}
+        defaultValue={name}
+        onChange={(event) => setChosen(event.currentTarget.value.trim() || undefined)}
+      />
+    ) : (
+      <Select
+        class="quiet-input"
+        name={texts.property}
+        value={name ?? ''}
+        options={[...new Set([name ?? '', ...names])].sort().map((each) => ({ value: each, label: each }))}
+        onChange={(value) => setChosen(value)}
+      />
+    )
   if (name === undefined) {
     return (
       <section class="panel" aria-label={texts.properties} data-panel tabIndex={-1}>
         <header class="panel-head">
           <h2>{texts.properties}</h2>
+          {seen.data === undefined ? null : choice}
         </header>
         {seen.error !== undefined ? (
           <ErrorPanel error={seen.error} onRetry={seen.retry} />
@@ -38,20 +57,6 @@ export function PropertiesPanel({ viewQueries, isAsked }: { viewQueries: ViewQue
   }
   const dimension: Dimension = `${propertyPrefix}${name}`
   return (
-    <Panel
-      title={texts.properties}
-      dimension={dimension}
-      viewQueries={viewQueries}
-      isAsked={isAsked}
-      choice={
-        <Select
-          class="quiet-input"
-          name={texts.property}
-          value={name}
-          options={[...new Set([name, ...names])].sort().map((each) => ({ value: each, label: each }))}
-          onChange={(value) => setChosen(value)}
-        />
-      }
-    />
+    <Panel title={texts.properties} dimension={dimension} viewQueries={viewQueries} isAsked={isAsked} choice={choice} />
   )
 }
