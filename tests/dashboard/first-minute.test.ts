@@ -27,10 +27,18 @@ describeWithChromium('the first minute', () => {
 
   it('leads from the printed link to the first event within 60 s', async () => {
     const elapsedMs = startStopwatch()
-    const { page } = await visitors.open()
+    const { page, expectMessages } = await visitors.open({ timezoneId: 'Europe/Berlin' })
+    expectMessages(/status of (409|503)/)
+    await page.route('**/api/v1/settings/keys', (route) =>
+      route.fulfill({ status: 503, json: { success: false, error: 'Busy', timestamp: Date.now() } }),
+    )
     await page.goto(link)
     await page.getByLabel('Name your site').fill('my-site')
     expect(page.url()).not.toContain('code=')
+    await page.getByRole('button', { name: 'Continue' }).click()
+    // The site is registered; the next attempt makes its key.
+    await page.getByText('Busy', { exact: true }).waitFor()
+    await page.unroute('**/api/v1/settings/keys')
     await page.getByRole('button', { name: 'Continue' }).click()
     await page.getByText('Waiting for the first event').waitFor()
     await page.getByRole('button', { name: 'Send one from here' }).click()
@@ -41,6 +49,7 @@ describeWithChromium('the first minute', () => {
       expect(await headline(page, 'Visitors')).toBe(1)
     })
     expect(elapsedMs()).toBeLessThan(60_000)
+    expect(await rig.call('GET', '/api/v1/sites/my-site')).toMatchObject({ timezone: 'Europe/Berlin' })
     await page.goBack()
     await page.goBack()
     expect(page.url()).not.toContain('code=')

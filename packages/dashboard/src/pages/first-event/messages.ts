@@ -4,7 +4,7 @@ export const texts = {
   nameSentence:
     'One question, then the first event. A site is a website, an app or a service whose events belong together.',
   name: 'Name your site',
-  nameHint: 'Up to 64 characters. Events carry it as site_id.',
+  nameHint: 'Up to 64 characters. Events carry it as site_id; it can’t be changed later.',
   wrongName: 'Use 1 to 64 characters.',
   continue: 'Continue',
   keyName: (site: string) => `First events of ${site}`.slice(0, 128),

@@ -1,6 +1,8 @@
 import { useState } from 'preact/hooks'
 import { useLocation } from 'preact-iso/router'
+import { asApiError } from '../../api/error.ts'
 import { useChange } from '../../api/hooks.ts'
+import { ownZone } from '../../format/dates.ts'
 import { sitePath } from '../../state/route.ts'
 import { useMay, useSession } from '../../state/session.tsx'
 import { Button } from '../../ui/button.tsx'
@@ -10,21 +12,31 @@ import { newKeys } from './key.ts'
 import { texts } from './messages.ts'
 
 const nameLengthMax = 64
+/** The status of the answer if the site already exists. */
+const conflict = 409
 
-/** The first page of somebody without a site: one field. Making the site's key registers the site. */
+/** The first page of somebody without a site: one field. The site gets the browser's time zone, and a key. */
 export default function NameSite() {
   const { route } = useLocation()
   const { environment } = useSession()
   const mayMakeKeys = useMay('admin')
   const [name, setName] = useState('')
   const [isWrong, setWrong] = useState(false)
+  const create = useChange('createSite')
   const make = useChange('createKey', ['listSites', 'listKeys'])
+  const isBusy = create.isBusy || make.isBusy
   if (!mayMakeKeys) return <EmptyState isPage title={texts.nothingYet} why={texts.nothingWhy} />
   const submit = async () => {
     const siteId = name.trim()
     if (siteId === '' || Array.from(siteId).length > nameLengthMax) {
       setWrong(true)
       return
+    }
+    try {
+      await create.run({ body: { site_id: siteId, timezone: ownZone() } })
+    } catch (error) {
+      // An attempt before this one registered it, and failed to make the key.
+      if (asApiError(error).status !== conflict) throw error
     }
     const { key } = await make.run({
       body: { name: texts.keyName(siteId), scopes: ['events:write'], environment, site_ids: [siteId] },
@@ -39,8 +51,8 @@ export default function NameSite() {
         class="stack"
         onSubmit={(event) => {
           event.preventDefault()
-          // The change's own state shows the error.
-          if (!make.isBusy) submit().catch(() => undefined)
+          // The changes' own states show the error.
+          if (!isBusy) submit().catch(() => undefined)
         }}
       >
         <TextField
@@ -57,9 +69,9 @@ export default function NameSite() {
           }}
           error={isWrong ? texts.wrongName : undefined}
         />
-        <ErrorPanel error={make.error} />
+        <ErrorPanel error={create.error?.status === conflict ? make.error : (create.error ?? make.error)} />
         <div>
-          <Button kind="primary" type="submit" isBusy={make.isBusy}>
+          <Button kind="primary" type="submit" isBusy={isBusy}>
             {texts.continue}
           </Button>
         </div>
