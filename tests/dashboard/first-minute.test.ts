@@ -285,6 +285,16 @@ describeWithChromium('the first minute', () => {
     }
   })
 
+  it('has the snippets under Settings after the first event, too, without a key', async () => {
+    await rig.send([{ site_id: 'settled', event_type: 'page_view', timestamp: Date.now(), event_id: 'settled' }])
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/sites/settled/settings`)
+    await page.getByRole('tab', { name: 'Browser' }).click()
+    const snippet = page.getByRole('tabpanel').getByRole('group', { name: 'Snippet for Browser' })
+    expect(await snippet.textContent()).toMatch(/data-site="settled"\s+data-key="<your key>"/)
+  })
+
   const countOf = async (siteId: string, metric: string): Promise<number> =>
     (await rig.call<{ value: number }>('GET', `/api/v1/stats?site_id=${siteId}&metric=${metric}&period=1h`)).value
 

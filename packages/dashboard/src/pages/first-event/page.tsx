@@ -4,6 +4,7 @@ import { serverNow } from '../../api/client.ts'
 import { useApi, useChange, useRefresh } from '../../api/hooks.ts'
 import { formatNumber } from '../../format/numbers.ts'
 import { messages } from '../../messages/en.ts'
+import { SnippetTabs } from '../../parts/snippet-tabs.tsx'
 import { moveClock } from '../../state/clock.ts'
 import { useView } from '../../state/hooks.ts'
 import { sitePath } from '../../state/route.ts'
@@ -13,11 +14,9 @@ import { Button } from '../../ui/button.tsx'
 import { CodeBlock } from '../../ui/copy.tsx'
 import { Problem } from '../../ui/field.tsx'
 import { EmptyState, ErrorPanel, PageTitle } from '../../ui/states.tsx'
-import { Tabs } from '../../ui/tabs.tsx'
 import { EventCard } from './event-card.tsx'
 import { newKeys } from './key.ts'
 import { texts } from './messages.ts'
-import { snippetsOf } from './snippets.ts'
 
 /** A site without events: snippets on one side, the first event as it arrives on the other. */
 export default function FirstEvent({ onDone }: { onDone: () => void }) {
@@ -34,18 +33,12 @@ export default function FirstEvent({ onDone }: { onDone: () => void }) {
   if (!maySend && arrived === undefined) {
     return <EmptyState isPage icon="radio" title={texts.nothingYet} why={texts.nothingWhy} />
   }
-  const snippets = snippetsOf(origin, key ?? texts.placeholder, siteId)
-  const tab = (id: keyof typeof snippets) => ({
-    id,
-    label: texts[id],
-    content: () => <CodeBlock key={id} code={snippets[id]} label={texts.snippet(texts[id])} what={texts.what} />,
-  })
   return (
     <>
       <PageTitle title={texts.sendTitle} sentence={texts.sendSentence(siteId)} />
       <div class="first-event">
         <section class="stack">
-          <Tabs label={texts.tabs} tabs={[tab('curl'), tab('browser'), tab('node')]} />
+          <SnippetTabs siteId={siteId} apiKey={key} />
           {key !== undefined ? (
             <p class="muted small">{texts.later}</p>
           ) : mayMakeKeys ? (

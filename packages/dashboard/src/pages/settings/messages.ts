@@ -21,6 +21,9 @@ export const texts = {
   save: 'Save',
   saved: 'Saved',
   discard: 'Discard',
+  send: 'Send events',
+  sendText:
+    'Put a key with the scope events:write into one of these. A key is shown only when it is made, under API Keys.',
   readOnly: 'Only keys with the scope admin can change a site.',
   shorterTitle: 'Delete older events?',
   shorter: (days: number) => `Events older than ${messages.count(days, 'day')} will be deleted. This can’t be undone.`,

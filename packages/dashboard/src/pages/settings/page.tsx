@@ -1,5 +1,6 @@
 import { defaultConversionEvent } from '@sluice/contracts/sites'
 import { messages } from '../../messages/en.ts'
+import { SnippetTabs } from '../../parts/snippet-tabs.tsx'
 import { useMay, useSite } from '../../state/session.tsx'
 import { Details } from '../../ui/details.tsx'
 import { PageTitle } from '../../ui/states.tsx'
@@ -36,9 +37,16 @@ export default function Page() {
                 ]
           }
         />
+        {mayChange ? <SiteForm /> : null}
+        <section class="stack" aria-labelledby="send-title">
+          <div class="stack-small">
+            <h2 id="send-title">{texts.send}</h2>
+            <p class="muted">{texts.sendText}</p>
+          </div>
+          <SnippetTabs siteId={site.site_id} />
+        </section>
         {mayChange ? (
           <>
-            <SiteForm />
             <Erasures />
             <DeleteSite />
           </>
