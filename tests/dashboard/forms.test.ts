@@ -233,6 +233,31 @@ describeWithChromium('a form', () => {
     expect(new URL(page.url()).searchParams.get('erasures')).toMatch(/^era_/)
   })
 
+  it('of a key for web pages has its site and a limit for each address, and later the field for its origins', async () => {
+    const page = await open('/settings')
+    await page.getByRole('heading', { level: 1, name: 'Site' }).waitFor()
+    await page.getByRole('link', { name: 'API Keys' }).click()
+    await page.getByRole('button', { name: 'Create key' }).click()
+    const form = page.getByRole('dialog')
+    await form.getByLabel('Name').fill('Web page')
+    await waitUntilPasses(async () => {
+      expect(await form.getByRole('radio', { name: 'Only these' }).isEnabled()).toBe(true)
+    }, 10_000)
+    await form.getByRole('radio', { name: 'Browser' }).check()
+    expect(await form.getByRole('checkbox', { name: siteId }).isChecked()).toBe(true)
+    expect(await form.getByRole('textbox', { name: 'Events per minute and IP address' }).inputValue()).toBe('300')
+    await form.getByRole('button', { name: 'Create key' }).click()
+    await page.getByRole('button', { name: 'I saved it' }).click()
+    const { keys } = await rig.call<{ keys: { name: string }[] }>('GET', '/api/v1/settings/keys?limit=1000')
+    expect(keys.find(({ name }) => name === 'Web page')).toMatchObject({
+      site_ids: [siteId],
+      rate_limits: { events_per_minute_per_address: 300 },
+    })
+    await page.getByText('Web page').first().click()
+    await page.getByRole('button', { name: 'Edit', exact: true }).click()
+    await page.getByRole('textbox', { name: 'Allowed origins' }).waitFor()
+  })
+
   it('lists the time zones around the chosen one, and says that typing finds more', async () => {
     await rig.call('POST', '/api/v1/sites', { site_id: 'berlin', timezone: 'Europe/Berlin' })
     const page = await open('/../berlin/settings')

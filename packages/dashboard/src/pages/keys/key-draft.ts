@@ -71,6 +71,25 @@ export const draftOf = (of: KeyResource): KeyDraft => ({
 export const scopesOf = ({ preset, scopes }: KeyDraft): readonly Scope[] =>
   preset === 'custom' ? scopes : presets[preset]
 
+/** The advised limit of a key in a web page for each address. */
+const browserLimit = '300'
+
+/**
+ * What the choice of a purpose changes. Everybody can read a key in a web page: it gets the site that it is probably
+ * for, and a limit for each address, which would limit a server as a whole.
+ */
+export function presetChanges(draft: KeyDraft, preset: Preset, site: string | undefined): Partial<KeyDraft> {
+  const { events_per_minute_per_address: typed, ...limits } = draft.limits
+  const isBrowser = preset === 'browser'
+  const kept = typed === browserLimit ? '' : typed
+  return {
+    preset,
+    ...(preset === 'custom' ? { scopes: scopesOf(draft) } : {}),
+    ...(isBrowser && draft.siteIds === null && site !== undefined ? { siteIds: [site] } : {}),
+    limits: { ...limits, events_per_minute_per_address: isBrowser && kept === '' ? browserLimit : kept },
+  }
+}
+
 /** Whether keys of these scopes send events, so that origins matter. */
 export const sendsEvents = (draft: KeyDraft): boolean =>
   scopesOf(draft).some((scope) => scope === 'events:write' || scope === 'admin')

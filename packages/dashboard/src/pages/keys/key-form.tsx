@@ -4,9 +4,11 @@ import { type Environment, scopes } from '@sluice/contracts/scopes'
 import { serverNow } from '../../api/client.ts'
 import type { ApiError } from '../../api/error.ts'
 import { fieldErrors } from '../../api/field-errors.ts'
-import { useApi } from '../../api/hooks.ts'
+import { type ApiState, useApi } from '../../api/hooks.ts'
+import type { Data } from '../../api/wire.ts'
 import { formatDate, ownZone } from '../../format/dates.ts'
 import { useSession } from '../../state/session.tsx'
+import { remembered } from '../../state/storage.ts'
 import { Checkbox, RadioGroup } from '../../ui/choice.tsx'
 import { Field, Problem, TextField } from '../../ui/field.tsx'
 import { FormDialog } from '../../ui/form-dialog.tsx'
@@ -22,6 +24,7 @@ import {
   type LimitName,
   limitNames,
   newDraft,
+  presetChanges,
   problemsOf,
   scopesOf,
   sendsEvents,
@@ -61,6 +64,8 @@ export function KeyForm({ of, onSubmit, onClose, isBusy, error }: KeyFormProps) 
     of === undefined ? newDraft(session.environment, session.site_ids) : draftOf(of),
   )
   const [isTried, setTried] = useState(false)
+  const sites = useApi('listSites', { query: { limit: 1000 } })
+  const known = idsOf(sites)
   const errors = fieldErrors(error, fields)
   const problems = problemsOf(draft, serverNow())
   const parts: PartProps = {
@@ -94,7 +99,10 @@ export function KeyForm({ of, onSubmit, onClose, isBusy, error }: KeyFormProps) 
         autocomplete="off"
         error={parts.errorOf('name')}
       />
-      <ScopeChoice {...parts} />
+      <ScopeChoice
+        {...parts}
+        site={known.length === 1 ? known[0] : known.find((site) => site === remembered('site'))}
+      />
       {of === undefined ? (
         <RadioGroup
           isInline
@@ -107,6 +115,7 @@ export function KeyForm({ of, onSubmit, onClose, isBusy, error }: KeyFormProps) 
         />
       ) : null}
       <SiteChoice
+        sites={sites}
         value={draft.siteIds}
         onChange={(siteIds) => {
           parts.set({ siteIds })
@@ -115,12 +124,12 @@ export function KeyForm({ of, onSubmit, onClose, isBusy, error }: KeyFormProps) 
       />
       <ExpiryChoice {...parts} kept={of?.expires_at ?? null} />
       <Origins {...parts} />
-      <Limits {...parts} isOpen={of !== undefined && of.rate_limits !== null} />
+      <Limits {...parts} isOpen={draft.preset === 'browser' || (of !== undefined && of.rate_limits !== null)} />
     </FormDialog>
   )
 }
 
-function ScopeChoice({ draft, set, errorOf }: PartProps) {
+function ScopeChoice({ draft, set, errorOf, site }: PartProps & { site: string | undefined }) {
   return (
     <>
       <RadioGroup
@@ -128,7 +137,7 @@ function ScopeChoice({ draft, set, errorOf }: PartProps) {
         value={draft.preset}
         options={([...Object.keys(presets), 'custom'] as Preset[]).map((value) => ({ value, ...texts.presets[value] }))}
         onChange={(preset) => {
-          set({ preset, ...(preset === 'custom' ? { scopes: scopesOf(draft) } : {}) })
+          set(presetChanges(draft, preset, site))
         }}
       />
       {draft.preset === 'custom' ? (
@@ -189,8 +198,7 @@ function ExpiryChoice({ draft, set, errorOf, kept }: PartProps & { kept: number 
 }
 
 function Origins({ draft, set, errorOf }: PartProps) {
-  const isUsual = draft.preset === 'browser' || draft.preset === 'custom'
-  if (!sendsEvents(draft) || !(isUsual || draft.origins !== '')) return null
+  if (!sendsEvents(draft) || (draft.preset === 'admin' && draft.origins === '')) return null
   return (
     <TextField
       label={texts.origins}
@@ -243,18 +251,19 @@ function Limits({ draft, set, errorOf, isOpen }: PartProps & { isOpen: boolean }
   )
 }
 
+const idsOf = ({ data }: ApiState<Data<'listSites'>>) => data?.sites.map((site) => site.site_id) ?? []
+
 interface SiteChoiceProps {
+  sites: ApiState<Data<'listSites'>>
   value: readonly string[] | null
   onChange: (value: readonly string[] | null) => void
   problem: string | undefined
 }
 
 /** All sites, or some; a key of some sites can't make one of all. */
-function SiteChoice({ value, onChange, problem }: SiteChoiceProps) {
+function SiteChoice({ sites, value, onChange, problem }: SiteChoiceProps) {
   const { site_ids: own } = useSession()
-  const sites = useApi('listSites', { query: { limit: 1000 } })
-  const known = sites.data?.sites.map((site) => site.site_id) ?? []
-  const offered = [...new Set([...(value ?? []), ...known])]
+  const offered = [...new Set([...(value ?? []), ...idsOf(sites)])]
   return (
     <div>
       <RadioGroup

@@ -1,4 +1,5 @@
 import { expect, it } from '@jest/globals'
+import { bodyOf, newDraft, presetChanges } from './key-draft.ts'
 import { originsOf, presetOf, stateOf, wrongOrigin } from './presets.ts'
 
 it('a key is a preset by its scopes', () => {
@@ -6,6 +7,20 @@ it('a key is a preset by its scopes', () => {
   expect(presetOf({ scopes: ['events:write'], allowed_origins: ['https://a.example'] })).toBe('browser')
   expect(presetOf({ scopes: ['cohorts:read', 'stats:read'], allowed_origins: null })).toBe('dashboard')
   expect(presetOf({ scopes: ['events:write', 'stats:read'], allowed_origins: null })).toBe('custom')
+})
+
+it('a key of web pages gets its site and a limit for each address, and one of servers gets rid of the limit', () => {
+  const draft = { ...newDraft('prod', null), name: 'key' }
+  const browser = { ...draft, ...presetChanges(draft, 'browser', 'shop') }
+  const limited = { site_ids: ['shop'], rate_limits: { events_per_minute_per_address: 300 } }
+  expect(bodyOf(browser, 0, undefined)).toMatchObject(limited)
+  const server = { ...browser, ...presetChanges(browser, 'server', 'shop') }
+  expect(bodyOf(server, 0, undefined)).toMatchObject({ site_ids: ['shop'], rate_limits: null })
+  // What was chosen or typed before stays.
+  const chosen = { ...draft, siteIds: ['blog'], limits: { ...draft.limits, events_per_minute_per_address: '60' } }
+  for (const preset of ['browser', 'server'] as const) {
+    expect({ ...chosen, ...presetChanges(chosen, preset, 'shop') }).toEqual({ ...chosen, preset })
+  }
 })
 
 it('origins stand on lines or between commas, each once; none is null', () => {
