@@ -233,6 +233,33 @@ describeWithChromium('a form', () => {
     expect(new URL(page.url()).searchParams.get('erasures')).toMatch(/^era_/)
   })
 
+  it('says before an erasure how many events it will delete', async () => {
+    const events = [0, 1].map((n) => ({
+      site_id: 'erased',
+      event_type: 'page_view',
+      // Older than every range of a page.
+      timestamp: Date.UTC(2015, 4, 17) + n,
+      event_id: `erased-${n}`,
+      user_id: 'u-33',
+    }))
+    await rig.send(events)
+    const page = await open('/../erased/settings')
+    const dialog = page.getByRole('dialog')
+    for (const [id, count] of [
+      ['u-33', '2 events'],
+      ['u-3', 'No event has this ID.'],
+    ] as const) {
+      await page.getByLabel('User ID', { exact: true }).fill(id)
+      await page.getByRole('button', { name: 'Erase …' }).click()
+      await dialog.getByText(count, { exact: true }).waitFor()
+      await dialog.getByRole('button', { name: 'Cancel' }).click()
+    }
+    await page.getByText('Everything before a day').click()
+    await page.getByLabel(/^Day/).fill('2015-05-17')
+    await page.getByRole('button', { name: 'Erase …' }).click()
+    await dialog.getByText('No event is older.').waitFor()
+  })
+
   it('of a key for web pages has its site and a limit for each address, and later the field for its origins', async () => {
     const page = await open('/settings')
     await page.getByRole('heading', { level: 1, name: 'Site' }).waitFor()

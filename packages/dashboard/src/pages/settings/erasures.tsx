@@ -1,8 +1,13 @@
 import { useState } from 'preact/hooks'
-import { type ErasureResource, type ErasureSelector, erasureSelectors } from '@sluice/contracts/erasures'
+import {
+  type CreateErasureBody,
+  type ErasureResource,
+  type ErasureSelector,
+  erasureSelectors,
+} from '@sluice/contracts/erasures'
 import { call, serverNow } from '../../api/client.ts'
 import { fieldErrors } from '../../api/field-errors.ts'
-import { useAnswer, useChange, useFromAnswer } from '../../api/hooks.ts'
+import { useAnswer, useApi, useChange, useFromAnswer } from '../../api/hooks.ts'
 import { messages } from '../../messages/en.ts'
 import { usePageParameter } from '../../state/hooks.ts'
 import { boundsOf } from '../../state/range.ts'
@@ -31,11 +36,14 @@ export function Erasures() {
   const errors = fieldErrors(create.error, [...erasureSelectors])
   const trimmed = value.trim()
   const problem = isTried && trimmed === '' ? (kind === 'before' ? texts.missingDay : texts.missingId) : errors.of(kind)
-  const erase = async () => {
+  const bodyOf = (): CreateErasureBody => {
     const moment = { now: serverNow(), zone: site.timezone, firstEventAt: site.first_event_at }
-    const body =
-      kind === 'before' ? { before: boundsOf({ from: trimmed, to: trimmed }, moment).startMs } : { [kind]: trimmed }
-    const { erasure_id: id } = await create.run({ params: { site_id: site.site_id }, body })
+    return kind === 'before'
+      ? { before: boundsOf({ from: trimmed, to: trimmed }, moment).startMs }
+      : { [kind]: trimmed }
+  }
+  const erase = async () => {
+    const { erasure_id: id } = await create.run({ params: { site_id: site.site_id }, body: bodyOf() })
     setSure(false)
     setTried(false)
     setValue('')
@@ -98,10 +106,29 @@ export function Erasures() {
           <p>
             <bdi>{texts.eraseWhat(texts.kinds[kind], trimmed)}</bdi>
           </p>
+          <Affected body={bodyOf()} />
         </ConfirmDialog>
       ) : null}
     </section>
   )
+}
+
+/** The number of events that an erasure will delete; nothing for a single event, which no statistic finds by its id. */
+function Affected({ body: { before, event_id: eventId, ...ids } }: { body: CreateErasureBody }) {
+  const { site_id: siteId } = useSite()
+  const filter = Object.entries(ids).map(([property, value]) => ({ property, operator: 'equals' as const, value }))
+  const query = { site_id: siteId, metric: 'event_count', environment: 'all', start_date: 0, exact: true } as const
+  const { data, error, isLoading, retry } = useApi(
+    'stats',
+    eventId === undefined
+      ? { query: { ...query, ...(before === undefined ? { filter } : { end_date: before }) } }
+      : null,
+  )
+  if (error !== undefined) return <ErrorPanel error={error} onRetry={retry} />
+  if (isLoading) return <SkeletonRows rows={1} />
+  if (data === undefined) return null
+  const none = before === undefined ? texts.noneWithId : texts.noneBefore
+  return <p class="notice">{data.value === 0 ? none : messages.count(data.value, 'event')}</p>
 }
 
 const pollMs = 2_000

@@ -30,7 +30,7 @@ export const texts = {
   shorterButton: 'Save and delete',
   erase: 'Erase data',
   eraseText:
-    'Deletes events for good: stored ones, those still on their way, and copies in export files. Done within a day, here usually within seconds.',
+    'Deletes events for good: stored ones, those still on their way, and copies in export files. Done within a day, here usually within seconds. The imported record of a user is deleted with the events.',
   what: 'What to erase',
   kinds: {
     user_id: 'A user',
@@ -51,6 +51,8 @@ export const texts = {
   eraseTitle: 'Erase for good?',
   eraseConfirm: 'Erase',
   eraseWhat: (kind: string, value: string) => `${kind}: ${value}`,
+  noneWithId: 'No event has this ID.',
+  noneBefore: 'No event is older.',
   eraseWord: 'erase',
   erasures: 'Erasures',
   statuses: { queued: 'Queued', processing: 'Erasing', completed: 'Erased' },
