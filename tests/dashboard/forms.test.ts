@@ -98,7 +98,7 @@ describeWithChromium('a form', () => {
     })
     await rig.call('PUT', path, { condition: { threshold: 9 } })
     await page.getByLabel(/^Event type/).fill('')
-    await page.getByRole('checkbox', { name: /Germany/ }).click()
+    await page.getByRole('button', { name: 'Remove filter: country is Germany' }).click()
     await page.getByLabel(/^Channel/).fill('')
     await page.getByLabel(/^Description/).fill('')
     await save(page)

@@ -166,6 +166,35 @@ describeWithChromium('notifications', () => {
     await rig.call('DELETE', `/api/v1/alerts/${id}`)
   })
 
+  it('of a rule count the events that meet its conditions, which are added and edited one by one', async () => {
+    const slack = { ...rule, site_id: siteId, name: 'Filtered', notification_type: 'slack' }
+    const { rule_id: id } = await rig.call<{ rule_id: string }>('POST', '/api/v1/alerts', slack)
+    const saved = async () => (await rig.call<{ condition: object }>('GET', `/api/v1/alerts/${id}`)).condition
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/sites/${siteId}/alerts?open=${id}`)
+    const dialog = page.getByRole('dialog')
+    await page.getByRole('button', { name: 'Add a condition' }).click({ timeout: 20_000 })
+    await dialog.getByLabel('Property').fill('user')
+    await page.keyboard.press('Tab')
+    await dialog.getByLabel('Value').fill('u-1')
+    await dialog.getByLabel('Value').press('Enter')
+    await page.getByRole('button', { name: 'Edit filter: user is u-1' }).click()
+    // Applying a condition does not save the rule.
+    expect(await saved()).toEqual(rule.condition)
+    await dialog.getByLabel('Value').fill('u-2')
+    await dialog.getByRole('button', { name: 'Apply filter' }).click()
+    await page.getByRole('button', { name: 'Save', exact: true }).click()
+    const filter = [{ property: 'user_id', operator: 'equals', value: 'u-2' }]
+    await waitUntilPasses(async () => expect(await saved()).toEqual({ ...rule.condition, filter }), 20_000)
+    await page.getByRole('button', { name: 'Remove filter: user is u-2' }).click()
+    await page.getByRole('button', { name: 'Save', exact: true }).click()
+    await waitUntilPasses(async () => expect(await saved()).toEqual(rule.condition), 20_000)
+    // The page would ask once more for what is deleted.
+    await page.close()
+    await rig.call('DELETE', `/api/v1/alerts/${id}`)
+  })
+
   it('are signed with a new secret, which is copied in a browser without a clipboard of its own', async () => {
     const body = { site_id: siteId, url: `${receiver.url}/rotated`, events: ['alert'] }
     const { webhook_id: id } = await rig.call<{ webhook_id: string }>('POST', '/api/v1/webhooks', body)

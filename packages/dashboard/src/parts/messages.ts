@@ -7,4 +7,8 @@ export const texts = {
   snippet: (name: string) => `Snippet for ${name}`,
   what: 'Snippet',
   placeholder: '<your key>',
+  where: 'where',
+  and: 'and',
+  group: 'a group of conditions',
+  addCondition: 'Add a condition',
 } as const

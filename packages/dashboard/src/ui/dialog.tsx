@@ -59,6 +59,8 @@ export function Dialog({ title, onClose, children, actions, isDismissible = true
         if (event.key === 'Escape' && !isDismissible) event.preventDefault()
         event.stopPropagation()
       }}
+      // A form around the dialog has a submission of its own.
+      onSubmit={(event) => event.stopPropagation()}
       onPointerDown={(event) => {
         const { target, currentTarget } = event
         if (isDismissible && target === currentTarget && isBeside(event, currentTarget)) onClose()

@@ -51,7 +51,7 @@ export const texts = {
     NoDataRule,
     string
   >,
-  filter: (sentence: string) => `Only events where ${sentence}`,
+  filter: 'Which events count',
   notify: 'Notify by',
   types: { webhook: 'Webhook', slack: 'Slack', email: 'E-mail' } satisfies Record<NotificationType, string>,
   url: 'URL',

@@ -6,9 +6,8 @@ import { metrics } from '@sluice/contracts/stats'
 import type { ApiError } from '../../api/error.ts'
 import { fieldErrors } from '../../api/field-errors.ts'
 import { useApi } from '../../api/hooks.ts'
-import { andList } from '../../format/names.ts'
-import { conditionLabel } from '../../format/sentences.ts'
 import { messages } from '../../messages/en.ts'
+import { ConditionChips } from '../../parts/condition-chips.tsx'
 import { useSite } from '../../state/session.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Checkbox, RadioGroup } from '../../ui/choice.tsx'
@@ -163,21 +162,15 @@ function Condition({ draft, set, errorOf, environment }: PartProps & { environme
         }}
         error={errorOf('condition.window')}
       />
-      {draft.filter.length === 0 ? null : (
-        <Checkbox
-          label={
-            <bdi>
-              {texts.filter(
-                andList(draft.filter.flatMap((each) => ('conditions' in each ? ['…'] : [conditionLabel(each)]))),
-              )}
-            </bdi>
-          }
-          checked
-          onChange={() => {
-            set({ filter: [] })
+      <fieldset>
+        <legend class="legend">{texts.filter}</legend>
+        <ConditionChips
+          conditions={draft.filter}
+          onChange={(filter) => {
+            set({ filter })
           }}
         />
-      )}
+      </fieldset>
     </>
   )
 }

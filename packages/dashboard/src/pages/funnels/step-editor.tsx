@@ -1,12 +1,8 @@
-import { useState } from 'preact/hooks'
 import { funnelLimits } from '@sluice/contracts/funnel'
-import { FilterDialog } from '../../app/filter-dialog.tsx'
 import { formatCompact } from '../../format/numbers.ts'
-import { conditionLabel } from '../../format/sentences.ts'
-import { messages } from '../../messages/en.ts'
+import { ConditionChips } from '../../parts/condition-chips.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Combobox } from '../../ui/combobox.tsx'
-import { Icon } from '../../ui/icon.tsx'
 import { texts } from './messages.ts'
 import type { Step } from './steps.ts'
 import type { Funnel } from './use-funnel.ts'
@@ -14,7 +10,6 @@ import type { Funnel } from './use-funnel.ts'
 /** A step as a sentence: its event, its conditions, and how to move or remove it. */
 export function StepEditor({ funnel, at }: { funnel: Funnel; at: number }) {
   const { steps, setSteps, types, of } = funnel
-  const [edited, setEdited] = useState<number>()
   const step = steps[at]
   if (step === undefined) return null
   const { event_type, conditions } = step
@@ -60,60 +55,13 @@ export function StepEditor({ funnel, at }: { funnel: Funnel; at: number }) {
           change({ event_type: chosen })
         }}
       />
-      <div class="step-conditions">
-        {conditions.map((condition, index) => {
-          const text = conditionLabel(condition)
-          return (
-            <span key={index} class="step-condition">
-              <span class="muted small">{index === 0 ? texts.where : texts.and}</span>
-              <span class="chip">
-                <button
-                  type="button"
-                  class="chip-text"
-                  aria-label={messages.filters.edit(text)}
-                  onClick={() => setEdited(index)}
-                >
-                  <bdi class="truncate">{text}</bdi>
-                </button>
-                <button
-                  type="button"
-                  class="chip-remove"
-                  aria-label={messages.filters.remove(text)}
-                  onClick={() => {
-                    change({ conditions: conditions.filter((_, other) => other !== index) })
-                  }}
-                >
-                  <Icon name="x" size={14} />
-                </button>
-              </span>
-            </span>
-          )
-        })}
-        <button
-          type="button"
-          class="link-button small"
-          aria-label={texts.addConditionTo(place)}
-          onClick={() => setEdited(conditions.length)}
-        >
-          {texts.addCondition}
-        </button>
-      </div>
-      {edited === undefined ? null : (
-        <FilterDialog
-          condition={conditions[edited]}
-          onClose={() => setEdited(undefined)}
-          onApply={(condition) => {
-            setEdited(undefined)
-            const next = [...conditions]
-            next[edited] = condition
-            change({ conditions: next })
-          }}
-          onRemove={() => {
-            setEdited(undefined)
-            change({ conditions: conditions.filter((_, other) => other !== edited) })
-          }}
-        />
-      )}
+      <ConditionChips
+        conditions={conditions}
+        addLabel={texts.addConditionTo(place)}
+        onChange={(next) => {
+          change({ conditions: next })
+        }}
+      />
     </div>
   )
 }
