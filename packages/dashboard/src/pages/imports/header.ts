@@ -1,5 +1,5 @@
 import { fieldOf, importColumns } from '@sluice/contracts/import-columns'
-import type { ImportType } from '@sluice/contracts/imports'
+import { type ImportType, importTypes } from '@sluice/contracts/imports'
 import { texts } from './messages.ts'
 
 /** What the beginning of a file says: its columns, and what is wrong with them. */
@@ -53,17 +53,18 @@ export function checkHeader(text: string, type: ImportType): Checked {
   // Blank lines before the header are skipped. White space of its own line stays: a tab may be a delimiter.
   const columns = headerOf(start.replace(/^\s*[\r\n]/, ''))
   const problem = problemOf(columns, type)
+  const other = importTypes.find((each) => each !== type && problemOf(columns, each) === undefined)
+  if (other !== undefined) return { columns, isJson: false, problem: texts.otherType(texts.types[other]) }
   return { columns, isJson: false, ...(problem === undefined ? {} : { problem }) }
 }
 
 function problemOf(columns: readonly string[], type: ImportType): string | undefined {
   const { known, required, hasProperties } = importColumns[type]
+  const unknown = columns.filter((name) => fieldOf(name, type) === undefined)
+  if (unknown.length > 0) return texts.unknownColumns(unknown, known, hasProperties)
   const held = new Set<string>()
   for (const name of columns) {
-    const field = fieldOf(name, type)
-    if (field === undefined) {
-      return texts.unknownColumn(name, [...known, ...(hasProperties ? ['properties.<name>'] : [])].join(', '))
-    }
+    const field = fieldOf(name, type) ?? ''
     if (held.has(field)) return texts.twice(field)
     held.add(field)
   }

@@ -1,3 +1,4 @@
+import { andList } from '../../format/names.ts'
 import { messages } from '../../messages/en.ts'
 
 /** The texts of the imports' page. */
@@ -20,7 +21,14 @@ export const texts = {
   columns: (names: readonly string[]) => `${messages.count(names.length, 'column')}: ${names.join(', ')}`,
   json: 'A file of JSON: its records are checked while they are read.',
   isRight: 'The header is right.',
-  unknownColumn: (name: string, known: string) => `The column “${name}” is not known. Known are ${known}.`,
+  unknownColumns: (names: readonly string[], known: readonly string[], hasProperties: boolean) => {
+    const quoted = andList(names.map((name) => `“${name}”`))
+    const isOne = names.length === 1
+    const keep = isOne ? 'Rename it properties.<name> to keep it' : 'Rename them properties.<name> to keep them'
+    const unknown = isOne ? `The column ${quoted} is not known.` : `The columns ${quoted} are not known.`
+    return `${unknown}${hasProperties ? ` ${keep}.` : ''} Known are ${known.join(', ')}.`
+  },
+  otherType: (name: string) => `This is the header of a file of ${name.toLowerCase()}. Choose “${name}” above.`,
   missingColumn: (name: string) => `The column “${name}” is missing.`,
   twice: (name: string) => `Two columns hold “${name}”.`,
   notText: 'This is not a text file in UTF-8. Save the sheet as “CSV UTF-8”.',
