@@ -1,5 +1,5 @@
-import { defaultConversionEvent } from '@sluice/contracts/sites'
 import { observedPropertiesLimits } from '@sluice/contracts/observed-properties'
+import { defaultConversionEvent } from '@sluice/contracts/sites'
 import type { TimeUnit } from '@sluice/contracts/stats'
 import { messages } from '../../messages/en.ts'
 
