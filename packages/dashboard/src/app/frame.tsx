@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useLayoutEffect, useState } from 'preact/hooks'
 import type { SiteResource } from '@sluice/contracts/sites'
+import { isPassing } from '../api/error.ts'
 import { useApi } from '../api/hooks.ts'
 import { messages } from '../messages/en.ts'
 import { useView, useWholeLocation } from '../state/hooks.ts'
@@ -161,7 +162,7 @@ function SitePageOf({ page, siteId }: { page: SitePage; siteId: string }) {
       </Main>
     )
   const failure = record.data === undefined ? record.error : undefined
-  const isWithoutSite = failure !== undefined && failure.status !== 404 && pagesWithoutSite.includes(page)
+  const isWithoutSite = failure !== undefined && isPassing(failure) && pagesWithoutSite.includes(page)
   if (failure !== undefined && !isWithoutSite) {
     return (
       <Main>
@@ -187,6 +188,7 @@ function SitePageOf({ page, siteId }: { page: SitePage; siteId: string }) {
       <Main>
         <AddressProblems />
         <ErrorPanel error={failure} onRetry={record.retry} />
+        {isWithoutSite ? <p class="muted">{messages.errors.utcMeanwhile}</p> : null}
         {site === undefined || Page === undefined ? (
           <SkeletonRows rows={6} />
         ) : page === 'overview' ? (
@@ -233,7 +235,7 @@ function AddressProblems() {
 const unreadable = (siteId: string) => ({
   site_id: siteId,
   name: siteId,
-  // The site's time zone is unknown (`useSiteZone`), so its times are shown in UTC.
+  // The site's time zone is unknown, so its times are shown in UTC.
   timezone: 'UTC',
   conversion_event: null,
   retention_days: null,

@@ -65,6 +65,11 @@ export function FormDialog({
         noValidate
         onSubmit={(event) => {
           event.preventDefault()
+          // A date that is typed in part has the same value as none: the browser says so.
+          const isTypedInPart = [...event.currentTarget.querySelectorAll('input')].some(
+            (field) => field.validity.badInput && !field.reportValidity(),
+          )
+          if (isTypedInPart) return
           // A change's own state shows its error.
           if (!isBusy && !isDisabled) Promise.resolve(onSubmit()).catch(() => undefined)
           focusFirstProblem(event.currentTarget)

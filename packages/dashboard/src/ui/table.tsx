@@ -33,12 +33,14 @@ export interface DataTableProps<Row> {
 }
 
 /** A click on any place of a row, where nothing else takes it and no text is selected, is one on the row's button. */
-function openRow({ target, currentTarget }: TargetedMouseEvent<HTMLTableRowElement>): void {
+function openRow(event: TargetedMouseEvent<HTMLTableRowElement>): void {
+  const { target, currentTarget } = event
   if ((target as Element).closest('a, button, input, label, select, summary') !== null) return
   if (getSelection()?.isCollapsed === false) return
   const button = currentTarget.querySelector<HTMLElement>('.open-row')
   button?.focus()
-  button?.click()
+  // With the same modifier keys.
+  button?.dispatchEvent(new MouseEvent('click', event))
 }
 
 /** A table that sorts by its headers; on narrow screens each row becomes a block of labelled lines. */

@@ -69,7 +69,7 @@ export const texts = {
   editTitle: 'Edit schedule',
   save: 'Save',
   nextRun: 'Next run',
-  nextRunHint: 'Empty: a file is made now, and the next ones at this time.',
+  nextRunHint: 'Empty: a file is made now, and the next ones at the same time of day.',
   nextRunIn: (zone: string) => `Next run (${zone})`,
   remove: 'Delete',
   removeTitle: (name: string) => `Delete “${name}”?`,
