@@ -21,7 +21,7 @@ export const serverLimits = {
    */
   idleTimeoutMs: 120_000,
   /**
-   * A connection without a request is closed after this time, unless SLUICE_KEEP_ALIVE_SECONDS has another. Longer than
+   * A connection is closed this time after its last response, unless SLUICE_KEEP_ALIVE_SECONDS has another. Longer than
    * the idle time of many load balancers (60 s), so that the balancer closes first and no request is lost.
    */
   keepAliveTimeoutMs: 65_000,

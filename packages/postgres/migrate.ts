@@ -74,8 +74,16 @@ export const migrations: Migrations = {
   '029-indexes': indexes,
 }
 
-/** The server's error code when a statement has waited too long for a lock. */
-const lockNotAvailable = '55P03'
+/**
+ * Time limits of a connection for migrations: creating an index on a large table takes long, so statements have no
+ * limit. Waiting for a table's lock has one, because the statements of services wait behind it.
+ */
+export const migrationTimes = { queryTimeoutMs: 0, lockTimeoutMs: 2_000 } as const
+/**
+ * The server's error codes when a statement has waited too long for a lock, and when it was ended in a deadlock: a
+ * migration that has read a table and then changes it can meet a transaction that does the same.
+ */
+const lockCodes: readonly unknown[] = ['55P03', '40P01']
 /** The pause between attempts, in which services can use the table. */
 const tableRetryMs = 1_000
 
@@ -97,7 +105,7 @@ export async function migratePostgres(
       return await applyMissing(postgres, wanted)
     } catch (error) {
       const cause = error instanceof AppError ? error.cause : error
-      if (errorCode(cause) !== lockNotAvailable) throw error
+      if (!lockCodes.includes(errorCode(cause))) throw error
       if (performance.now() >= deadline) {
         throw internalError(
           `Another transaction has used a table that is to be changed for more than ${waitMs / 1000} s. Wait for it, e.g. for ` +

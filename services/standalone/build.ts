@@ -15,6 +15,7 @@ import { openOutbound } from '@sluice/outbound/open-outbound'
 import { outboundOptionsOf } from '@sluice/outbound/variables'
 import { createAdminKey } from '@sluice/postgres/admin-key'
 import { keyStore } from '@sluice/postgres/keys'
+import { migrationTimes } from '@sluice/postgres/migrate'
 import { openPostgres, type Postgres } from '@sluice/postgres/open'
 import { postgresTime } from '@sluice/postgres/time'
 import { watermarkStore } from '@sluice/postgres/watermarks'
@@ -28,7 +29,7 @@ import { closeOnStop } from '@sluice/runtime/supervisor'
 import { buildWorker } from '@sluice/worker/build'
 import { type CanaryConfig, canaryOf } from '@sluice/worker/config'
 import { buildWriter } from '@sluice/writer/build'
-import { type EngineConfig, startEngines } from './engines.ts'
+import { type EngineConfig, type EngineUrls, startEngines } from './engines.ts'
 import { secretsKeyOf } from './secrets-key.ts'
 import { signInLink } from './sign-in-link.ts'
 
@@ -53,16 +54,11 @@ export async function buildStandalone(
   const targets = outboundOptionsOf(config, isLoopback(config.SLUICE_HOST))
   const outbound = openOutbound({ ...targets, now: () => clock.now() })
   const secretsKey = await secretsKeyOf(config)
-  const postgres = openPostgres(engines.postgres)
-  await migrate({
-    postgres,
-    clickHouseUrl: engines.clickHouse,
-    logUrl: engines.log,
-    hasEmbeddedEngines: engines.components.length > 0 || engines.log.startsWith('file:'),
-  }).catch((error: unknown) => {
+  await migrateEngines(engines).catch((error: unknown) => {
     throw withVariables(error, config)
   })
 
+  const postgres = openPostgres(engines.postgres)
   const blobs = await openBlobStore(engines.blobs, { credentials })
   const log = await openEventLog(engines.log, { logger })
   if (engines.isPostgresEmbedded) await forgetFormerLogs(postgres, log, logger)
@@ -148,6 +144,21 @@ export async function buildStandalone(
         : undefined
       if (link !== undefined) process.stdout.write(`Open the dashboard, signed in: ${link}\n`)
     },
+  }
+}
+
+/** Brings all engines to the schemas of this build, on a connection whose statements may take long. */
+async function migrateEngines({ components, ...urls }: EngineUrls): Promise<void> {
+  const postgres = openPostgres(urls.postgres, migrationTimes)
+  try {
+    await migrate({
+      postgres,
+      clickHouseUrl: urls.clickHouse,
+      logUrl: urls.log,
+      hasEmbeddedEngines: components.length > 0 || urls.log.startsWith('file:'),
+    })
+  } finally {
+    await postgres.close()
   }
 }
 

@@ -38,7 +38,8 @@ export function openFileStore(folder: string): BlobStore {
 
   /**
    * Fails while the folder of uploads, which the store has from its opening on, is away with all blobs: a volume that is
-   * not mounted leaves an empty folder. Asked before anything counts as missing.
+   * not mounted leaves an empty folder. Asked before anything counts as missing. A process that was started without the
+   * volume has made the folder in the mount point, unless Sluice may not write there.
    */
   const requireMounted = () => stat(uploads.folder)
 

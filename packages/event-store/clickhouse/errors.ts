@@ -111,8 +111,8 @@ export class ClickHouseError extends AppError {
   /**
    * `server` is named where it is one of several, and its operator has to know which; `needsOperator` says that only an
    * operator can end a failure whose code does not tell. `mayHaveBadRows` says that the statement was sent with rows of
-   * others: only then are they what can't be read in full. Otherwise it is a result that ClickHouse could not spool
-   * whole to its full disk.
+   * others: only then are they what can't be read in full. Otherwise it is a part of a table, which the text names with
+   * "while reading", or a result that ClickHouse could not spool whole to its full disk.
    */
   constructor(
     serverCode: number | undefined,
@@ -128,7 +128,7 @@ export class ClickHouseError extends AppError {
       serverCode === undefined ||
       retryableCodes.has(serverCode) ||
       isLostShard(serverCode, internal) ||
-      (serverCode === clickHouseCode.cannotReadAllData && !mayHaveBadRows)
+      (serverCode === clickHouseCode.cannotReadAllData && !mayHaveBadRows && !internal.includes('while reading'))
     super(retryable ? 'unavailable' : 'internal', {
       message: retryable ? 'Service temporarily unavailable' : 'Internal server error',
       internal: `${server === undefined ? 'ClickHouse' : `ClickHouse at ${server}`}: ${internal}`,

@@ -1,6 +1,7 @@
 // npm run migrate [-- [--plan | --wait] [--accept-loss]]: brings the schemas and topics up to date.
 import { waitForMutations } from '@sluice/event-store/clickhouse/mutations'
 import type { Reconciled } from '@sluice/postgres/after-restore'
+import { migrationTimes } from '@sluice/postgres/migrate'
 import { openPostgres } from '@sluice/postgres/open'
 import { loadCommandConfig } from '@sluice/runtime/load-command-config'
 import { readArguments } from '@sluice/runtime/read-arguments'
@@ -30,9 +31,7 @@ await runCommand(async () => {
     return values
   })
   const config = loadCommandConfig(variables, process.env, console.error)
-  // Creating an index on a large table takes long, so statements have no time limit. Waiting for a table's lock has
-  // one, because the statements of services wait behind it.
-  const postgres = openPostgres(config.SLUICE_POSTGRES_URL, { queryTimeoutMs: 0, lockTimeoutMs: 2_000 })
+  const postgres = openPostgres(config.SLUICE_POSTGRES_URL, migrationTimes)
   const engines = {
     postgres,
     clickHouseUrl: config.SLUICE_CLICKHOUSE_URL,

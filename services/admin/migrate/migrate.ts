@@ -42,7 +42,8 @@ export interface Migrated {
 /**
  * Brings both schemas up to date, creates the log's topics, registers the log, and lets the store's writers continue
  * where those of an earlier build stopped; does nothing where nothing is missing. The first call records the number of
- * shards of ClickHouse. Imports continue after the last one that ClickHouse has. A `file:` log must not be open. Concurrent calls wait for each other at a lock in Postgres.
+ * shards of ClickHouse. Imports continue after the last one that ClickHouse has. A `file:` log must not be open.
+ * Concurrent calls wait for each other at a lock in Postgres.
  * Throws when this build is too old for a schema, when the number of shards has changed, when the number of the log's
  * partitions is no multiple of it, and when ClickHouse or Postgres has lost what the other one holds, unless
  * `acceptLoss`.
@@ -57,7 +58,6 @@ export async function migrate({
   return withMigrationLock(postgres, async () => {
     const servers = await storeServers(parseClickHouseUrl(clickHouseUrl))
     const shards = servers.length
-    // Checked before there are tables, so that a second call finds the same.
     if (!acceptLoss && (await isPostgresLost(postgres, servers))) throw lostPostgres(hasEmbeddedEngines)
     const migratedPostgres = await migratePostgres(postgres)
     // Checked before anything else is changed, because the servers may be the wrong ones.
@@ -107,24 +107,33 @@ function lostStoreOfStandalone(): AppError {
   )
 }
 
+/** Creates the table in which the number of shards is recorded. */
+export const shardsMigration = '024-shards'
+
 /**
- * Whether this Postgres has never been migrated although `servers` hold events: it is the wrong one, or has lost its
- * data. The workers would then delete all files of exports and imports, because they would find no records of them.
+ * Whether `servers` hold events although no migration of this Postgres was ever completed: it is the wrong one, or has
+ * lost its data. The workers would then delete all files of exports and imports, because they would find no records of
+ * them. The number of shards is what a migration records last.
  */
 export async function isPostgresLost(postgres: Postgres, servers: readonly ClickHouseAddress[]): Promise<boolean> {
-  return (await appliedPostgresMigrations(postgres)).length === 0 && holdEvents(servers)
+  const applied = await appliedPostgresMigrations(postgres)
+  // `npm run admin-key` makes the tables alone.
+  const isCompleted = applied.some(([name]) => name === shardsMigration)
+    ? (await shardStore(postgres).read()) !== undefined
+    : applied.length > 0
+  return !isCompleted && holdEvents(servers)
 }
 
 /** The error of a Postgres that is lost, with what an operator does about it. */
 export function lostPostgres(hasEmbeddedEngines = false): AppError {
   return internalError(
-    'Postgres has no tables of Sluice, and ClickHouse holds events. If SLUICE_POSTGRES_URL or SLUICE_CLICKHOUSE_URL is wrong, ' +
+    'Postgres has no data of Sluice, and ClickHouse holds events. If SLUICE_POSTGRES_URL or SLUICE_CLICKHOUSE_URL is wrong, ' +
       'correct it. If the data of Postgres are lost, ' +
       (hasEmbeddedEngines
         ? 'docs/backup.md#standalone says what to do.'
         : 'restore its newest dump (docs/backup.md#postgres-alone). Without a dump, or for a copy of the events, run "npm run ' +
           'migrate -- --accept-loss", which begins with an empty Postgres: keys, sites and records of exports are then unknown, ' +
-          'and the workers delete the files of unknown exports.'),
+          'and the workers delete the files of unknown exports after a day.'),
   )
 }
 

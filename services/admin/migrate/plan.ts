@@ -15,15 +15,13 @@ import {
   lostStore,
   type MigrateOptions,
   requireFittingLogs,
+  shardsMigration,
 } from './migrate.ts'
 
 interface Planned {
   name: string
   statements: readonly { sql: string; bytes: number }[]
 }
-
-/** Creates the table in which the number of shards is recorded. */
-const shardsMigration = '024-shards'
 
 /** What `migrate` would do, for a terminal; nothing is changed. Throws what `migrate` would throw. */
 export async function planText({

@@ -456,6 +456,11 @@ test.each(['target_box', 'secret_box'] as const)(
   },
 )
 
+async function isLeased(deliveryId: string): Promise<boolean> {
+  const leased = postgres.db.selectFrom('deliveries').select('lease_until').where('delivery_id', '=', deliveryId)
+  return (await leased.executeTakeFirstOrThrow()).lease_until !== null
+}
+
 test('a stop gives a delivery back whose receiver does not answer, so that another worker can take it at once', async () => {
   let connections = 0
   const silent = createServer().on('request', () => {
@@ -468,14 +473,17 @@ test('a stop gives a delivery back whose receiver does not answer, so that anoth
   try {
     await waitUntil(async () => {
       await clock.advance(1_000)
-      return connections > 0
-    }, 'the receiver has the delivery')
+      return isLeased(id)
+    }, 'the delivery is taken')
+    await waitUntil(() => connections > 0, 'the receiver has the delivery')
     const stoppedAt = clock.now()
     const stopped = stop().finally(() => {
       hasEnded = true
     })
+    // Fewer seconds than the lease lasts, however slow the machine is.
+    let seconds = 0
     await waitUntil(async () => {
-      await clock.advance(1_000)
+      if (seconds++ < 20) await clock.advance(1_000)
       return hasEnded
     }, 'the sender has ended')
     await stopped
