@@ -88,7 +88,8 @@ export async function migrateClickHouse(url: string, folder = migrationFolder): 
   const applied = new Set<string>()
   for (const [shard, server] of servers.entries()) {
     const identity = { id, shard, shards: servers.length }
-    const isNew = address.cluster !== undefined && recorded[shard] === undefined
+    // A store without its row gets one: with a new id, the writers read the log again, and store nothing twice.
+    const isNew = recorded[shard] === undefined
     for (const name of await migrateServer(server, { folder, identity, isNew })) applied.add(name)
     await withClickHouse(server, recordServer)
   }

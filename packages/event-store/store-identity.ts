@@ -70,14 +70,21 @@ export async function readStoreId(
   clickHouse: Pick<ClickHouse, 'query' | 'address'>,
   position: ShardPosition = onlyServer,
 ): Promise<string> {
-  const { rows } = await clickHouse.query<RecordedShard & { is_own: number; engine: string }>(
-    `SELECT toString(id) AS id, shard, shards, server = serverUUID() AS is_own, server = ${closedServer} AS is_closed,
+  const { rows } = await clickHouse.query<RecordedShard & { noted_at: string; is_own: number; engine: string }>(
+    `SELECT toString(id) AS id, toString(noted_at) AS noted_at, shard, shards, server = serverUUID() AS is_own, server = ${closedServer} AS is_closed,
        (SELECT any(engine) FROM system.tables WHERE database = currentDatabase() AND name = 'events') AS engine
      FROM store FINAL`,
   )
-  const [store] = rows
-  if (rows.length !== 1 || store === undefined) {
-    throw internalError(`The ClickHouse table store has ${rows.length} rows instead of one. Run "npm run migrate".`)
+  const [store, ...others] = rows
+  if (store === undefined) {
+    throw internalError('The ClickHouse table store has no row. Run "npm run migrate".')
+  }
+  if (others.length > 0) {
+    throw internalError(
+      `The ClickHouse table store has ${rows.length} rows instead of one. Leave one of them, in a copy of a store the newest: ` +
+        `run "DELETE FROM ${clickHouse.address.database}.store WHERE id = '<id>'" with the id of each other one ` +
+        `(${rows.map(({ id, noted_at }) => `${id} of ${noted_at}`).join(', ')}), then "npm run migrate".`,
+    )
   }
   if (store.shard !== position.shard || store.shards !== position.shards) {
     throw internalError(misplacedText(clickHouse.address.origin, store, position))

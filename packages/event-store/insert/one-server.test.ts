@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import type { AppError } from '@sluice/runtime/errors'
 import {
   type BalancedClickHouses,
   startBalancedClickHouses,
@@ -114,6 +115,32 @@ describe('the store', () => {
     expect(await started.storeId()).toBe(id)
     expect(await insertOf(started, 'moved')).toMatchObject({ inserted: 1 })
     await started.close()
+  })
+
+  test('without its row gets a new one from the migration, and stores nothing twice', async () => {
+    const id = await inserter.storeId()
+    expect(await insertOf(inserter, 'a')).toMatchObject({ inserted: 1 })
+    await clickHouse.command('TRUNCATE TABLE store')
+    const again = openEventInserter(database.url)
+    await expect(again.checkSchema()).rejects.toMatchObject({ internal: expect.stringMatching(/Run "npm run migrate"/) })
+    await migrateClickHouse(database.url)
+    await again.checkSchema()
+    expect(await again.storeId()).not.toBe(id)
+    expect(await insertOf(again, 'a')).toMatchObject({ inserted: 0 })
+    await again.close()
+  })
+
+  test('with two rows is refused with the statement to run', async () => {
+    const id = await inserter.storeId()
+    await clickHouse.command('INSERT INTO store (id, server) SELECT generateUUIDv4(), serverUUID()')
+    const again = openEventInserter(database.url)
+    const refusal = await again.checkSchema().catch((error: unknown) => (error as AppError).internal)
+    expect(refusal).toContain(id)
+    const statement = /run "(DELETE FROM .*?)"/.exec(String(refusal))?.[1] ?? ''
+    await clickHouse.command(statement.replace('<id>', id))
+    await again.checkSchema()
+    expect(await again.storeId()).not.toBe(id)
+    await again.close()
   })
 
   test('with a table of another engine is refused, and the engine is named', async () => {
