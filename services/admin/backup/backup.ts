@@ -70,6 +70,7 @@ export async function backUp(engines: BackupEngines, options: BackupOptions): Pr
   const at = Math.floor(await postgresTime(postgres))
   const storeId = await clickHouse.storeId()
   const base = options.base && (await readBase(options.base, storeId, target.url))
+  if (base) await requireShardsOf(base.manifest, base.url, postgres)
   // ClickHouse's part may take hours.
   await requireDumpable(engines.programs)
   const schemas = await readSchemas(engines)
@@ -129,15 +130,8 @@ export async function renewPostgres(
   if ((await engines.clickHouse.storeId()) !== manifest.clickHouse.storeId) throw otherInstallation(target.url)
   requireKeyOf(manifest, keys)
   const schema = await appliedPostgresMigrations(engines.postgres)
-  // A reshard keeps the store's id, and a dump with another number of shards would make the backup useless.
-  const shards = (await shardStore(engines.postgres).read()) ?? 1
-  const backedUp = shardLocations(manifest).length
-  if (shards !== backedUp) {
-    throw new Error(
-      `The backup in ${target.url} is from before a reshard: the number of ClickHouse's shards was ${backedUp}, and is ${shards}. ` +
-        'Make a whole backup, at an address of its own.',
-    )
-  }
+  // A dump with another number of shards would make the backup useless.
+  await requireShardsOf(manifest, target.url, engines.postgres)
   if (JSON.stringify(schema) !== JSON.stringify(manifest.schemas.postgres)) {
     throw new Error(`A migration ran since the backup in ${target.url}. Make a whole backup, at an address of its own.`)
   }
@@ -181,6 +175,17 @@ async function readBase({ url, store }: OpenTarget, storeId: string, target: str
     throw new Error('A backup and its base are both file: or both s3:.')
   }
   return { url, manifest }
+}
+
+/** Throws when the backup in `url` is from before a reshard, which keeps the id of the store. */
+async function requireShardsOf(manifest: Manifest, url: string, postgres: Postgres): Promise<void> {
+  const shards = (await shardStore(postgres).read()) ?? 1
+  const backedUp = shardLocations(manifest).length
+  if (shards === backedUp) return
+  throw new Error(
+    `The backup in ${url} is from before a reshard: the number of ClickHouse's shards was ${backedUp}, and is ${shards}. ` +
+      'Make a whole backup, at an address of its own.',
+  )
 }
 
 function otherInstallation(url: string): Error {

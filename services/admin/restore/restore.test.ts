@@ -227,7 +227,7 @@ describeWithInstallation('restore', () => {
     await rm(copy, { recursive: true })
   })
 
-  test('the dump of Postgres is not renewed in a backup of another number of shards', async () => {
+  test('a backup of another number of shards is no base, and its dump of Postgres is not renewed', async () => {
     const copy = join(rig.backups, 'other-shards')
     await cp(backup, copy, { recursive: true })
     await changeManifest(copy, ({ clickHouse, ...manifest }) => {
@@ -236,8 +236,13 @@ describeWithInstallation('restore', () => {
     })
     const dump = await dumpIn(copy)
     const { code, output } = await rig.command('admin/backup/main', [`file:${copy}`, '--postgres-only'])
-    expect({ code, output }).toMatchObject({ code: 1, output: containing('Make a whole backup') })
+    const beforeReshard =
+      "is from before a reshard: the number of ClickHouse's shards was 2, and is 1. Make a whole backup"
+    expect({ code, output }).toMatchObject({ code: 1, output: containing(beforeReshard) })
     expect(await dumpIn(copy)).toBe(dump)
+    const next = [`file:${join(rig.backups, 'after-reshard')}`, '--base', `file:${copy}`]
+    const incremental = await rig.command('admin/backup/main', next)
+    expect(incremental).toMatchObject({ code: 1, output: containing(beforeReshard) })
     await rm(copy, { recursive: true })
   })
 
