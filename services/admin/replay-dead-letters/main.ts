@@ -3,6 +3,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Block } from '@sluice/event-log/block'
+import { deadLetterDays } from '@sluice/event-log/dead-letters'
 import { openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
 import { checkPostgresSchema } from '@sluice/postgres/migrate'
 import { openPostgres, type Postgres } from '@sluice/postgres/open'
@@ -77,9 +78,14 @@ await runCommand(async () => {
     })
     console.error(`${letters} dead letters with ${rows} rows are waiting.`)
   } else {
-    const { letters, rows, copies, foreign } = await replayDeadLetters({ log, deadLetters, positions })
+    const { letters, rows, copies, expired, foreign } = await replayDeadLetters({ log, deadLetters, positions })
     console.log(`Replayed to the log: ${letters} dead letters with ${rows} rows.`)
     if (copies > 0) console.log(`Left out: ${copies} copies of these.`)
+    if (expired > 0) {
+      console.log(
+        `Left out: ${expired} dead letters of events that were received more than ${deadLetterDays} days ago.`,
+      )
+    }
     if (foreign > 0) console.log(`Left out: ${foreign} records that are no dead letters.`)
   }
 })

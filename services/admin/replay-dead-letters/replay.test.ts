@@ -82,18 +82,30 @@ function describeReplay(name: string, createUrl: () => Promise<string | undefine
       await deadLetters.publish(dead, { timeoutMs })
       writer = runWriter(stores)
 
-      expect(await replayDeadLetters(stores)).toStrictEqual({ letters: 51, rows: 51, copies: 0, foreign: 0 })
+      expect(await replayDeadLetters(stores)).toStrictEqual({
+        letters: 51,
+        rows: 51,
+        copies: 0,
+        expired: 0,
+        foreign: 0,
+      })
       await waitUntilDrained(stores)
       expect(await stores.stored()).toStrictEqual(storable.map(({ event_id: id }) => id).sort())
       expect(await stores.dead()).toStrictEqual([{ reason: 'refused', row: JSON.stringify(unstorable) }])
 
-      expect(await replayDeadLetters(stores)).toStrictEqual({ letters: 1, rows: 1, copies: 0, foreign: 0 })
+      expect(await replayDeadLetters(stores)).toStrictEqual({ letters: 1, rows: 1, copies: 0, expired: 0, foreign: 0 })
       await waitUntilDrained(stores)
       expect(await stores.dead()).toHaveLength(1)
 
       // A replay that was killed before its commit is repeated.
       await deadLetters.publish(dead.slice(0, 10), { timeoutMs })
-      expect(await replayDeadLetters(stores)).toStrictEqual({ letters: 11, rows: 11, copies: 0, foreign: 0 })
+      expect(await replayDeadLetters(stores)).toStrictEqual({
+        letters: 11,
+        rows: 11,
+        copies: 0,
+        expired: 0,
+        foreign: 0,
+      })
       await waitUntilDrained(stores)
       expect(await stores.stored()).toHaveLength(storable.length)
     })
@@ -113,7 +125,7 @@ function describeReplay(name: string, createUrl: () => Promise<string | undefine
           failures-- > 0 ? Promise.reject(new Error('Kafka is unavailable')) : log.publish(...parameters),
       }
       const replayed = await replayDeadLetters({ log: failing, deadLetters: redelivering(deadLetters) })
-      expect(replayed).toStrictEqual({ letters: 20, rows: 20, copies: 0, foreign: 0 })
+      expect(replayed).toStrictEqual({ letters: 20, rows: 20, copies: 0, expired: 0, foreign: 0 })
       writer = runWriter(stores)
       await waitUntilDrained(stores)
       expect(await stores.stored()).toStrictEqual(rows.map(({ event_id: id }) => id).sort())
@@ -129,11 +141,24 @@ function describeReplay(name: string, createUrl: () => Promise<string | undefine
       expect(await stores.dead()).toStrictEqual([{ reason: 'refused', row: JSON.stringify(poison) }])
       writer = runWriter(stores)
 
-      expect(await replayDeadLetters(stores)).toStrictEqual({ letters: 1, rows: 1, copies: 2, foreign: 0 })
+      expect(await replayDeadLetters(stores)).toStrictEqual({ letters: 1, rows: 1, copies: 2, expired: 0, foreign: 0 })
       await waitUntilDrained(stores)
       const ends = await deadLetters.endOffsets()
       expect(ends.reduce((sum, end) => sum + end, 0n)).toBe(4n)
-      expect(await replayDeadLetters(stores)).toStrictEqual({ letters: 1, rows: 1, copies: 0, foreign: 0 })
+      expect(await replayDeadLetters(stores)).toStrictEqual({ letters: 1, rows: 1, copies: 0, expired: 0, foreign: 0 })
+    })
+
+    test('rows that were received more than 365 days ago are left out, and counted', async () => {
+      stores = await createTestStores(await createUrl())
+      const received_at = Date.now() - 365 * 86_400_000
+      // A writer that gave them up again, after a replay, has noted the later time.
+      const old = letter(event('old', { received_at: received_at - 1 }), { at: Date.now() })
+      const recent = letter(event('recent', { received_at: received_at + 600_000 }))
+      await stores.deadLetters.publish([old, recent], { timeoutMs })
+      writer = runWriter(stores)
+      expect(await replayDeadLetters(stores)).toStrictEqual({ letters: 1, rows: 1, copies: 0, expired: 1, foreign: 0 })
+      await waitUntilDrained(stores)
+      expect(await stores.stored()).toStrictEqual(['recent'])
     })
 
     test('letters are published to their partition byte for byte, and foreign records are left out', async () => {
@@ -145,7 +170,7 @@ function describeReplay(name: string, createUrl: () => Promise<string | undefine
         payload,
       }
       await stores.deadLetters.publish([unreadable, blockOfRows(0, [event()])], { timeoutMs })
-      expect(await replayDeadLetters(stores)).toStrictEqual({ letters: 1, rows: 9, copies: 0, foreign: 1 })
+      expect(await replayDeadLetters(stores)).toStrictEqual({ letters: 1, rows: 9, copies: 0, expired: 0, foreign: 1 })
       const positions = await stores.log.committedOffsets('any')
       expect(
         positions.filter(({ endOffset }) => endOffset > 0n).map(({ partition, endOffset }) => [partition, endOffset]),

@@ -1,6 +1,6 @@
 import type { Block } from '@sluice/event-log/block'
 import { blocksWithOffsets } from '@sluice/event-log/block-lines'
-import type { ReplayPositions } from '@sluice/event-log/dead-letters'
+import { deadLetterDays, type ReplayPositions } from '@sluice/event-log/dead-letters'
 import type { EventLog } from '@sluice/event-log/log'
 import { sum } from '@sluice/runtime/sum'
 import { distinctLetters } from './distinct-letters.ts'
@@ -14,6 +14,8 @@ export interface Replayed {
   rows: number
   /** Letters that were left out because they are copies of others. */
   copies: number
+  /** Letters that were left out because their rows were received more than 365 days ago. */
+  expired: number
   /** Records in the log of dead letters that are no dead letters. */
   foreign: number
 }
@@ -28,19 +30,22 @@ export interface ReplayLogs {
  * Publishes every dead letter that has not been replayed to the partition that it came from. A letter counts as
  * replayed when the log has acknowledged it; after a crash before that it is replayed again, and the writer stores
  * nothing twice. One of several letters with the same rows is published, so a row that still can't be stored becomes
- * one new letter. Throws AppError `unavailable` while a log is unavailable.
+ * one new letter. Old rows are left out: those of an erased person could be stored again once the tombstone is gone,
+ * 400 days after the request. Throws AppError `unavailable` while a log is unavailable.
  */
 export async function replayDeadLetters(logs: ReplayLogs & { log: EventLog }): Promise<Replayed> {
   const { log, deadLetters, positions } = logs
   const partitions = await log.partitions()
-  const done: Replayed = { letters: 0, rows: 0, copies: 0, foreign: 0 }
+  const done: Replayed = { letters: 0, rows: 0, copies: 0, expired: 0, foreign: 0 }
+  const oldest = Date.now() - deadLetterDays * 86_400_000
   const distinct = distinctLetters()
   await readDeadLetters(deadLetters, {
     commit: true,
     positions,
     handle: async ({ blocks }) => {
       const letters = blocks.filter(({ headers }) => headers.letter !== undefined)
-      const first = letters.filter((letter) => distinct.isFirst(letter))
+      const recent = letters.filter((letter) => !wasReceivedBefore(oldest, letter))
+      const first = recent.filter((letter) => distinct.isFirst(letter))
       const again = first.flatMap((letter) => toOriginalBlock(letter, partitions))
       try {
         await log.publish(again, { timeoutMs: publishTimeoutMs })
@@ -51,7 +56,8 @@ export async function replayDeadLetters(logs: ReplayLogs & { log: EventLog }): P
       }
       done.letters += again.length
       done.rows += sum(again.map(({ headers }) => headers.rows))
-      done.copies += letters.length - again.length
+      done.copies += recent.length - again.length
+      done.expired += letters.length - recent.length
       done.foreign += blocks.length - letters.length
     },
   })
@@ -81,6 +87,21 @@ export async function listDeadLetters(
     },
   })
   return seen
+}
+
+/** Whether a row of the letter was received before `time` (Unix ms). What is no row of Sluice has no such time. */
+function wasReceivedBefore(time: number, { payload }: Block): boolean {
+  return payload
+    .toString()
+    .split('\n')
+    .some((line) => {
+      try {
+        const row = JSON.parse(line) as { received_at?: number } | null
+        return (row?.received_at ?? time) < time
+      } catch {
+        return false
+      }
+    })
 }
 
 /** The block as the writer read it, in a list; empty for a record that is no dead letter. */
