@@ -122,7 +122,8 @@ export function importStore(postgres: Postgres): ImportStore {
     continueAfter: async (last) => {
       await postgres.run((db) =>
         sql`
-          SELECT setval(sequence, ${last}) FROM (SELECT pg_get_serial_sequence('imports', 'seq')::regclass AS sequence)
+          SELECT setval(sequence, ${last})
+          FROM (SELECT pg_get_serial_sequence('imports', 'seq')::regclass AS sequence) AS own
           WHERE coalesce(pg_sequence_last_value(sequence), 0) < ${last}`.execute(db),
       )
     },

@@ -24,7 +24,7 @@ export interface MigrateOptions {
   postgres: Postgres
   clickHouseUrl: string
   logUrl: string
-  /** Begins an empty store when ClickHouse has lost the one that this Postgres knows, or an empty Postgres beside one. */
+  /** Begins with an empty ClickHouse, or with an empty Postgres, when it has lost what the other one knows. */
   acceptLoss?: boolean
   /** `npm run migrate` can't reach the engines, because some are embedded in a standalone. */
   hasEmbeddedEngines?: boolean
