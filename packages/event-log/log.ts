@@ -44,7 +44,9 @@ export interface EventLog {
    * offset after the newest block if there is none. Throws AppError `unavailable` while the log is unavailable.
    */
   offsetsForTime(time: number): Promise<readonly bigint[]>
-  /** Resolves when the log answers; rejects with the reason otherwise. For readiness, so it must be cheap. */
+  /**
+   * Resolves when the log answers and takes blocks; rejects with the reason otherwise. For readiness, so it must be cheap.
+   */
   check(): Promise<void>
   /** Closes producers, consumers and connections after the running publishes have settled. */
   close(): Promise<void>

@@ -1,11 +1,13 @@
-import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
 import type { AddressInfo } from 'node:net'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { startPostgres } from '@sluice/engines/postgres'
+import { waitUntil } from '@sluice/runtime/wait-until'
 import { spawnProgram, spawnService, startService } from '../../tests/support/service-process.ts'
+import { mountTmpfs, testWithTmpfs, unmount } from '../../tests/support/tmpfs.ts'
 
 test('a first start on a port in use reports the port and prints the new admin key, which works after the next start, and that prints a link; a start without the data of ClickHouse says what to do', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-first-start-'))
@@ -86,6 +88,28 @@ test('a start with an engine that can not be reached names it and its variable',
       'sluice: Postgres: connect ECONNREFUSED 127.0.0.1:1. Start this engine, or correct SLUICE_POSTGRES_URL.\n',
     )
   } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+})
+
+testWithTmpfs('a start with too little room for the log of events says so, and is not ready', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-little-room-'))
+  const disk = join(folder, 'disk')
+  await mkdir(disk)
+  mountTmpfs(disk, 'size=64m')
+  const reason = 'the disk of the log has less than 128 MiB free'
+  const environment = { SLUICE_DATA_DIR: join(folder, 'data'), SLUICE_LOG_URL: `file:${join(disk, 'log')}` }
+  const sluice = await spawnService('standalone', environment)
+  try {
+    await waitUntil(() => sluice.output().includes(`\nNo event is accepted: ${reason}.\n`), 'the reason is said')
+    const response = await fetch(`${sluice.url}/readyz`)
+    expect([response.status, await response.json()]).toStrictEqual([
+      503,
+      expect.objectContaining({ data: expect.objectContaining({ missing: expect.objectContaining({ log: reason }) }) }),
+    ])
+  } finally {
+    await sluice.stop()
+    unmount(disk)
     await rm(folder, { recursive: true, force: true })
   }
 })

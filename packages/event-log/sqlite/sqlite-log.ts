@@ -1,5 +1,6 @@
 import { withDeadline } from '@sluice/runtime/deadline'
 import { unavailable } from '@sluice/runtime/errors'
+import { NotReady } from '@sluice/runtime/health'
 import type { Logger } from '@sluice/runtime/logger'
 import { compressBlocks } from '../compression.ts'
 import type { EventLog, LogConsumer } from '../log.ts'
@@ -9,6 +10,7 @@ import { createGroup } from './group.ts'
 import { createSqliteWrites } from './writes.ts'
 
 const checkTimeoutMs = 2000
+const mebibyte = 1024 * 1024
 
 export interface SqliteLogOptions {
   logger: Pick<Logger, 'debug' | 'info' | 'warn' | 'error'>
@@ -44,6 +46,7 @@ export interface SqliteLogOptions {
 export async function openSqliteLog(dir: string, options: SqliteLogOptions): Promise<EventLog> {
   const { logger } = options
   const name = `The event log in ${dir}`
+  const freeBytesMin = options.freeBytesMin ?? 128 * mebibyte
   const consumers = new Set<LogConsumer>()
   const groups = new Map<string, LocalGroup>()
   /** Called after each write, when `ends` have changed. */
@@ -57,7 +60,7 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
       dir,
       partitions: options.partitions ?? 4,
       fileBytesMax: options.fileBytesMax,
-      freeBytesMin: options.freeBytesMin ?? 128 * 1024 * 1024,
+      freeBytesMin,
       retentionMs: options.retentionMs,
       compactAfterMs: options.compactAfterMs ?? 60_000,
     })
@@ -172,7 +175,11 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
     async check() {
       requireOpen()
       const ping = engine().then((answering) => answering.call('ping', {}))
-      await withDeadline(ping, checkTimeoutMs, () => unavailable(`${name} did not answer in ${checkTimeoutMs} ms`))
+      const late = () => unavailable(`${name} did not answer in ${checkTimeoutMs} ms`)
+      const { hasSpace } = await withDeadline(ping, checkTimeoutMs, late)
+      if (!hasSpace) {
+        throw new NotReady(`the disk of the log has less than ${freeBytesMin / mebibyte} MiB free`)
+      }
     },
     close() {
       closing ??= close()

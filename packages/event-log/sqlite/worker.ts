@@ -320,7 +320,7 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
     },
     ping() {
       db.prepare('SELECT 1').get()
-      return {}
+      return { hasSpace: diskSpaceError() === undefined }
     },
     close() {
       compacting.now()
