@@ -84,7 +84,7 @@ export function createDispatch({
       'X-Request-Id': requestId,
       ...corsHeaders(route, corsOrigins, request),
       ...transportHeaders(clients.read(request)),
-      ...(rate && rateLimitHeaders(rate, route)),
+      ...(rate && rateLimitHeaders(rate, clock, route)),
     }
   }
 

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { RequestRateLimit } from '@sluice/access/request-rate-limit'
+import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import type { Client, RouteRule } from './route.ts'
 
 /** Headers that pages of other origins may read (docs/http-interface.md#cross-origin). */
@@ -67,14 +68,17 @@ export function preflightHeaders(
 }
 
 /**
- * State of the rate limit. The reset is in Unix seconds, or in seconds from now for Segment's clients, which expect
- * that.
+ * State of the rate limit. The reset is in Unix seconds by `clock`, as the `timestamp` of responses is, from which
+ * clients subtract it; the limits count by the machine's clock, which may be far off. Whole seconds of the difference
+ * keep the value the same for all requests of a window. For Segment's clients it is in seconds from now, as they expect.
  */
 export function rateLimitHeaders(
   { limit, remaining, resetAt }: Pick<RequestRateLimit, 'limit' | 'remaining' | 'resetAt'>,
+  clock: Pick<SynchronizedClock, 'now'>,
   { dialect }: Pick<RouteRule, 'dialect'> = {},
 ): Headers {
-  const since = dialect === 'segment' ? Date.now() : 0
+  const now = Date.now()
+  const since = dialect === 'segment' ? now : Math.round((now - clock.now()) / 1000) * 1000
   return {
     'X-RateLimit-Limit': String(limit),
     'X-RateLimit-Remaining': String(remaining),

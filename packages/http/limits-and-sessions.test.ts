@@ -6,6 +6,7 @@ import type { Scope } from '@sluice/contracts/scopes'
 import { openRedis, type Redis } from '@sluice/redis/open'
 import { invalidField, invalidFormat, rateLimited } from '@sluice/runtime/errors'
 import { capturedLogger } from '../../tests/support/captured-logger.ts'
+import { exactClock } from '../../tests/support/clock.ts'
 import { keysInMemory, startTestService, type TestService } from '../../tests/support/test-service.ts'
 import { hashToken } from './authenticate.ts'
 import type { ApiRequest, HandlerResult, Route } from './route.ts'
@@ -76,6 +77,19 @@ beforeAll(async () => {
 afterAll(async () => {
   await service.stop()
   await redis.close()
+})
+
+test('the end of a window is by the clock of the responses, also where the clock of the machine is 90 minutes ahead', async () => {
+  const now = (): number => Date.now() - 90 * 60_000
+  const keys = keysInMemory({ [key]: { keyId: 'key_late', scopes: ['admin'] } })
+  const captured = capturedLogger()
+  const corrected = await startTestService({ routes }, { ...redis, keys }, captured, { clock: { ...exactClock, now } })
+  const response = await fetch(`${corrected.url}/queries`, { headers: { Authorization: `Bearer ${key}` } })
+  const { timestamp } = (await response.json()) as { timestamp: number }
+  const untilReset = Number(response.headers.get('x-ratelimit-reset')) * 1000 - timestamp
+  expect(untilReset).toBeGreaterThan(50_000)
+  expect(untilReset).toBeLessThanOrEqual(61_000)
+  await corrected.stop()
 })
 
 interface RequestParts {
