@@ -21,12 +21,14 @@ describe('the error names the invalid parameter of', () => {
     [{ limit: '1.5' }, 'limit must be an integer'],
     [{ limit: '' }, 'limit must be a number'],
     [{ limit: 'ten' }, 'limit must be a number'],
-    [{ limit: ['1', '2'] }, 'limit must be a number'],
+    [{ limit: ['1', '2'] }, 'limit must be given only once'],
+    [{ limit: '9007199254740993' }, 'limit must be from 1 to 1000'],
     [{ limit: 'Infinity' }, 'limit must be a number'],
     [{ offset: '-1' }, 'offset must be at least 0'],
     [{ offset: '0.5' }, 'offset must be an integer'],
-    [{ offset: '9007199254740993' }, 'offset must be from -9007199254740991 to 9007199254740991'],
-    [{ offset: '1e400' }, 'offset must be from -9007199254740991 to 9007199254740991'],
+    [{ offset: ['0', '0'] }, 'offset must be given only once'],
+    [{ offset: '9007199254740993' }, 'offset must be from 0 to 9007199254740991'],
+    [{ offset: '1e400' }, 'offset must be from 0 to 9007199254740991'],
     [{ page: '1' }, 'page is not a known parameter'],
   ])('%j', (query, reason) => {
     expect((): unknown => validate(pageQuery, query)).toThrow(

@@ -4,20 +4,22 @@ import { parameterMessages } from './parameters.ts'
 
 /** Parameters of every list. They arrive as text: a schema that holds them needs `.prefs({ convert: true })`. */
 export const pageParameters = {
-  limit: joi
+  limit: pageNumber(1, pageDefaults.limitMax).default(pageDefaults.limit).description('Number of entries to list.'),
+  offset: pageNumber(0, Number.MAX_SAFE_INTEGER).default(0).description('Number of entries to skip.'),
+}
+
+function pageNumber(min: number, max: number): joi.NumberSchema {
+  return joi
     .number()
     .integer()
-    .min(1)
-    .max(pageDefaults.limitMax)
-    .default(pageDefaults.limit)
-    .description('Number of entries to list.'),
-  offset: joi
-    .number()
-    .integer()
-    .min(0)
-    .max(Number.MAX_SAFE_INTEGER)
-    .default(0)
-    .description('Number of entries to skip.'),
+    .min(min)
+    .max(max)
+    .messages({ 'number.unsafe': `must be from ${min} to ${max}` })
+    .error((errors) => {
+      // A parameter that is given twice comes as a list, which joi calls no number.
+      for (const error of errors) if (Array.isArray(error.value)) error.message = parameterMessages['string.base']
+      return errors
+    })
 }
 
 export const pageQuery = joi
