@@ -24,12 +24,19 @@ beforeAll(async () => {
     servicePage('gateway', 'It takes events.'),
     // More than the system's buffers of a connection take.
     htmlPage('/large', { title: 'Large', style: '', body: `curl ${originPlaceholder}/${'x'.repeat(largeBytes)}` }),
+    htmlPage('/quoted', {
+      title: 'Quoted',
+      style: '',
+      body: `curl ${originPlaceholder}/a\ncurl ${originPlaceholder}/b\n`,
+    }),
     pageOnDemand('/on-demand', () => {
       builtOnDemand += 1
       return htmlPage('/on-demand', { title: 'On demand', style: '', body: 'built' })
     }),
   ]
-  service = await startTestService({ routes, pages }, keysInMemory({}))
+  service = await startTestService({ routes, pages }, keysInMemory({}), undefined, {
+    SLUICE_TRUSTED_PROXIES: ['loopback'],
+  })
 })
 
 afterAll(async () => {
@@ -94,6 +101,26 @@ test('a service that runs alone says what it is', async () => {
   expect(html).toContain('<h1>Sluice: gateway</h1>')
   expect(html).toContain('It takes events.')
   expect((await get('/readyz')).status).toBe(200)
+})
+
+test.each([
+  ['gzip, deflate, br', 'gzip'],
+  ['identity', null],
+])('a page with the origin of the request is sent to a client that accepts %s', async (accepted, coding) => {
+  const answers = [undefined, 'stats.example'].map(async (host) => {
+    const response = await get('/quoted', { 'Accept-Encoding': accepted, ...(host && { 'X-Forwarded-Host': host }) })
+    expect(response.headers.get('content-encoding')).toBe(coding)
+    expect(response.headers.get('vary')).toBe('Accept-Encoding')
+    expect(response.headers.get('cache-control')).toBe('no-cache')
+    const origin = host === undefined ? service.url : `http://${host}`
+    expect(await response.text()).toContain(`curl ${origin}/a\ncurl ${origin}/b\n`)
+    return response.headers.get('etag') ?? ''
+  })
+  const [etag = '', other] = await Promise.all(answers)
+  expect(etag).not.toBe(other)
+  const known = { 'Accept-Encoding': accepted, 'If-None-Match': etag }
+  expect((await get('/quoted', known)).status).toBe(304)
+  expect((await get('/quoted', { ...known, 'X-Forwarded-Host': 'stats.example' })).status).toBe(200)
 })
 
 test('clients that do not read a page hold no copies of it, whatever their hosts', async () => {

@@ -35,8 +35,19 @@ describe('GET /openapi.json', () => {
     expect((await get({ 'If-None-Match': '"other"' })).status).toBe(200)
   })
 
+  it('is sent in the codings that the client accepts', async () => {
+    for (const coding of ['br', 'gzip']) {
+      const response = await get({ 'Accept-Encoding': coding })
+      expect(response.headers.get('content-encoding')).toBe(coding)
+      expect(response.headers.get('vary')).toBe('Accept-Encoding')
+      expect(response.headers.get('cache-control')).toBe('no-cache')
+      expect(Number(response.headers.get('content-length'))).toBeLessThan(JSON.stringify(document).length / 5)
+      expect(await response.json()).toEqual(JSON.parse(JSON.stringify(document)))
+    }
+  })
+
   it('responds to HEAD with the size and to other methods with 405', async () => {
-    const head = await get({}, 'HEAD')
+    const head = await get({ 'Accept-Encoding': 'identity' }, 'HEAD')
     expect(Number(head.headers.get('content-length'))).toBe(Buffer.byteLength(JSON.stringify(document)))
     expect((await get({}, 'POST')).status).toBe(405)
   })

@@ -1,29 +1,27 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
+import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
 import type { OpenApiDocument } from '@sluice/api/openapi/types'
 import type { StaticPage } from '@sluice/http/app'
-import { matchesEtag } from '@sluice/http/preconditions'
+import { sendBuiltFile } from '@sluice/http/send-built-file'
 
 /** `/openapi.json`: serves the document without the envelope of other responses, to pages of any origin. */
 export function openApiPage(document: OpenApiDocument): StaticPage {
   // One copy for all requests: a string would be encoded for each client that does not read it.
-  const body = Buffer.from(JSON.stringify(document))
-  const etag = `"${createHash('sha256').update(body).digest('base64url')}"`
+  const identity = Buffer.from(JSON.stringify(document))
+  const file = {
+    contentType: 'application/json; charset=utf-8',
+    hash: hash('sha256', identity, 'base64url'),
+    encoded: {
+      identity,
+      gzip: gzipSync(identity),
+      // The highest quality takes half a second.
+      br: brotliCompressSync(identity, { params: { [constants.BROTLI_PARAM_QUALITY]: 5 } }),
+    },
+  }
   return {
     path: '/openapi.json',
-    handle: ({ headers }, response) => {
-      response.setHeader('ETag', etag)
-      response.setHeader('Cache-Control', 'no-cache')
-      response.setHeader('Access-Control-Allow-Origin', '*')
-      if (matchesEtag(etag, headers['if-none-match'])) {
-        response.writeHead(304).end()
-        return
-      }
-      response.writeHead(200, {
-        'Content-Type': 'application/json; charset=utf-8',
-        'Content-Length': body.length,
-        'X-Content-Type-Options': 'nosniff',
-      })
-      response.end(body)
+    handle: (request, response) => {
+      sendBuiltFile(request, response, file, { 'Cache-Control': 'no-cache', 'Access-Control-Allow-Origin': '*' })
     },
   }
 }
