@@ -2,11 +2,11 @@ import { invalidField } from '@sluice/runtime/errors'
 import { doubleOf } from '@sluice/runtime/parse-exactly'
 
 /** An ISO 8601 date, or date and time (RFC 3339), with or without a time zone. */
-const isoDate = /^(\d{4}-\d\d-(\d\d))(?:[Tt ](\d\d:\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?\s?([Zz]|[+-]\d\d(?::?\d\d)?)?)?$/
+const isoDate = /^(\d{4}-\d\d-(\d\d))(?:[Tt ](\d\d:\d\d)(?::(\d\d)(?:[.,](\d+))?)?\s?([Zz]|[+-]\d\d(?::?\d\d)?)?)?$/
 
 /**
  * Unix ms of a message's time: ISO 8601, as Segment's clients send it, or a number of Unix ms. A time without a time
- * zone is UTC; fractions of milliseconds are dropped. Undefined if it is absent. Throws 400 with the name `field` for
+ * zone is UTC; fractions of milliseconds are dropped; a leap second is the second after it. Undefined if it is absent. Throws 400 with the name `field` for
  * anything else.
  */
 export function parseTimestamp(value: unknown, field: string): number | undefined {
@@ -24,8 +24,10 @@ function parseIsoDate(text: string): number | undefined {
   const [, date = '', day = '', minutes = '00:00', seconds = '00', fraction = '', zone = 'Z'] = match
   // Date.parse turns 30 February into 1 March.
   if (new Date(`${date}T00:00:00Z`).getUTCDate() !== Number(day)) return undefined
-  const ms = Date.parse(`${date}T${minutes}:${seconds}.${fraction.slice(0, 3).padEnd(3, '0')}${zoneOf(zone)}`)
-  return Number.isNaN(ms) ? undefined : ms
+  const leapMs = seconds === '60' ? 1000 : 0
+  const upTo59 = leapMs > 0 ? '59' : seconds
+  const ms = Date.parse(`${date}T${minutes}:${upTo59}.${fraction.slice(0, 3).padEnd(3, '0')}${zoneOf(zone)}`)
+  return Number.isNaN(ms) ? undefined : ms + leapMs
 }
 
 /** The time zone in the form that Date.parse requires: `Z` or `+02:00`. */
