@@ -21,6 +21,8 @@ export function sendErrorPage(response: ServerResponse, common: Headers, error: 
   const page = pageOf(error.code, own)
   if (!page) return false
   const { title, advice } = page
+  // Which pages of other origins may read the answer depends on Origin.
+  const vary = ['Accept', common.Vary].filter((names) => names !== undefined).join(', ')
   const body = `<main>
 <h1>${title}</h1>
 <p>${advice}</p>
@@ -31,7 +33,7 @@ export function sendErrorPage(response: ServerResponse, common: Headers, error: 
     response,
     statusOf[error.code],
     { title: `${title} · Sluice`, style: noteStyle, body },
-    { 'Cache-Control': 'no-store', Vary: 'Accept', ...common, ...own },
+    { 'Cache-Control': 'no-store', ...common, ...own, Vary: vary },
   )
   return true
 }

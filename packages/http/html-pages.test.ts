@@ -71,6 +71,19 @@ describe('who opens a wrong address in a browser sees a page', () => {
     expect(await (await get('/canary%3Cb%3E', browser)).text()).not.toMatch(/canary/))
 })
 
+test('a page of an error varies by what its form and its headers depend on', async () => {
+  const withOrigins = await startTestService({ routes }, keysInMemory({}), undefined, {
+    SLUICE_CORS_ORIGINS: ['https://app.example'],
+  })
+  const response = await fetch(`${withOrigins.url}/api/v1/nowhere`, {
+    headers: { ...browser, Origin: 'https://app.example' },
+  })
+  await withOrigins.stop()
+  expect(response.headers.get('content-type')).toMatch(/^text\/html/)
+  expect(response.headers.get('access-control-allow-origin')).toBe('https://app.example')
+  expect(response.headers.get('vary')).toBe('Accept, Origin')
+})
+
 test('a page on demand is built for its first request, and once', async () => {
   expect(builtOnDemand).toBe(0)
   for (let request = 0; request < 2; request++) {
