@@ -81,9 +81,13 @@ describe('a limit of events of one address', () => {
     expect((await gateway.collectBatch(batch(3), { key, headers: from('203.0.113.3') })).status).toBe(202)
   })
 
-  test('counts nothing for the address when the key has nothing left', async () => {
-    const key = await gateway.createKey({ rateLimits: { events_per_minute: 2, events_per_minute_per_address: 2 } })
-    expect((await gateway.collectBatch(batch(2), { key, headers: from('203.0.113.4') })).status).toBe(202)
+  test('counts nothing for the address when the key has not enough left', async () => {
+    const key = await gateway.createKey({ rateLimits: { events_per_minute: 5, events_per_minute_per_address: 6 } })
+    const one = { key, headers: from('203.0.113.4') }
+    expect((await gateway.collectBatch(batch(3), one)).status).toBe(202)
+    // The key has two left. If the address were charged for three, it could not send these two.
+    expect((await gateway.collectBatch(batch(3), one)).status).toBe(429)
+    expect((await gateway.collectBatch(batch(2), one)).status).toBe(202)
     expect((await gateway.collect(event, { key, headers: from('203.0.113.5') })).status).toBe(429)
   })
 

@@ -260,6 +260,19 @@ describe('the grants of a created key', () => {
     expect(await handle(['stats:read'], ['stats:read'])).toMatchObject({ status: 201 })
   })
 
+  test('end with the creating key by default, and no later', async () => {
+    const expiresAt = 4_000_000_000_000
+    const { key } = await createTestKey(query.keys, { scopes: ['admin'], expiresAt: new Date(expiresAt) })
+    expect((await create({ name: 'n' }, key)).body.data).toMatchObject({ expires_at: expiresAt })
+    for (const expires_at of [expiresAt + 1, null]) {
+      const { status, body } = await create({ name: 'n', expires_at }, key)
+      expect({ status, error: body.error }).toStrictEqual({
+        status: 400,
+        error: 'Invalid field: expires_at must not be later than that of the key that asks',
+      })
+    }
+  })
+
   describe('when the creating key is bound to sites', () => {
     const bound = () => query.createKey({ scopes: ['admin'], siteIds: ['own', 'also own'] })
 

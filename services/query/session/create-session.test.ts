@@ -125,6 +125,12 @@ describe('POST /api/v1/session', () => {
 })
 
 describe('a session', () => {
+  test('ends no later than its key', async () => {
+    const expiresAt = Date.now() + 3_600_000
+    const { key } = await createTestKey(query.keys, { scopes: ['stats:read'], expiresAt: new Date(expiresAt) })
+    expect((await opened(key)).data.expires_at).toBe(expiresAt)
+  })
+
   test('is described by GET, as a key is', async () => {
     const { Cookie, data } = await opened(query.admin)
     const mine = await withCookie('/api/v1/session', Cookie)
