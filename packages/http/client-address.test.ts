@@ -43,6 +43,15 @@ describe('with trusted proxies', () => {
     expect(reader.read(request('10.0.0.1', { 'x-forwarded-for': addresses })).address).toBe(address)
   })
 
+  test('of several proxies, the one that is nearest to the client tells protocol and host', () => {
+    const several = {
+      ...forwarded,
+      'x-forwarded-proto': 'https, http',
+      'x-forwarded-host': 'stats.example, inner.example:8080',
+    }
+    expect(clients.read(request('10.0.0.1', several))).toMatchObject({ isSecure: true, host: 'stats.example' })
+  })
+
   test('forwarded headers of an untrusted client are ignored', () => {
     expect(clients.read(request('203.0.113.66', forwarded))).toStrictEqual({
       address: '203.0.113.66',
