@@ -123,7 +123,7 @@ test('a measurement from before a change of the rule has no effect, and a rule t
   expect(await rules.listEnabled(rule.siteId)).toStrictEqual([])
 })
 
-test('the pending time continues unless the condition changes', async () => {
+test('the pending time continues unless the condition changes or the rule is switched off', async () => {
   const rule = await ruleWith({ for: '5m' })
   await evaluate(rule, 1, value(12))
   const { settings, channel } = rule
@@ -135,6 +135,10 @@ test('the pending time continues unless the condition changes', async () => {
   const condition = { ...settings.condition, threshold: 11 }
   const others = { revision: 1, settings: { ...renamed, condition }, isConditionChanged: true, channel }
   expect(await rules.update(rule.ruleId, null, others, noon)).toMatchObject({ state: { pendingSince: null } })
+  const switched = await ruleWith({ for: '5m' })
+  await evaluate(switched, 1, value(12))
+  const off = { ...changes, settings: { ...switched.settings, enabled: false } }
+  expect(await rules.update(switched.ruleId, null, off, noon)).toMatchObject({ state: { pendingSince: null } })
 })
 
 test('a failed measurement is told to users, and the minute may still be evaluated', async () => {
@@ -143,7 +147,11 @@ test('a failed measurement is told to users, and the minute may still be evaluat
   await evaluate(rule, 1, value(12))
   const minute = noon + 2 * minuteMs
   await rules.evaluate(minute, [{ ruleId, revision, measured: { outcome: 'failed' }, error: 'too much' }], minute)
-  expect(await rules.find(ruleId, null)).toMatchObject({ state: { state: 'firing' }, lastError: 'too much' })
+  expect(await rules.find(ruleId, null)).toMatchObject({
+    state: { state: 'firing' },
+    lastError: 'too much',
+    lastEvaluatedAt: noon + minuteMs + 2_000,
+  })
   expect(await evaluate(rule, 2, value(1))).toStrictEqual(['resolved'])
   expect(await rules.find(ruleId, null)).toMatchObject({ lastError: null })
 })
@@ -226,6 +234,18 @@ test('a test of a rule removes what its history lists no more', async () => {
   expect(await stored()).toHaveLength(2)
   await rules.queueTest(rule, noon + 91 * 24 * 60 * minuteMs)
   expect(await stored()).toStrictEqual([{ is_test: true }])
+})
+
+test('a new rule of a site is looked at at once, although the others of the site are not due', async () => {
+  const { siteId } = await ruleWith()
+  const takeSite = async (now: number) =>
+    (await rules.leases.take(now, 1_000)).find((taken) => taken.job.siteId === siteId)
+  const taken = await takeSite(noon)
+  if (!taken) throw new Error('the site is not due')
+  await rules.leases.release(taken, noon + minuteMs, { isProgress: true })
+  expect(await takeSite(noon + 1)).toBeUndefined()
+  await addRule(postgres, { siteId, at: noon + 1 })
+  expect(await takeSite(noon + 1)).toBeDefined()
 })
 
 test('the sites with rules are jobs, and the oldest evaluated minute is that of all of them', async () => {
