@@ -171,6 +171,17 @@ describe('of the imports of one site', () => {
     await store.complete(again, noon)
     expect((await take(noon + 60_000)).id).toBe(imports[1]?.importId)
   })
+
+  test.each(['completed', 'cancelled'])('the next one is behind those of other sites when one is %s', async (end) => {
+    const site = 'shop'
+    const first = await addImport(store, { site }, noon)
+    const next = await addImport(store, { site }, noon)
+    const other = await addImport(store, { site: 'blog' }, noon + 5)
+    if (end === 'completed') await store.complete(await take(noon), noon + 9)
+    else await store.cancel(first.importId, null, noon + 9)
+    expect((await take(noon + 10)).id).toBe(other.importId)
+    expect((await take(noon + 10)).id).toBe(next.importId)
+  })
 })
 
 test('imports are listed newest first, page by page, and are found at their sites only', async () => {
