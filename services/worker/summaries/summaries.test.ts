@@ -263,15 +263,22 @@ test('webhooks get what they take since they were made, and none that is off get
   expect(await periodsOf(first)).toEqual([...all, start + 9 * hourMs])
 })
 
-test('the oldest of several webhooks with one URL gets the summary', async () => {
+test('the oldest of several webhooks with one URL that is not switched off gets the summary', async () => {
   await removeWebhooks()
   const start = Date.UTC(2026, 4, 15, 12)
   const siteId = await siteIn('UTC')
   const url = 'https://example.com/one'
+  const disabled = await webhook(siteId, start, '1h', { url })
+  await postgres.db
+    .updateTable('endpoints')
+    .set({ disabled_at: new Date(start), disabled_reason: 'It failed.' })
+    .where('endpoint_id', '=', disabled)
+    .execute()
   const older = await webhook(siteId, start, '1h', { url })
   const newer = await webhook(siteId, start, '1h', { url })
   await workAt(start)
   await workAt(start + hourMs)
+  expect(await periodsOf(disabled)).toEqual([])
   expect(await periodsOf(older)).toEqual([start])
   expect(await periodsOf(newer)).toEqual([])
 })
