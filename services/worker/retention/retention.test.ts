@@ -213,6 +213,41 @@ test('a run goes on behind the sites that a killed worker has dealt with', async
   expect((await take(now)).job).toStrictEqual({ name: 'retention', run: null })
 })
 
+test('a run forgets the hashes of erasures that were completed 400 days ago, and none of later ones', async () => {
+  const now = Math.ceil(Date.now() / dayMs) * dayMs
+  const hashes = { key: '0'.repeat(32), rowKey: '1' }
+  const completedAt = async (at: number): Promise<string> => {
+    const erasureId = newId('era')
+    const erasure = { erasureId, siteId: 'shop', kind: 'user_id', hashes, before: null, keyId: 'key_1' } as const
+    await deps.erasures.create({ ...erasure, requestedAt: at })
+    const taken = (await deps.erasures.leases.take(at, 10)).find(({ id }) => id === erasureId)
+    if (!taken) throw new Error('the erasure was not taken')
+    await deps.erasures.complete(taken, at)
+    return erasureId
+  }
+  const [old, recent] = [await completedAt(now - 400 * dayMs - 1), await completedAt(now - 400 * dayMs)]
+  const sites = { listRetention: () => Promise.resolve([]) }
+  const { job, lease } = await take(now)
+  await retentionUnit({ ...deps, sites, clock: { now: () => now } })(job, lease)
+  expect(await deps.erasures.find('shop', old)).toMatchObject({ hashes: null })
+  expect(await deps.erasures.find('shop', recent)).toMatchObject({ hashes })
+})
+
+test('a run waits while ClickHouse deletes, and begins no further deletion', async () => {
+  const now = Math.ceil(Date.now() / dayMs) * dayMs
+  const begun: string[] = []
+  const eraser = {
+    isDeleting: () => Promise.resolve(true),
+    startExpiry: () => Promise.resolve({ partitions: begun.push('expiry'), events: 0 }),
+    startCleanup: async () => void (await Promise.resolve(begun.push('cleanup'))),
+  }
+  const sites = { listRetention: () => Promise.resolve([{ siteId: 'shop', retentionDays: 1 }]) }
+  const { job, lease } = await take(now)
+  const unit = retentionUnit({ ...deps, eraser, sites, clock: { now: () => now } })
+  expect(await unit(job, lease)).toMatchObject({ next: now + 10_000 })
+  expect(begun).toStrictEqual([])
+})
+
 test('the worker does it once it starts, and then twice a day', async () => {
   const site = newId('site')
   const sites = siteStore(rig.postgres)
