@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from '@jest/globals'
@@ -24,5 +24,25 @@ test('files of others are not listed, nor are folders entered whose names are no
   const store = await openBlobStore(`file:${folder}`)
   await store.write('a', chunksOf(Buffer.from('x')))
   expect(await listAll(store)).toMatchObject([{ name: 'a' }])
+  await store.close()
+})
+
+test('only the user of the process may read blobs and enter their folders', async () => {
+  const folder = join(root, 'private')
+  const store = await openBlobStore(`file:${folder}`)
+  await store.write('imports/a', chunksOf(Buffer.from('x')))
+  const modeOf = (name: string) => (statSync(join(folder, name)).mode & 0o777).toString(8)
+  expect([modeOf('imports'), modeOf('imports/a')]).toStrictEqual(['700', '600'])
+  await store.close()
+})
+
+test('parts that do not have the lengths that were recorded make no blob', async () => {
+  const store = await openBlobStore(`file:${join(root, 'lengths')}`)
+  const upload = await store.beginParts('a')
+  const { etag } = await store.writePart(upload, 1, Buffer.from('12345'))
+  await expect(store.completeParts(upload, [{ n: 1, etag, bytes: 6 }])).rejects.toMatchObject({ code: 'conflict' })
+  expect(await store.size('a')).toBeUndefined()
+  await store.completeParts(upload, [{ n: 1, etag, bytes: 5 }])
+  expect(await store.size('a')).toBe(5)
   await store.close()
 })
