@@ -1,5 +1,10 @@
+import { once } from 'node:events'
+import { type IncomingMessage, request } from 'node:http'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { hashKey } from '@sluice/access/api-key'
+import { waitUntil } from '@sluice/runtime/wait-until'
 import { startGateway, type TestGateway } from '../../../tests/support/gateway.ts'
+import { startStopwatch } from '../../../tests/support/stopwatch.ts'
 
 let gateway: TestGateway
 
@@ -44,6 +49,29 @@ describe('a key with allowed origins', () => {
     const answer = await gateway.collectBatch(batch(2), { key, headers: { Origin: 'https://evil.example' } })
     expect(answer).toMatchObject({ status: 403, body: { error: 'Key is not allowed for this origin' } })
   })
+})
+
+test('a key that loses the origin of a page while the page sends an event does not take the event', async () => {
+  const origin = 'https://shop.example'
+  const key = await gateway.createKey({ allowedOrigins: [origin] })
+  const body = JSON.stringify(event)
+  const headers = { Authorization: `Bearer ${key}`, Origin: origin, 'Content-Type': 'application/json' }
+  const sending = request(`${gateway.service.url}/collect`, {
+    method: 'POST',
+    headers: { ...headers, 'Content-Length': body.length },
+  })
+  const answered = once(sending, 'response') as Promise<[IncomingMessage]>
+  const elapsedMs = startStopwatch()
+  sending.write(body.slice(0, -1))
+  await waitUntil(() => elapsedMs() > 1_100, 'the body takes longer than a second')
+  const { keyId = '' } = (await gateway.keyStore.findByHash(hashKey(key))) ?? {}
+  await gateway.keyStore.update(keyId, { keyId, siteIds: null }, () => ({ allowedOrigins: [] }))
+  const isRefused = async () => (await gateway.collect(event, { key, headers: { Origin: origin } })).status === 403
+  await waitUntil(isRefused, 'the change has reached the gateway')
+  sending.end(body.slice(-1))
+  const [response] = await answered
+  response.resume()
+  expect(response.statusCode).toBe(403)
 })
 
 describe('a limit of events of one address', () => {
