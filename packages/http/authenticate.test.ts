@@ -110,6 +110,10 @@ describe('a request with a session cookie', () => {
     expect(rejectionMessage(headers, 'POST', 'stats.example:444')).toBe('Cross-site request refused')
   })
 
+  test('is accepted whatever the case of the letters of the host is', () => {
+    expect(rejectionMessage({ origin: 'https://stats.example' }, 'POST', 'Stats.Example')).toBeUndefined()
+  })
+
   test.each([
     ['another site', { 'sec-fetch-site': 'cross-site' }],
     ['another host of the site', { 'sec-fetch-site': 'same-site' }],
