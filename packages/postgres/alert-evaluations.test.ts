@@ -171,6 +171,16 @@ test('each webhook of the site that takes alerts gets one delivery, and one URL 
   expect(history).toMatchObject([{ notification: null }])
 })
 
+test('a rule for Slack tells its URL in the form of Slack, although a webhook with that URL is told, too', async () => {
+  const url = 'http://127.0.0.1:9/slack'
+  const { siteId, ...rule } = await ruleWith({ type: 'slack', target: url })
+  const webhook = await addWebhook(postgres, { siteId, url })
+  await evaluate({ siteId, ...rule }, 1, value(12))
+  expect((await deliveriesOf(siteId)).map(({ endpoint }) => endpoint).sort()).toStrictEqual(
+    [webhook, rule.ruleId].sort(),
+  )
+})
+
 test('texts for people say that a rule fires because there are no events', async () => {
   const rule = await ruleWith({ type: 'email', target: '["ops@example.com"]', no_data: 'alert' })
   expect(await evaluate(rule, 1, { outcome: 'no_data', previous: 0 })).toStrictEqual(['firing'])
