@@ -5,9 +5,10 @@ import { inspect } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { eventPoster } from './post-events.ts'
 
-// It answers a request for the path /answers, and no other.
+// It answers a request for the path /answers, and redirects one for /moved to there. It answers no other.
 const server = createServer((request, response) => {
-  if (request.url?.startsWith('/answers')) response.writeHead(202).end('{"timestamp":1}')
+  if (request.url?.startsWith('/moved')) response.writeHead(307, { Location: '/answers' }).end()
+  else if (request.url?.startsWith('/answers')) response.writeHead(202).end('{"timestamp":1}')
   else server.emit('unanswered')
 })
 let url: string
@@ -46,6 +47,11 @@ describe('a request', () => {
     expect(await answer).toMatchObject({ status: 0 })
     expect(await post(['{}'], end.signal)).toMatchObject({ status: 0 })
     expect(getEventListeners(end.signal, 'abort')).toEqual([])
+  })
+
+  test('follows no redirect, which might send the key and the events to another server', async () => {
+    const { signal } = new AbortController()
+    expect(await eventPoster(`${url}/moved`, 'key', 30_000)(['{}'], signal)).toMatchObject({ status: 307 })
   })
 
   test('without an answer ends after its time', async () => {
