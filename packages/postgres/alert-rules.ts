@@ -17,7 +17,7 @@ import { readHistory, removeOldHistory } from './alert-history.ts'
 import { type AlertRule, selectRules, settingsColumns, toRule } from './alert-records.ts'
 import { countRows, requireRoom } from './count-rows.ts'
 import { queueDeliveries } from './deliveries.ts'
-import { deleteEndpoint, insertEndpoint, updateEndpoint } from './endpoints.ts'
+import { deleteEndpoint, insertEndpoint, removeDeliveries, updateEndpoint } from './endpoints.ts'
 import { leaseTable, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
 import { selectPage } from './page.ts'
@@ -130,7 +130,13 @@ export function alertRuleStore(postgres: Postgres): AlertRuleStore {
         const rule = await findRule(transaction, ruleId, siteIds)
         return isChanged || rule === undefined || hasChanges(rule, changes) ? rule : 'changed'
       }),
-    delete: (ruleId, siteIds) => postgres.transaction((transaction) => deleteRule(transaction, ruleId, siteIds)),
+    delete: async (ruleId, siteIds) => {
+      await removeDeliveries(
+        postgres,
+        sql`endpoint_id = ${ruleId} AND owner = 'alert_rule' AND ${siteCondition(siteIds)}`,
+      )
+      return postgres.transaction((transaction) => deleteRule(transaction, ruleId, siteIds))
+    },
     history: (ruleId, page, at) => postgres.run((db) => readHistory(db, ruleId, page, at)),
     queueTest: (rule, at) => postgres.transaction((transaction) => insertTest(transaction, rule, at)),
     listEnabled: (siteId) =>

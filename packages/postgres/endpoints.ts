@@ -2,6 +2,7 @@ import { type RawBuilder, type Selectable, sql } from 'kysely'
 import type { Environment } from '@sluice/contracts/scopes'
 import type { Channel, DeliveryKind, SummaryInterval } from '@sluice/contracts/webhooks'
 import type { SecretCipher } from '@sluice/runtime/secret-cipher'
+import type { Postgres } from './open.ts'
 import type { Db, Tables } from './tables.ts'
 
 /** Where deliveries go. The caller encrypts and decrypts (packages/runtime/secret-cipher.ts). */
@@ -94,7 +95,7 @@ export async function insertEndpoint(db: Db, endpoint: NewEndpoint, at: number):
 /**
  * Changes the present fields, in the caller's transaction. Undefined when there is no such endpoint. `active: true`
  * switches deliveries on again and resets the failures; another target only resets the failures. With `active: false`,
- * waiting deliveries become `failed`. With another channel, all unsent deliveries become `failed`, because their bodies
+ * waiting deliveries become `failed` (`failWaitingDeliveries`). With another channel, all unsent deliveries become `failed`, because their bodies
  * have the form of the former channel.
  */
 export async function updateEndpoint(
@@ -138,6 +139,28 @@ export async function updateEndpoint(
   return row && toEndpoint(row)
 }
 
+/** A statement that changes or removes more deliveries could exceed its time-out. */
+export const deliveriesAtOnceMax = 5_000
+
+/**
+ * Removes the deliveries of the endpoints that meet `condition`, in several transactions. Call it before the deletion of
+ * these endpoints: the deletion then removes only what was queued since.
+ */
+export async function removeDeliveries(postgres: Postgres, condition: RawBuilder<unknown>): Promise<void> {
+  const removeSome = async (transaction: Db) => {
+    const endpoints = await sql<{ endpoint_id: string }>`
+      SELECT endpoint_id FROM endpoints WHERE ${condition} ORDER BY endpoint_id FOR NO KEY UPDATE`.execute(transaction)
+    const { numAffectedRows } = await sql`
+      DELETE FROM deliveries WHERE delivery_id IN (
+        SELECT delivery_id FROM deliveries
+        WHERE endpoint_id = ANY (${endpoints.rows.map(({ endpoint_id }) => endpoint_id)}::text[])
+        LIMIT ${deliveriesAtOnceMax}
+      )`.execute(transaction)
+    return Number(numAffectedRows)
+  }
+  while ((await postgres.transaction(removeSome)) === deliveriesAtOnceMax);
+}
+
 /** Removes an endpoint with its deliveries. False when there is none. */
 export async function deleteEndpoint(db: Db, endpointId: string): Promise<boolean> {
   const { numDeletedRows } = await db.deleteFrom('endpoints').where('endpoint_id', '=', endpointId).executeTakeFirst()
@@ -161,11 +184,16 @@ export const isNotSwitchedOff = sql`(disabled_at IS NULL OR owner = 'alert_rule'
 
 /**
  * Makes waiting deliveries of these endpoints `failed`, except those that a user requested and those that are being
- * sent.
+ * sent. If there are more than `deliveriesAtOnceMax`, the first ones to fall due. The others follow when they fall due,
+ * because workers call this function for endpoints that are off.
  */
 export async function failWaitingDeliveries(db: Db, endpointIds: readonly string[], at: number): Promise<void> {
   const isWaiting = sql`NOT requested AND (lease_until IS NULL OR lease_until <= ${new Date(at)})`
-  await failDeliveries(db, sql`endpoint_id = ANY (${[...endpointIds]}::text[]) AND ${isWaiting}`)
+  const first = sql`
+    SELECT delivery_id FROM deliveries
+    WHERE due_at IS NOT NULL AND endpoint_id = ANY (${[...endpointIds]}::text[]) AND ${isWaiting}
+    ORDER BY due_at LIMIT ${deliveriesAtOnceMax}`
+  await failDeliveries(db, sql`delivery_id IN (${first})`)
 }
 
 /** Makes unsent deliveries `failed`. */

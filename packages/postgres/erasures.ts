@@ -2,7 +2,7 @@ import { type Selectable, sql } from 'kysely'
 import type { ErasureKind, ErasureStatus } from '@sluice/contracts/erasures'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
 import { lockSiteRules } from './alert-rules.ts'
-import { deleteSiteEndpoints } from './endpoints.ts'
+import { deleteSiteEndpoints, removeDeliveries } from './endpoints.ts'
 import { type ExportFiles, filesOf } from './exports.ts'
 import { leaseTable, progress, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
@@ -48,9 +48,9 @@ export interface ErasureStore {
   create(erasure: NewErasure): Promise<ErasureRecord>
   /**
    * Stores the erasure of a deleted site (kind `site`), and removes the site's record, cohorts, endpoints, imports and
-   * exports in the same transaction. Also returns the files of the exports and of unfinished imports, which the caller
-   * removes. If the site is not registered, returns undefined and does nothing. If an erasure with this id is stored
-   * already, returns that erasure without files and removes nothing.
+   * exports in the same transaction; the deliveries of the endpoints before it. Also returns the files of the exports
+   * and of unfinished imports, which the caller removes. If the site is not registered, returns undefined and does
+   * nothing. If an erasure with this id is stored already, returns that erasure without files and removes nothing.
    */
   createForSite(erasure: NewErasure): Promise<{ erasure: ErasureRecord; files: ExportFiles } | undefined>
   find(siteId: string, erasureId: string): Promise<ErasureRecord | undefined>
@@ -91,8 +91,11 @@ export function erasureStore(postgres: Postgres): ErasureStore {
         if (!record) throw new Error(`${erasure.erasureId} is stored and can't be found`)
         return record
       }),
-    createForSite: (erasure) =>
-      postgres.transaction(async (transaction) => {
+    createForSite: async (erasure) => {
+      const isStored = sql`EXISTS (SELECT FROM erasures WHERE erasure_id = ${erasure.erasureId})`
+      const isRegistered = sql`EXISTS (SELECT FROM sites WHERE site_id = ${erasure.siteId})`
+      await removeDeliveries(postgres, sql`site_id = ${erasure.siteId} AND ${isRegistered} AND NOT ${isStored}`)
+      return postgres.transaction(async (transaction) => {
         const { siteId, erasureId } = erasure
         // Waits for another deletion of this site that has not committed yet: it may be an earlier attempt of this
         // request.
@@ -121,7 +124,8 @@ export function erasureStore(postgres: Postgres): ErasureStore {
         const inserted = await insert(transaction, erasure)
         if (!inserted) throw new Error(`${erasureId} was stored by another transaction`)
         return { erasure: inserted, files }
-      }),
+      })
+    },
     find: (siteId, erasureId) =>
       postgres.run(async (db) => {
         const row = await db

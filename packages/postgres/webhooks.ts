@@ -6,10 +6,12 @@ import { requireRoom } from './count-rows.ts'
 import { queueDeliveries } from './deliveries.ts'
 import {
   deleteEndpoint,
+  deliveriesAtOnceMax,
   type Endpoint,
   type EndpointChanges,
   insertEndpoint,
   type NewEndpoint,
+  removeDeliveries,
   toEndpoint,
   updateEndpoint,
 } from './endpoints.ts'
@@ -68,7 +70,10 @@ export interface WebhookStore {
     change: (found: Endpoint) => EndpointChanges,
     at: number,
   ): Promise<Endpoint | undefined>
-  /** Removes a webhook with its deliveries; false where `find` returns undefined. */
+  /**
+   * Removes first its deliveries, then the webhook; false where `find` returns undefined. After a failure, the webhook may
+   * have lost some deliveries.
+   */
   delete(webhookId: string, siteIds: SiteIds): Promise<boolean>
   /**
    * Queues a delivery that a user requested. Returns its id, even if it is queued already. Undefined when there is no
@@ -120,11 +125,13 @@ export function webhookStore(postgres: Postgres): WebhookStore {
         const found = await find(transaction, webhookId, siteIds, sql`FOR NO KEY UPDATE`)
         return found && updateEndpoint(transaction, webhookId, change(found), at)
       }),
-    delete: (webhookId, siteIds) =>
-      postgres.transaction(async (transaction) => {
+    delete: async (webhookId, siteIds) => {
+      await removeDeliveries(postgres, isVisible(webhookId, siteIds))
+      return postgres.transaction(async (transaction) => {
         const found = await find(transaction, webhookId, siteIds, sql`FOR UPDATE`)
         return found !== undefined && deleteEndpoint(transaction, webhookId)
-      }),
+      })
+    },
     queueRequested: ({ webhookId, ...delivery }, at) =>
       postgres.run(async (db) => {
         const [id] = await queueDeliveries(db, [{ endpointId: webhookId, requested: true, ...delivery }], at)
@@ -164,39 +171,67 @@ export function webhookStore(postgres: Postgres): WebhookStore {
         return row && toDelivery(row, await attemptsOf(db, [deliveryId], sql`response`))
       }),
     replay: async (webhookId, deliveryId, at) =>
-      (await sendAgain(postgres, webhookId, sql`delivery_id = ${deliveryId}`, at)) > 0,
-    recover: (webhookId, since, at) =>
-      sendAgain(postgres, webhookId, sql`created_at >= ${new Date(since)} AND status <> 'succeeded'`, at),
+      (await sendAgain(postgres, webhookId, sql`delivery_id = ${deliveryId}`, at)).length > 0,
+    recover: (webhookId, since, at) => recover(postgres, webhookId, since, at),
   }
 }
 
 async function find(db: Db, webhookId: string, siteIds: SiteIds, locked = sql``): Promise<Endpoint | undefined> {
   const { rows } = await sql<Selectable<Tables['endpoints']>>`
-    SELECT * FROM endpoints WHERE endpoint_id = ${webhookId} AND owner = 'webhook'
-      AND ${siteCondition(siteIds)} ${locked}`.execute(db)
+    SELECT * FROM endpoints WHERE ${isVisible(webhookId, siteIds)} ${locked}`.execute(db)
   return rows[0] && toEndpoint(rows[0])
+}
+
+/** SQL of the condition that an endpoint is this webhook, if the caller may see it. */
+function isVisible(webhookId: string, siteIds: SiteIds) {
+  return sql`endpoint_id = ${webhookId} AND owner = 'webhook' AND ${siteCondition(siteIds)}`
 }
 
 function webhooksOf(db: Db, siteId: string) {
   return db.selectFrom('endpoints').where('site_id', '=', siteId).where('owner', '=', 'webhook')
 }
 
-/** A running attempt is not interrupted: its outcome determines how the delivery continues. */
+/**
+ * Sends deliveries of the webhook that meet `condition` again, in the order of their creation, and
+ * `deliveriesAtOnceMax` of them at most. A running attempt is not interrupted: its outcome determines how the delivery
+ * continues. Returns the deliveries.
+ */
 async function sendAgain(
   postgres: Postgres,
   webhookId: string,
   condition: ReturnType<typeof sql>,
   at: number,
-): Promise<number> {
+): Promise<{ delivery_id: string; created_at: string }[]> {
   return postgres.transaction(async (transaction) => {
     // The endpoint first: everything that changes its deliveries locks it first.
     await find(transaction, webhookId, null, sql`FOR NO KEY UPDATE`)
-    const now = new Date(at)
-    const { numAffectedRows = 0n } = await sql`
-      UPDATE deliveries SET status = 'pending', requested = true, tries = 0, due_at = ${now}
-      WHERE endpoint_id = ${webhookId} AND ${condition}`.execute(transaction)
-    return Number(numAffectedRows)
+    const { rows } = await sql<{ delivery_id: string; created_at: string }>`
+      WITH chosen AS MATERIALIZED (
+        SELECT delivery_id, created_at FROM deliveries WHERE endpoint_id = ${webhookId} AND ${condition}
+        ORDER BY created_at, delivery_id LIMIT ${deliveriesAtOnceMax}
+      ), sent AS (
+        UPDATE deliveries SET status = 'pending', requested = true, tries = 0, due_at = ${new Date(at)}
+        FROM chosen WHERE deliveries.delivery_id = chosen.delivery_id
+      )
+      SELECT delivery_id, created_at::text AS created_at FROM chosen
+      ORDER BY chosen.created_at, delivery_id`.execute(transaction)
+    return rows
   })
+}
+
+/** Sends the deliveries since `since` that have not succeeded again, in several transactions. */
+async function recover(postgres: Postgres, webhookId: string, since: number, at: number): Promise<number> {
+  let count = 0
+  let after = { created_at: new Date(since).toISOString(), delivery_id: '' }
+  for (;;) {
+    const isNext = sql`
+      status <> 'succeeded' AND (created_at, delivery_id) > (${after.created_at}::timestamptz, ${after.delivery_id})`
+    const sent = await sendAgain(postgres, webhookId, isNext, at)
+    count += sent.length
+    const last = sent.at(-1)
+    if (!last || sent.length < deliveriesAtOnceMax) return count
+    after = last
+  }
 }
 
 type DeliveryRow = Pick<

@@ -1,0 +1,110 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { sql } from 'kysely'
+import { newId } from '@sluice/runtime/ids'
+import { addRule } from '../../tests/support/alert-rules.ts'
+import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
+import { addWebhook } from '../../tests/support/webhooks.ts'
+import { alertRuleStore } from './alert-rules.ts'
+import { deliveryQueue } from './delivery-queue.ts'
+import { deliveriesAtOnceMax } from './endpoints.ts'
+import { erasureStore } from './erasures.ts'
+import { siteStore } from './sites.ts'
+import { webhookStore } from './webhooks.ts'
+
+const noon = Date.UTC(2026, 0, 2, 12)
+const count = 2 * deliveriesAtOnceMax + 1
+let postgres: TestPostgres
+
+beforeAll(async () => {
+  postgres = await openTestPostgres()
+  // A statement that changes hundreds of thousands of deliveries exceeds its time-out.
+  await sql`
+    CREATE FUNCTION refuse_many() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+      IF (SELECT count(*) FROM changed) > ${sql.lit(deliveriesAtOnceMax)} THEN RAISE 'changes too many deliveries'; END IF;
+      RETURN NULL;
+    END $$`.execute(postgres.db)
+  for (const event of ['UPDATE', 'DELETE']) {
+    await sql`
+      CREATE TRIGGER ${sql.ref(`many_${event}`)} AFTER ${sql.raw(event)} ON deliveries REFERENCING OLD TABLE AS changed
+      FOR EACH STATEMENT EXECUTE FUNCTION refuse_many()`.execute(postgres.db)
+  }
+})
+
+afterAll(async () => {
+  await postgres.drop()
+})
+
+beforeEach(async () => {
+  await sql`TRUNCATE endpoints CASCADE`.execute(postgres.db)
+})
+
+/** Queues very many deliveries, which are due one after the other. */
+async function queueMany(endpointId: string): Promise<void> {
+  await sql`
+    INSERT INTO deliveries (delivery_id, endpoint_id, source, kind, body, status, created_at, due_at)
+    SELECT ${endpointId} || n, ${endpointId}, 'alert:' || n, 'alert', '', 'pending', time, time
+    FROM generate_series(1, ${count}) n, LATERAL (SELECT ${new Date(noon)}::timestamptz + (n / 9) * interval '1 ms') AS made (time)`.execute(
+    postgres.db,
+  )
+}
+
+async function countByStatus(): Promise<unknown> {
+  const { rows } = await sql<{ status: string; count: number }>`
+    SELECT status, count(*)::int AS count FROM deliveries GROUP BY status`.execute(postgres.db)
+  return Object.fromEntries(rows.map(({ status, count: rowCount }) => [status, rowCount]))
+}
+
+describe('an endpoint with very many deliveries', () => {
+  test.each([
+    ['webhook', (_: string, webhookId: string) => webhookStore(postgres).delete(webhookId, null)],
+    [
+      'site',
+      (siteId: string) => {
+        const erasure = { erasureId: newId('era'), siteId, kind: 'site', hashes: null, before: null } as const
+        return erasureStore(postgres).createForSite({ ...erasure, requestedAt: noon, keyId: 'key_1' })
+      },
+    ],
+  ])('is deleted with its %s', async (_, remove) => {
+    const siteId = newId('site')
+    await siteStore(postgres).register([siteId])
+    const webhookId = await addWebhook(postgres, { siteId })
+    await queueMany(webhookId)
+    expect(await remove(siteId, webhookId)).toBeTruthy()
+    expect(await countByStatus()).toStrictEqual({})
+    expect(await webhookStore(postgres).find(webhookId, null)).toBeUndefined()
+  })
+
+  test('is deleted with its alert rule', async () => {
+    const { ruleId } = await addRule(postgres, { at: noon })
+    await queueMany(ruleId)
+    expect(await alertRuleStore(postgres).delete(ruleId, ['other'])).toBe(false)
+    expect(await countByStatus()).toStrictEqual({ pending: count })
+    expect(await alertRuleStore(postgres).delete(ruleId, null)).toBe(true)
+    expect(await countByStatus()).toStrictEqual({})
+  })
+
+  test('is recovered', async () => {
+    const webhookId = await addWebhook(postgres)
+    await queueMany(webhookId)
+    await sql`UPDATE deliveries SET status = 'succeeded', due_at = NULL WHERE source IN ('alert:1', 'alert:7000')`.execute(
+      postgres.db,
+    )
+    expect(await webhookStore(postgres).recover(webhookId, noon, noon + 5)).toBe(count - 2)
+    const { rows } = await sql`
+      SELECT count(*)::int AS sent FROM deliveries WHERE requested AND due_at = ${new Date(noon + 5)}`.execute(
+      postgres.db,
+    )
+    expect(rows).toStrictEqual([{ sent: count - 2 }])
+  })
+
+  test('is switched off, and gives up what falls due', async () => {
+    const webhookId = await addWebhook(postgres)
+    await queueMany(webhookId)
+    await webhookStore(postgres).update(webhookId, null, () => ({ active: false }), noon)
+    expect(await countByStatus()).toStrictEqual({ failed: deliveriesAtOnceMax, pending: count - deliveriesAtOnceMax })
+    const take = () => deliveryQueue(postgres).take(noon + 60_000, { max: 9, failingMax: 9 })
+    expect([...(await take()), ...(await take())]).toStrictEqual([])
+    expect(await countByStatus()).toStrictEqual({ failed: count })
+  })
+})
