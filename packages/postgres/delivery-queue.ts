@@ -118,7 +118,7 @@ export function deliveryQueue(postgres: Postgres): DeliveryQueue {
       }),
     record: (taken, attempt, judge, now) =>
       postgres.transaction(async (transaction) => {
-        // The endpoint first: everything that changes its deliveries locks it first.
+        // The endpoint first: what changes several of its deliveries locks it first.
         const { health, tries, isMoved } = await lockHeld(transaction, taken)
         const judged = judge(tries + 1, health)
         const verdict = isMoved ? verdictOfFormerTarget(judged, health, now) : judged
@@ -148,7 +148,7 @@ export function deliveryQueue(postgres: Postgres): DeliveryQueue {
         const { numAffectedRows = 0n } = await sql`
           DELETE FROM deliveries WHERE delivery_id IN (
             SELECT delivery_id FROM deliveries WHERE created_at < ${new Date(before)} AND due_at IS NULL
-            ORDER BY created_at LIMIT ${max}
+            ORDER BY created_at LIMIT ${max} FOR UPDATE SKIP LOCKED
           )`.execute(db)
         return Number(numAffectedRows)
       }),

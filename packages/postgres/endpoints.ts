@@ -95,8 +95,8 @@ export async function insertEndpoint(db: Db, endpoint: NewEndpoint, at: number):
 /**
  * Changes the present fields, in the caller's transaction. Undefined when there is no such endpoint. `active: true`
  * switches deliveries on again and resets the failures; another target only resets the failures. With `active: false`,
- * waiting deliveries become `failed` (`failWaitingDeliveries`). With another channel, all unsent deliveries become `failed`, because their bodies
- * have the form of the former channel.
+ * waiting deliveries become `failed` (`failWaitingDeliveries`). With another channel, all unsent deliveries become
+ * `failed`, because their bodies have the form of the former channel.
  */
 export async function updateEndpoint(
   db: Db,

@@ -203,7 +203,7 @@ async function sendAgain(
   at: number,
 ): Promise<{ delivery_id: string; created_at: string }[]> {
   return postgres.transaction(async (transaction) => {
-    // The endpoint first: everything that changes its deliveries locks it first.
+    // The endpoint first: what changes several of its deliveries locks it first.
     await find(transaction, webhookId, null, sql`FOR NO KEY UPDATE`)
     const { rows } = await sql<{ delivery_id: string; created_at: string }>`
       WITH chosen AS MATERIALIZED (
