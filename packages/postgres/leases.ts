@@ -24,14 +24,24 @@ const asSetByFail = sql`due_at`
 /** The due time that `fail` has set for a failed job. A job that has ended without a failure has no due time. */
 const asSetByFailOrNever = sql`CASE WHEN status = 'failed' THEN due_at END`
 
+const isUnfinished = sql`status IN ('queued', 'processing')`
+
 /** The tables of jobs. Each has `status` and the columns of `LeaseColumns` (tables.ts). */
 const workTables = {
   imports: {
     id: 'import_id',
-    // A site's imports run one after the other, so that many files of one site leave other sites their turns.
-    canTake: () => sql`NOT EXISTS (
-      SELECT FROM imports AS earlier
-      WHERE earlier.site_id = job.site_id AND earlier.seq < job.seq AND earlier.status IN ('queued', 'processing')
+    // A site's imports run one after the other, so that many files of one site leave other sites their turns. One step
+    // in the index finds the oldest unfinished import of a site, however many follow it.
+    canTake: () => sql`job.seq IN (
+      WITH RECURSIVE oldest AS (
+        (SELECT site_id, seq FROM imports WHERE ${isUnfinished} ORDER BY site_id, seq LIMIT 1)
+        UNION ALL
+        SELECT next.* FROM oldest CROSS JOIN LATERAL (
+          SELECT site_id, seq FROM imports WHERE ${isUnfinished} AND site_id > oldest.site_id
+          ORDER BY site_id, seq LIMIT 1
+        ) AS next
+      )
+      SELECT seq FROM oldest
     )`,
     onTake: sql`status = 'processing'`,
     dueAfterEnd: never,

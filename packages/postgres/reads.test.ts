@@ -9,6 +9,7 @@ import { alertRuleStore } from './alert-rules.ts'
 import { deliveryQueue } from './delivery-queue.ts'
 import { erasureStore } from './erasures.ts'
 import { type ExportStore, exportStore } from './exports.ts'
+import { importStore } from './imports.ts'
 import { keyStore } from './keys.ts'
 import type { Postgres } from './open.ts'
 import { siteStore } from './sites.ts'
@@ -114,4 +115,17 @@ test('a few jobs are taken without reading all that are due at the same time', a
     SELECT 'site-' || n, now(), ${new Date(noon)}::timestamptz FROM generate_series(1, 2000) n`.execute(postgres.db)
   await sql`VACUUM ANALYZE alert_sites`.execute(postgres.db)
   expect(await countReads(postgres, (on) => alertRuleStore(on).leases.take(noon, 4))).toBeLessThan(30)
+})
+
+test('an import is taken without reading those that wait behind it', async () => {
+  await sql`
+    INSERT INTO imports (import_id, site_id, environment, type, status, sha256, key_id, created_at, accepted_at, due_at)
+    SELECT 'imp_' || n, 'site-' || n % 2, 'prod', 'events', 'queued', repeat('a', 500), 'key_1', now(), now(), ${new Date(noon)}::timestamptz
+    FROM generate_series(1, 10000) n`.execute(postgres.db)
+  await sql`VACUUM ANALYZE imports`.execute(postgres.db)
+  const take = async (on: Postgres) => {
+    const taken = await importStore(on).leases.take(noon, 4)
+    expect(taken.map(({ id }) => id).sort()).toStrictEqual(['imp_1', 'imp_2'])
+  }
+  expect(await countReads(postgres, take)).toBeLessThan(60)
 })
