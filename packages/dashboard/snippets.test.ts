@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { expect, test } from '@jest/globals'
-import { snippetsOf } from './src/parts/snippets.ts'
+import { snippetsOf } from './src/pages/first-event/snippets.ts'
 
 const names = ['my-site', `it's`, '"quoted"', '</script><script>', '$(id) `id`', 'ü\u202e\\']
 

@@ -145,6 +145,7 @@ describeWithChromium('a filter of the overview', () => {
     await dialog.getByLabel('Property').fill('user')
     await page.keyboard.press('Tab')
     await dialog.getByLabel('Value').fill('u-1')
+    expect(await dialog.getByRole('listbox').count()).toBe(0)
     await dialog.getByLabel('Value').press('Enter')
     await waitUntilPasses(() => expect(new URL(page.url()).searchParams.getAll('f')).toEqual(['user_id:equals:u-1']))
     // The conditions of a cohort offer the same.

@@ -62,6 +62,8 @@ export function Combobox({
   const chosenAt = typed === undefined ? found.findIndex((each) => each.value === value) : -1
   const from = Math.max(0, Math.min(chosenAt - shownMax / 2, found.length - shownMax))
   const shown = found.slice(from, from + shownMax)
+  // Where any text is taken and none is known, there is nothing to match.
+  const isListed = isOpen && !(isFree && options.length === 0)
 
   useEffect(() => {
     if (input.current !== null && typed === undefined) input.current.value = label
@@ -120,8 +122,8 @@ export function Combobox({
         class={isQuiet ? 'input quiet-input' : 'input'}
         role="combobox"
         aria-label={name}
-        aria-expanded={isOpen}
-        aria-controls={isOpen ? `${id}-list` : undefined}
+        aria-expanded={isListed}
+        aria-controls={isListed ? `${id}-list` : undefined}
         aria-activedescendant={isOpen && active >= 0 ? `${id}-${active}` : undefined}
         aria-autocomplete="list"
         autocomplete="off"
@@ -142,7 +144,7 @@ export function Combobox({
         onKeyDown={onKeyDown}
         onBlur={leave}
       />
-      {isOpen ? (
+      {isListed ? (
         <List id={`${id}-list`} name={name ?? ''} anchor={input.current} active={active}>
           {shown.map((option, at) => (
             <li

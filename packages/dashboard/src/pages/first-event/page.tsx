@@ -4,7 +4,6 @@ import { serverNow } from '../../api/client.ts'
 import { useApi, useChange, useRefresh } from '../../api/hooks.ts'
 import { formatNumber } from '../../format/numbers.ts'
 import { messages } from '../../messages/en.ts'
-import { SnippetTabs } from '../../parts/snippet-tabs.tsx'
 import { moveClock } from '../../state/clock.ts'
 import { useView } from '../../state/hooks.ts'
 import { sitePath } from '../../state/route.ts'
@@ -17,6 +16,7 @@ import { EmptyState, ErrorPanel, PageTitle } from '../../ui/states.tsx'
 import { EventCard } from './event-card.tsx'
 import { newKeys } from './key.ts'
 import { texts } from './messages.ts'
+import { SnippetTabs } from './snippet-tabs.tsx'
 
 /** A site without events: snippets on one side, the first event as it arrives on the other. */
 export default function FirstEvent({ onDone }: { onDone: () => void }) {

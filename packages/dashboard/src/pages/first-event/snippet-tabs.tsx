@@ -1,6 +1,6 @@
-import { useSession } from '../state/session.tsx'
-import { CodeBlock } from '../ui/copy.tsx'
-import { Tabs } from '../ui/tabs.tsx'
+import { useSession } from '../../state/session.tsx'
+import { CodeBlock } from '../../ui/copy.tsx'
+import { Tabs } from '../../ui/tabs.tsx'
 import { texts } from './messages.ts'
 import { snippetsOf } from './snippets.ts'
 
@@ -13,5 +13,5 @@ export function SnippetTabs({ siteId, apiKey = texts.placeholder }: { siteId: st
     label: texts[id],
     content: () => <CodeBlock key={id} code={snippets[id]} label={texts.snippet(texts[id])} what={texts.what} />,
   })
-  return <Tabs label={texts.ways} tabs={[tab('curl'), tab('browser'), tab('node')]} />
+  return <Tabs label={texts.tabs} tabs={[tab('curl'), tab('browser'), tab('node')]} />
 }

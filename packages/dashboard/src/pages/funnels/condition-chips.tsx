@@ -1,9 +1,9 @@
 import { useState } from 'preact/hooks'
 import { type Condition, type Criteria, isCriteria } from '@sluice/contracts/conditions'
-import { FilterDialog } from '../app/filter-dialog.tsx'
-import { conditionLabel } from '../format/sentences.ts'
-import { messages } from '../messages/en.ts'
-import { Icon } from '../ui/icon.tsx'
+import { FilterDialog } from '../../app/filter-dialog.tsx'
+import { conditionLabel } from '../../format/sentences.ts'
+import { messages } from '../../messages/en.ts'
+import { Icon } from '../../ui/icon.tsx'
 import { texts } from './messages.ts'
 
 interface ConditionChipsProps<T extends Condition | Criteria> {
