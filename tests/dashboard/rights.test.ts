@@ -129,6 +129,23 @@ describeWithChromium('keys', () => {
     await page.getByRole('row').filter({ hasText: 'made meanwhile' }).waitFor()
   })
 
+  it('that read are revealed with a link that signs in', async () => {
+    const page = await open('/settings/keys')
+    await page.getByRole('button', { name: 'Create key' }).click()
+    await page.getByRole('dialog').getByLabel('Name').fill('For the team')
+    await page.getByRole('radio', { name: 'Dashboard' }).check()
+    await page.getByRole('dialog').getByRole('button', { name: 'Create key' }).click()
+    await page.getByRole('button', { name: 'Copy sign-in link' }).click({ timeout: 20_000 })
+    await page.locator('.toast', { hasText: 'Link copied' }).waitFor()
+    const link = await page.evaluate<string>('navigator.clipboard.readText()')
+    await page.getByRole('button', { name: 'I saved it' }).click()
+    const guest = await visitors.open()
+    await guest.page.goto(link)
+    await guest.page.getByRole('navigation', { name: 'Main' }).waitFor()
+    const session = await guest.page.request.get(`${rig.url}/api/v1/session`)
+    expect(await session.json()).toMatchObject({ data: { name: 'For the team' } })
+  })
+
   it('have limits of their own, and mistakes of the form are said at their fields', async () => {
     const page = await open('/settings/keys')
     await page.getByRole('button', { name: 'Create key' }).click()

@@ -110,6 +110,7 @@ export function SecretDialog({
   title,
   secret,
   what,
+  actions,
   children,
   onSaved,
 }: {
@@ -117,6 +118,8 @@ export function SecretDialog({
   secret: string
   /** Names the secret: `Key`. */
   what: string
+  /** Further buttons, before "I saved it". */
+  actions?: ComponentChildren
   children: ComponentChildren
   onSaved: () => void
 }) {
@@ -127,9 +130,12 @@ export function SecretDialog({
       isDismissible={false}
       onClose={() => undefined}
       actions={
-        <Button kind="primary" onClick={onSaved}>
-          {messages.ui.saved}
-        </Button>
+        <>
+          {actions}
+          <Button kind="primary" onClick={onSaved}>
+            {messages.ui.saved}
+          </Button>
+        </>
       }
     >
       <div class="stack">

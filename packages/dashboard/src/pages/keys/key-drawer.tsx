@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks'
 import type { KeyResource } from '@sluice/contracts/keys'
+import type { Scope } from '@sluice/contracts/scopes'
 import { changedFields } from '../../api/changed-fields.ts'
 import { serverNow } from '../../api/client.ts'
 import { useChange } from '../../api/hooks.ts'
@@ -22,6 +23,7 @@ export interface Revealed {
   title: string
   text: string
   key: string
+  scopes: readonly Scope[]
 }
 
 interface KeyDrawerProps {
@@ -134,6 +136,7 @@ function RotateKey({ of, onClose, onReveal }: KeyDrawerProps) {
           title: texts.rotatedReveal,
           text: texts.rotatedText(overlap === '0s' ? undefined : texts.overlaps[overlap], of.expires_at !== null),
           key,
+          scopes: of.scopes,
         })
       }}
     >

@@ -95,6 +95,7 @@ export const texts = {
   reveal: 'Save this key now',
   revealText: 'It is shown this once. Sluice keeps only a hash of it.',
   what: 'Key',
+  copyLink: 'Copy sign-in link',
   revokeTitle: (name: string) => `Revoke “${name}”?`,
   revokeText: 'Whatever uses it is refused within two seconds. This can’t be undone.',
   revokeSelf: 'This session was opened with it: you will be signed out.',

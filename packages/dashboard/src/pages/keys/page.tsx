@@ -9,6 +9,7 @@ import { usePageParameter } from '../../state/hooks.ts'
 import { useSession } from '../../state/session.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Checkbox } from '../../ui/choice.tsx'
+import { CopyButton } from '../../ui/copy.tsx'
 import { SecretDialog } from '../../ui/form-dialog.tsx'
 import { listSource } from '../../ui/list-source.ts'
 import { MoreMenu } from '../../ui/numbers.tsx'
@@ -103,6 +104,15 @@ export default function Page() {
           title={revealed.title}
           secret={revealed.key}
           what={texts.what}
+          actions={
+            revealed.scopes.includes('stats:read') ? (
+              <CopyButton
+                label={texts.copyLink}
+                text={`${location.origin}/#key=${revealed.key}`}
+                what={messages.more.what.link}
+              />
+            ) : undefined
+          }
           onSaved={() => {
             setRevealed(undefined)
             void refresh('listKeys', 'listSites')
@@ -120,7 +130,7 @@ function NewKey({ onClose, onReveal }: { onClose: () => void; onReveal: (reveale
   const create = useChange('createKey')
   const submit = async (body: KeyBody, environment: Environment) => {
     const { key } = await create.run({ body: { ...body, environment } })
-    onReveal({ title: texts.reveal, text: texts.revealText, key })
+    onReveal({ title: texts.reveal, text: texts.revealText, key, scopes: body.scopes })
   }
   return <KeyForm onSubmit={submit} onClose={onClose} isBusy={create.isBusy} error={create.error} />
 }
