@@ -255,6 +255,9 @@ describeWithChromium('a form', () => {
       await dialog.getByRole('button', { name: 'Cancel' }).click()
     }
     await page.getByText('Everything before a day').click()
+    await page.getByLabel(/^Day/).fill('20155-05-17')
+    await page.getByRole('button', { name: 'Erase …' }).click()
+    await page.getByText('Choose a day from 1971 to 2198.').waitFor()
     await page.getByLabel(/^Day/).fill('2015-05-17')
     await page.getByRole('button', { name: 'Erase …' }).click()
     await dialog.getByText('No event is older.').waitFor()

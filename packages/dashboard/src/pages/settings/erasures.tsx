@@ -10,7 +10,7 @@ import { fieldErrors } from '../../api/field-errors.ts'
 import { useAnswer, useApi, useChange, useFromAnswer } from '../../api/hooks.ts'
 import { messages } from '../../messages/en.ts'
 import { usePageParameter } from '../../state/hooks.ts'
-import { boundsOf } from '../../state/range.ts'
+import { boundsOf, isValidCustom } from '../../state/range.ts'
 import { useSite } from '../../state/session.tsx'
 import { Button } from '../../ui/button.tsx'
 import { RadioGroup } from '../../ui/choice.tsx'
@@ -35,7 +35,8 @@ export function Erasures() {
   const [ids = '', setIds] = usePageParameter('erasures')
   const errors = fieldErrors(create.error, [...erasureSelectors])
   const trimmed = value.trim()
-  const problem = isTried && trimmed === '' ? (kind === 'before' ? texts.missingDay : texts.missingId) : errors.of(kind)
+  const isValid = kind === 'before' ? isValidCustom({ from: trimmed, to: trimmed }) : trimmed !== ''
+  const problem = isTried && !isValid ? (kind === 'before' ? texts.missingDay : texts.missingId) : errors.of(kind)
   const bodyOf = (): CreateErasureBody => {
     const moment = { now: serverNow(), zone: site.timezone, firstEventAt: site.first_event_at }
     return kind === 'before'
@@ -62,7 +63,7 @@ export function Erasures() {
           event.preventDefault()
           setTried(true)
           create.reset()
-          if (trimmed !== '') setSure(true)
+          if (isValid) setSure(true)
         }}
       >
         <RadioGroup

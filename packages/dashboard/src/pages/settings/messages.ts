@@ -46,7 +46,7 @@ export const texts = {
     before: 'Day in the time zone of the site',
   },
   missingId: 'Enter an ID.',
-  missingDay: 'Choose a day.',
+  missingDay: 'Choose a day from 1971 to 2198.',
   eraseButton: 'Erase …',
   eraseTitle: 'Erase for good?',
   eraseConfirm: 'Erase',
