@@ -41,18 +41,50 @@ const limitsOf = (limits: RateLimits | null): KeyDraft['limits'] => ({
   admin_per_minute: String(limits?.admin_per_minute ?? ''),
 })
 
-/** The draft of a new key; it gets the environment and the sites of its maker. */
-export const newDraft = (environment: Environment, siteIds: readonly string[] | null): KeyDraft => ({
-  name: '',
-  preset: 'server',
-  scopes: [],
-  environment,
-  siteIds,
-  expiry: 'never',
-  day: '',
-  origins: '',
-  limits: limitsOf(null),
+/** What was chosen and typed in the form. */
+export interface Edits extends Partial<Omit<KeyDraft, 'limits'>> {
+  /** The latest preset but `custom`, which keeps what that one suggests. */
+  suggesting?: Preset
+  limits?: Partial<KeyDraft['limits']>
+}
+
+/** A draft with what was chosen and typed in it. */
+export const editedDraft = (draft: KeyDraft, { limits, ...edits }: Edits): KeyDraft => ({
+  ...draft,
+  ...edits,
+  limits: { ...draft.limits, ...limits },
 })
+
+/** What the choice of a purpose changes. */
+export const presetEdits = (draft: KeyDraft, preset: Preset): Edits =>
+  preset === 'custom' ? { preset, scopes: scopesOf(draft) } : { preset, suggesting: preset }
+
+/** The advised limit of a key in a web page for each address. */
+const browserLimits: RateLimits = { events_per_minute_per_address: 300 }
+
+/**
+ * The draft of a new key; it gets the environment and the sites of its maker. Everybody can read a key in a web page: it
+ * gets the site that it is probably for, and a limit for each address, which would limit a server as a whole.
+ */
+export function newDraft(
+  { environment, site_ids: own }: Pick<KeyResource, 'environment' | 'site_ids'>,
+  edits: Edits,
+  site: string | undefined,
+): KeyDraft {
+  const isBrowser = edits.suggesting === 'browser'
+  const draft: KeyDraft = {
+    name: '',
+    preset: 'server',
+    scopes: [],
+    environment,
+    siteIds: isBrowser && site !== undefined ? (own ?? [site]) : own,
+    expiry: 'never',
+    day: '',
+    origins: '',
+    limits: limitsOf(isBrowser ? browserLimits : null),
+  }
+  return editedDraft(draft, edits)
+}
 
 /** The draft of a key that exists. */
 export const draftOf = (of: KeyResource): KeyDraft => ({
@@ -70,25 +102,6 @@ export const draftOf = (of: KeyResource): KeyDraft => ({
 /** The scopes that the draft grants. */
 export const scopesOf = ({ preset, scopes }: KeyDraft): readonly Scope[] =>
   preset === 'custom' ? scopes : presets[preset]
-
-/** The advised limit of a key in a web page for each address. */
-const browserLimit = '300'
-
-/**
- * What the choice of a purpose changes. Everybody can read a key in a web page: it gets the site that it is probably
- * for, and a limit for each address, which would limit a server as a whole.
- */
-export function presetChanges(draft: KeyDraft, preset: Preset, site: string | undefined): Partial<KeyDraft> {
-  const { events_per_minute_per_address: typed, ...limits } = draft.limits
-  const isBrowser = preset === 'browser'
-  const kept = typed === browserLimit ? '' : typed
-  return {
-    preset,
-    ...(preset === 'custom' ? { scopes: scopesOf(draft) } : {}),
-    ...(isBrowser && draft.siteIds === null && site !== undefined ? { siteIds: [site] } : {}),
-    limits: { ...limits, events_per_minute_per_address: isBrowser && kept === '' ? browserLimit : kept },
-  }
-}
 
 /** Whether keys of these scopes send events, so that origins matter. */
 export const sendsEvents = (draft: KeyDraft): boolean =>

@@ -17,6 +17,8 @@ import { ErrorPanel } from '../../ui/states.tsx'
 import {
   bodyOf,
   draftOf,
+  editedDraft,
+  type Edits,
   expiries,
   type Expiry,
   type KeyBody,
@@ -24,7 +26,7 @@ import {
   type LimitName,
   limitNames,
   newDraft,
-  presetChanges,
+  presetEdits,
   problemsOf,
   scopesOf,
   sendsEvents,
@@ -53,25 +55,25 @@ interface KeyFormProps {
 /** A part of the form. */
 interface PartProps {
   draft: KeyDraft
-  set: (patch: Partial<KeyDraft>) => void
+  set: (patch: Edits) => void
   errorOf: (field: string) => string | undefined
 }
 
 /** The dialog that makes or edits a key. */
 export function KeyForm({ of, onSubmit, onClose, isBusy, error }: KeyFormProps) {
   const session = useSession()
-  const [draft, setDraft] = useState(() =>
-    of === undefined ? newDraft(session.environment, session.site_ids) : draftOf(of),
-  )
+  const [edits, setEdits] = useState<Edits>({})
   const [isTried, setTried] = useState(false)
   const sites = useApi('listSites', { query: { limit: 1000 } })
   const known = idsOf(sites)
+  const site = known.length === 1 ? known[0] : known.find((each) => each === remembered('site'))
+  const draft = of === undefined ? newDraft(session, edits, site) : editedDraft(draftOf(of), edits)
   const errors = fieldErrors(error, fields)
   const problems = problemsOf(draft, serverNow())
   const parts: PartProps = {
     draft,
     set: (patch) => {
-      setDraft((before) => ({ ...before, ...patch }))
+      setEdits((before) => ({ ...before, ...patch, limits: { ...before.limits, ...patch.limits } }))
     },
     errorOf: (field) => (isTried ? problems[field] : undefined) ?? errors.of(field),
   }
@@ -99,10 +101,7 @@ export function KeyForm({ of, onSubmit, onClose, isBusy, error }: KeyFormProps) 
         autocomplete="off"
         error={parts.errorOf('name')}
       />
-      <ScopeChoice
-        {...parts}
-        site={known.length === 1 ? known[0] : known.find((site) => site === remembered('site'))}
-      />
+      <ScopeChoice {...parts} />
       {of === undefined ? (
         <RadioGroup
           isInline
@@ -129,7 +128,7 @@ export function KeyForm({ of, onSubmit, onClose, isBusy, error }: KeyFormProps) 
   )
 }
 
-function ScopeChoice({ draft, set, errorOf, site }: PartProps & { site: string | undefined }) {
+function ScopeChoice({ draft, set, errorOf }: PartProps) {
   return (
     <>
       <RadioGroup
@@ -137,7 +136,7 @@ function ScopeChoice({ draft, set, errorOf, site }: PartProps & { site: string |
         value={draft.preset}
         options={([...Object.keys(presets), 'custom'] as Preset[]).map((value) => ({ value, ...texts.presets[value] }))}
         onChange={(preset) => {
-          set(presetChanges(draft, preset, site))
+          set(presetEdits(draft, preset))
         }}
       />
       {draft.preset === 'custom' ? (
@@ -241,7 +240,7 @@ function Limits({ draft, set, errorOf, isOpen }: PartProps & { isOpen: boolean }
             autocomplete="off"
             value={draft.limits[name]}
             onInput={(text) => {
-              set({ limits: { ...draft.limits, [name]: text } })
+              set({ limits: { [name]: text } })
             }}
             error={errorOf(`rate_limits.${name}`)}
           />

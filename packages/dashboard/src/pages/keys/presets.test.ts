@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals'
-import { bodyOf, newDraft, presetChanges } from './key-draft.ts'
-import { originsOf, presetOf, stateOf, wrongOrigin } from './presets.ts'
+import { bodyOf, draftOf, type Edits, editedDraft, newDraft, presetEdits } from './key-draft.ts'
+import { originsOf, type Preset, presetOf, stateOf, wrongOrigin } from './presets.ts'
 
 it('a key is a preset by its scopes', () => {
   expect(presetOf({ scopes: ['events:write'], allowed_origins: null })).toBe('server')
@@ -9,18 +9,38 @@ it('a key is a preset by its scopes', () => {
   expect(presetOf({ scopes: ['events:write', 'stats:read'], allowed_origins: null })).toBe('custom')
 })
 
-it('a key of web pages gets its site and a limit for each address, and one of servers gets rid of the limit', () => {
-  const draft = { ...newDraft('prod', null), name: 'key' }
-  const browser = { ...draft, ...presetChanges(draft, 'browser', 'shop') }
-  const limited = { site_ids: ['shop'], rate_limits: { events_per_minute_per_address: 300 } }
-  expect(bodyOf(browser, 0, undefined)).toMatchObject(limited)
-  const server = { ...browser, ...presetChanges(browser, 'server', 'shop') }
-  expect(bodyOf(server, 0, undefined)).toMatchObject({ site_ids: ['shop'], rate_limits: null })
-  // What was chosen or typed before stays.
-  const chosen = { ...draft, siteIds: ['blog'], limits: { ...draft.limits, events_per_minute_per_address: '60' } }
-  for (const preset of ['browser', 'server'] as const) {
-    expect({ ...chosen, ...presetChanges(chosen, preset, 'shop') }).toEqual({ ...chosen, preset })
+it('a new key has what the purpose suggests, and what was chosen or typed', () => {
+  const bodyAfter = (choices: readonly Preset[], edits: Edits = {}) => {
+    const own = { environment: 'prod', site_ids: null } as const
+    const chosen = choices.reduce<Edits>(
+      (before, preset) => ({ ...before, ...presetEdits(newDraft(own, before, 'shop'), preset) }),
+      edits,
+    )
+    return bodyOf(newDraft(own, chosen, 'shop'), 0, undefined)
   }
+  const suggested = { site_ids: ['shop'], rate_limits: { events_per_minute_per_address: 300 } }
+  expect(bodyAfter(['browser'])).toMatchObject(suggested)
+  expect(bodyAfter(['browser', 'custom'])).toMatchObject({ ...suggested, scopes: ['events:write'] })
+  for (const choices of [
+    ['browser', 'server'],
+    ['browser', 'custom', 'admin'],
+  ] as const)
+    expect(bodyAfter(choices)).toMatchObject({ site_ids: null, rate_limits: null })
+  const typed = { siteIds: ['blog'], limits: { events_per_minute_per_address: '60' } }
+  for (const preset of ['browser', 'server', 'custom'] as const)
+    expect(bodyAfter([preset], typed)).toMatchObject({
+      site_ids: ['blog'],
+      rate_limits: { events_per_minute_per_address: 60 },
+    })
+})
+
+it('another purpose of a key that exists leaves its sites and its limits', () => {
+  const kept = { site_ids: null, rate_limits: { events_per_minute_per_address: 300 } }
+  const times = { created_at: 0, last_used_at: null, expires_at: null, revoked_at: null }
+  const grants = { environment: 'prod', scopes: ['events:write'], allowed_origins: null } as const
+  const draft = draftOf({ key_id: 'k', name: 'k', hint: '', ...times, ...grants, ...kept })
+  for (const preset of ['browser', 'server', 'admin', 'custom'] as const)
+    expect(bodyOf(editedDraft(draft, presetEdits(draft, preset)), 0, undefined)).toMatchObject(kept)
 })
 
 it('origins stand on lines or between commas, each once; none is null', () => {
