@@ -1,7 +1,6 @@
 import { useState } from 'preact/hooks'
 import { useLocation } from 'preact-iso/router'
-import { asApiError } from '../../api/error.ts'
-import { useChange } from '../../api/hooks.ts'
+import { useChange, useRefresh } from '../../api/hooks.ts'
 import { ownZone } from '../../format/dates.ts'
 import { sitePath } from '../../state/route.ts'
 import { useMay, useSession } from '../../state/session.tsx'
@@ -12,19 +11,18 @@ import { newKeys } from './key.ts'
 import { texts } from './messages.ts'
 
 const nameLengthMax = 64
-/** The status of the answer if the site already exists. */
-const conflict = 409
 
-/** The first page of somebody without a site: one field. The site gets the browser's time zone, and a key. */
+/** The first page of somebody without a site: one field. Making the site's key registers the site. */
 export default function NameSite() {
   const { route } = useLocation()
   const { environment } = useSession()
   const mayMakeKeys = useMay('admin')
   const [name, setName] = useState('')
   const [isWrong, setWrong] = useState(false)
-  const create = useChange('createSite')
-  const make = useChange('createKey', ['listSites', 'listKeys'])
-  const isBusy = create.isBusy || make.isBusy
+  const make = useChange('createKey')
+  const update = useChange('updateSite')
+  const refresh = useRefresh()
+  const isBusy = make.isBusy || update.isBusy
   if (!mayMakeKeys) return <EmptyState isPage title={texts.nothingYet} why={texts.nothingWhy} />
   const submit = async () => {
     const siteId = name.trim()
@@ -32,16 +30,13 @@ export default function NameSite() {
       setWrong(true)
       return
     }
-    try {
-      await create.run({ body: { site_id: siteId, timezone: ownZone() } })
-    } catch (error) {
-      // An attempt before this one registered it, and failed to make the key.
-      if (asApiError(error).status !== conflict) throw error
-    }
     const { key } = await make.run({
       body: { name: texts.keyName(siteId), scopes: ['events:write'], environment, site_ids: [siteId] },
     })
     newKeys.set(siteId, key)
+    // The days of a zone that the service does not know begin in UTC until another one is chosen.
+    await update.run({ params: { site_id: siteId }, body: { timezone: ownZone() } }).catch(() => undefined)
+    void refresh('listSites', 'listKeys')
     route(sitePath(siteId))
   }
   return (
@@ -51,7 +46,7 @@ export default function NameSite() {
         class="stack"
         onSubmit={(event) => {
           event.preventDefault()
-          // The changes' own states show the error.
+          // The change's own state shows the error.
           if (!isBusy) submit().catch(() => undefined)
         }}
       >
@@ -69,7 +64,7 @@ export default function NameSite() {
           }}
           error={isWrong ? texts.wrongName : undefined}
         />
-        <ErrorPanel error={create.error?.status === conflict ? make.error : (create.error ?? make.error)} />
+        <ErrorPanel error={make.error} />
         <div>
           <Button kind="primary" type="submit" isBusy={isBusy}>
             {texts.continue}
