@@ -246,8 +246,8 @@ describeWithChromium('a form', () => {
     const page = await open('/../erased/settings')
     const dialog = page.getByRole('dialog')
     for (const [id, count] of [
-      ['u-33', '2 events'],
-      ['u-3', 'No event has this ID.'],
+      ['u-33', '2 stored events will be deleted'],
+      ['u-3', 'No stored event has this ID. An imported record of the user is deleted all the same.'],
     ] as const) {
       await page.getByLabel('User ID', { exact: true }).fill(id)
       await page.getByRole('button', { name: 'Erase …' }).click()
@@ -260,7 +260,7 @@ describeWithChromium('a form', () => {
     await page.getByText('Choose a day from 1971 to 2198.').waitFor()
     await page.getByLabel(/^Day/).fill('2015-05-17')
     await page.getByRole('button', { name: 'Erase …' }).click()
-    await dialog.getByText('No event is older.').waitFor()
+    await dialog.getByText('No stored event is older.').waitFor()
   })
 
   it('of a key for web pages has its site and a limit for each address, and later the field for its origins', async () => {

@@ -118,18 +118,23 @@ export function Erasures() {
 function Affected({ body: { before, event_id: eventId, ...ids } }: { body: CreateErasureBody }) {
   const { site_id: siteId } = useSite()
   const filter = Object.entries(ids).map(([property, value]) => ({ property, operator: 'equals' as const, value }))
-  const query = { site_id: siteId, metric: 'event_count', environment: 'all', start_date: 0, exact: true } as const
+  const query = { site_id: siteId, metric: 'event_count', environment: 'all', start_date: 0 } as const
   const { data, error, isLoading, retry } = useApi(
     'stats',
     eventId === undefined
       ? { query: { ...query, ...(before === undefined ? { filter } : { end_date: before }) } }
       : null,
+    { staleMs: 0, keep: false },
   )
   if (error !== undefined) return <ErrorPanel error={error} onRetry={retry} />
   if (isLoading) return <SkeletonRows rows={1} />
   if (data === undefined) return null
-  const none = before === undefined ? texts.noneWithId : texts.noneBefore
-  return <p class="notice">{data.value === 0 ? none : messages.count(data.value, 'event')}</p>
+  const none = 'user_id' in ids ? texts.noneOfUser : before === undefined ? texts.noneWithId : texts.noneBefore
+  return (
+    <p class="notice" role="status">
+      {data.value === 0 ? none : texts.willBeDeleted(data.value)}
+    </p>
+  )
 }
 
 const pollMs = 2_000
