@@ -52,6 +52,8 @@ interface PanelProps {
   isAsked: boolean
   /** Stands beside the title. */
   choice?: ComponentChildren
+  /** Stands in place of the groups. */
+  body?: ComponentChildren
   /** Groups that are asked for; default: nine. */
   limit?: number
   /** Draws the groups otherwise than as rows. */
@@ -94,7 +96,7 @@ function useGroups({ title, dimension, viewQueries, isAsked, limit = panelRows }
  * so that one of them can be chosen as well.
  */
 export function Panel(props: PanelProps) {
-  const { title, dimension, viewQueries, choice, draw } = props
+  const { title, dimension, viewQueries, choice, body, draw } = props
   const [isAll, setAll] = useState(false)
   const { metric, chosen, answer, rareAnswer, isOld, shown } = useGroups(props)
   return (
@@ -111,7 +113,9 @@ export function Panel(props: PanelProps) {
         <span class="label panel-metric">{messages.metrics[shown?.metric ?? metric]}</span>
         <MoreMenu source={shown?.source} />
       </header>
-      {shown === undefined ? (
+      {body !== undefined ? (
+        body
+      ) : shown === undefined ? (
         answer.error === undefined ? (
           <SkeletonRows rows={panelRows} />
         ) : (

@@ -1,9 +1,8 @@
 import { propertyPrefix } from '@sluice/contracts/conditions'
-import type { Dimension } from '@sluice/contracts/stats'
 import { useApi } from '../../api/hooks.ts'
 import { usePageParameter, useView, type ViewQueries } from '../../state/hooks.ts'
 import { Select } from '../../ui/select.tsx'
-import { ErrorPanel, SkeletonRows } from '../../ui/states.tsx'
+import { ErrorPanel } from '../../ui/states.tsx'
 import { texts } from './messages.ts'
 import { Panel } from './panel.tsx'
 
@@ -29,34 +28,29 @@ export function PropertiesPanel({ viewQueries, isAsked }: { viewQueries: ViewQue
         defaultValue={name}
         onChange={(event) => setChosen(event.currentTarget.value.trim() || undefined)}
       />
-    ) : (
+    ) : name === undefined ? null : (
       <Select
         class="quiet-input"
         name={texts.property}
-        value={name ?? ''}
-        options={[...new Set([name ?? '', ...names])].sort().map((each) => ({ value: each, label: each }))}
+        value={name}
+        options={[...new Set([name, ...names])].sort().map((each) => ({ value: each, label: each }))}
         onChange={(value) => setChosen(value)}
       />
     )
-  if (name === undefined) {
-    return (
-      <section class="panel" aria-label={texts.properties} data-panel tabIndex={-1}>
-        <header class="panel-head">
-          <h2>{texts.properties}</h2>
-          {seen.data === undefined ? null : choice}
-        </header>
-        {seen.error !== undefined ? (
-          <ErrorPanel error={seen.error} onRetry={seen.retry} />
-        ) : seen.data === undefined ? (
-          <SkeletonRows rows={9} />
-        ) : (
-          <p class="muted panel-empty">{texts.noProperties}</p>
-        )}
-      </section>
+  const empty =
+    seen.error !== undefined ? (
+      <ErrorPanel error={seen.error} onRetry={seen.retry} />
+    ) : seen.data === undefined ? undefined : (
+      <p class="muted panel-empty">{texts.noProperties}</p>
     )
-  }
-  const dimension: Dimension = `${propertyPrefix}${name}`
   return (
-    <Panel title={texts.properties} dimension={dimension} viewQueries={viewQueries} isAsked={isAsked} choice={choice} />
+    <Panel
+      title={texts.properties}
+      dimension={`${propertyPrefix}${name ?? ''}`}
+      viewQueries={viewQueries}
+      isAsked={isAsked && name !== undefined}
+      choice={choice}
+      body={name === undefined ? empty : undefined}
+    />
   )
 }
