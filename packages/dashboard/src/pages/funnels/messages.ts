@@ -51,7 +51,7 @@ export const texts = {
     'Users are told apart by the user_id of their events, and no event of the first step has one in this range. Visitors count by anonymous_id or session, too.',
   noneVisitors: 'No event of the first step lies in this range. Choose another range, or another first event.',
   countVisitors: 'Count visitors',
-  unknownTypes: `No event in the last ${observedPropertiesLimits.days} days: enter the event types of older events.`,
+  unknownTypes: `No event of this environment in the last ${observedPropertiesLimits.days} days: wait for one under Live, or enter the event types of older ones.`,
   noEvents: 'No events yet',
   noEventsWhy: 'Steps are chosen from the events that this site sends.',
   toLive: 'Wait for one under Live',

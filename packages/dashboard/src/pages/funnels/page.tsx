@@ -32,6 +32,7 @@ export default function Page() {
   const funnel = useFunnel()
   useMenuKey()
   const { seen, steps, types, isSuggested, problems } = funnel
+  const liveHref = hrefOf({}, 'live')
   return (
     <>
       <PageTitle title={messages.nav.funnels} sentence={texts.sentence(rangeLabel(range))} />
@@ -41,8 +42,12 @@ export default function Page() {
         <ErrorPanel error={seen.error} onRetry={seen.retry} />
         {steps.length > 0 ? (
           <>
-            {isSuggested ? (
-              <p class="muted small">{types.length === 0 ? texts.unknownTypes : texts.suggested}</p>
+            {seen.data !== undefined && types.length === 0 ? (
+              <p class="muted small">
+                {texts.unknownTypes} <a href={liveHref}>{texts.toLive}</a>
+              </p>
+            ) : isSuggested ? (
+              <p class="muted small">{texts.suggested}</p>
             ) : null}
             <Settings funnel={funnel} />
             <Result funnel={funnel} />
@@ -55,7 +60,7 @@ export default function Page() {
             title={texts.noEvents}
             why={texts.noEventsWhy}
             action={
-              <a class="button" href={hrefOf({}, 'live')}>
+              <a class="button" href={liveHref}>
                 {texts.toLive}
               </a>
             }
