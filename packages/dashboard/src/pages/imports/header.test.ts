@@ -29,13 +29,19 @@ describe('the header of a CSV file', () => {
     [' \n', 'events', /empty/],
     ['PK\u0003\u0004\0\0', 'events', /UTF-8/],
   ] as const)('%j of %s: %s', (text, type, problem) => {
-    const checked = checkHeader(text, type)
+    const checked = checkHeader(text, type, true)
     if (problem === undefined) expect(checked.problem).toBeUndefined()
     else expect(checked.problem).toMatch(problem)
   })
 
+  it('of users can only be imported by admin keys', () => {
+    expect(checkHeader('user_id,email', 'events', false).problem).toMatch(
+      /^This .* file of users\. .* the scope admin\.$/,
+    )
+  })
+
   it('is not asked of JSON', () => {
-    expect(checkHeader(' [{"event_type":"a"}]', 'events')).toStrictEqual({ columns: [], isJson: true })
+    expect(checkHeader(' [{"event_type":"a"}]', 'events', true)).toStrictEqual({ columns: [], isJson: true })
   })
 })
 
@@ -43,11 +49,11 @@ it('the beginning of a file is read, also of a compressed one, and cut within a 
   const text = `event_type,timestamp_ms\n${'ä'.repeat(100_000)}`
   const plain = await startOf(new Blob([text]))
   expect(plain.startsWith('event_type,timestamp_ms\nä')).toBe(true)
-  expect(checkHeader(plain, 'events').problem).toBeUndefined()
+  expect(checkHeader(plain, 'events', true).problem).toBeUndefined()
   const replaced = await startOf(new Blob(['event_type,timestamp_ms,url\nview,1,/\uFFFD']))
-  expect(checkHeader(replaced, 'events').problem).toBeUndefined()
+  expect(checkHeader(replaced, 'events', true).problem).toBeUndefined()
   await expect(startOf(new Blob([Uint8Array.of(0x65, 0xe9, 0x2c)]))).rejects.toThrow('utf-8')
   const compressed = new Blob([text]).stream().pipeThrough(new CompressionStream('gzip'))
   const packed = await startOf(await new Response(compressed).blob())
-  expect(checkHeader(packed, 'events').problem).toBeUndefined()
+  expect(checkHeader(packed, 'events', true).problem).toBeUndefined()
 })

@@ -45,7 +45,7 @@ function firstLine(text: string): string {
 }
 
 /** Judges the beginning of a file as the interface will: by the same columns. */
-export function checkHeader(text: string, type: ImportType): Checked {
+export function checkHeader(text: string, type: ImportType, mayImportUsers: boolean): Checked {
   const start = text.replace(/^\uFEFF/, '')
   if (start.trim() === '') return { columns: [], isJson: false, problem: texts.empty }
   if (start.includes('\0')) return { columns: [], isJson: false, problem: texts.notText }
@@ -53,22 +53,20 @@ export function checkHeader(text: string, type: ImportType): Checked {
   // Blank lines before the header are skipped. White space of its own line stays: a tab may be a delimiter.
   const columns = headerOf(start.replace(/^\s*[\r\n]/, ''))
   const problem = problemOf(columns, type)
+  if (problem === undefined) return { columns, isJson: false }
   const other = importTypes.find((each) => each !== type && problemOf(columns, each) === undefined)
-  if (other !== undefined) return { columns, isJson: false, problem: texts.otherType(texts.types[other]) }
-  return { columns, isJson: false, ...(problem === undefined ? {} : { problem }) }
+  const otherProblem = other && texts.otherType(texts.types[other], other !== 'users' || mayImportUsers)
+  return { columns, isJson: false, problem: otherProblem ?? problem }
 }
 
 function problemOf(columns: readonly string[], type: ImportType): string | undefined {
   const { known, required, hasProperties } = importColumns[type]
-  const unknown = columns.filter((name) => fieldOf(name, type) === undefined)
+  const fields = columns.map((name) => fieldOf(name, type))
+  const unknown = columns.filter((_, at) => fields[at] === undefined)
   if (unknown.length > 0) return texts.unknownColumns(unknown, known, hasProperties)
-  const held = new Set<string>()
-  for (const name of columns) {
-    const field = fieldOf(name, type) ?? ''
-    if (held.has(field)) return texts.twice(field)
-    held.add(field)
-  }
-  const missing = required.find((name) => !held.has(name))
+  const twice = fields.find((field, at) => fields.indexOf(field) < at)
+  if (twice !== undefined) return texts.twice(twice)
+  const missing = required.find((name) => !fields.includes(name))
   return missing === undefined ? undefined : texts.missingColumn(missing)
 }
 

@@ -1,6 +1,8 @@
 import { andList } from '../../format/names.ts'
 import { messages } from '../../messages/en.ts'
 
+const usersNeedAdmin = 'Imports of users need a key with the scope admin.'
+
 /** The texts of the imports' page. */
 export const texts = {
   sentence: 'Files of past events, or of users. A file that is imported again stores nothing twice.',
@@ -11,7 +13,7 @@ export const texts = {
     events: 'One event in each row, with event_type and timestamp (or timestamp_ms).',
     users: 'One user in each row, with user_id, and email, name, company or plan.',
   },
-  usersNeedAdmin: 'Needs a key with the scope admin.',
+  usersNeedAdmin,
   file: 'File',
   fileHint: 'CSV with a header, a JSON array, or a JSON object on each line; also compressed as .gz. At most 2 GB.',
   missingFile: 'Choose a file.',
@@ -28,7 +30,8 @@ export const texts = {
     const unknown = isOne ? `The column ${quoted} is not known.` : `The columns ${quoted} are not known.`
     return `${unknown}${hasProperties ? ` ${keep}.` : ''} Known are ${known.join(', ')}.`
   },
-  otherType: (name: string) => `This is the header of a file of ${name.toLowerCase()}. Choose “${name}” above.`,
+  otherType: (name: string, mayChoose: boolean) =>
+    `This is the header of a file of ${name.toLowerCase()}. ${mayChoose ? `Choose “${name}” above.` : usersNeedAdmin}`,
   missingColumn: (name: string) => `The column “${name}” is missing.`,
   twice: (name: string) => `Two columns hold “${name}”.`,
   notText: 'This is not a text file in UTF-8. Save the sheet as “CSV UTF-8”.',

@@ -37,7 +37,7 @@ export function UploadDialog({ onClose, onAccepted }: UploadDialogProps) {
   const latest = useRef<File>()
   const isSending = share !== undefined
   useEffect(() => () => aborter.current?.abort(), [])
-  const checked = start === undefined ? undefined : checkHeader(start, type)
+  const checked = start === undefined ? undefined : checkHeader(start, type, mayImportUsers)
   const problem =
     file === undefined ? texts.missingFile : file.size > importLimits.fileBytesMax ? texts.tooLarge : checked?.problem
   const send = async () => {
