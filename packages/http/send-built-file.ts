@@ -28,8 +28,8 @@ export function sendBuiltFile(
 }
 
 /**
- * The first of the content codings that the client accepts, or else `identity`. `q=0` excludes a coding; other weights
- * are ignored.
+ * The first available content coding that the client accepts, or else `identity`. `q=0` excludes a coding; other
+ * weights are ignored.
  */
 export function chooseCoding<Coding extends string>(
   acceptEncoding = '',
