@@ -116,14 +116,9 @@ test('a service that runs alone says what it is', async () => {
   expect((await get('/readyz')).status).toBe(200)
 })
 
-test.each([
-  ['gzip, deflate, br', 'gzip'],
-  ['identity', null],
-])('a page with the origin of the request is sent to a client that accepts %s', async (accepted, coding) => {
+test('a page with the origin of the request is sent again only to a client that has that of another origin', async () => {
   const answers = [undefined, 'stats.example'].map(async (host) => {
-    const response = await get('/quoted', { 'Accept-Encoding': accepted, ...(host && { 'X-Forwarded-Host': host }) })
-    expect(response.headers.get('content-encoding')).toBe(coding)
-    expect(response.headers.get('vary')).toBe('Accept-Encoding')
+    const response = await get('/quoted', host === undefined ? {} : { 'X-Forwarded-Host': host })
     expect(response.headers.get('cache-control')).toBe('no-cache')
     const origin = host === undefined ? service.url : `http://${host}`
     expect(await response.text()).toContain(`curl ${origin}/a\ncurl ${origin}/b\n`)
@@ -131,7 +126,7 @@ test.each([
   })
   const [etag = '', other] = await Promise.all(answers)
   expect(etag).not.toBe(other)
-  const known = { 'Accept-Encoding': accepted, 'If-None-Match': etag }
+  const known = { 'If-None-Match': etag }
   expect((await get('/quoted', known)).status).toBe(304)
   expect((await get('/quoted', { ...known, 'X-Forwarded-Host': 'stats.example' })).status).toBe(200)
 })

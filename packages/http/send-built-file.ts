@@ -9,7 +9,7 @@ export function sendBuiltFile(
   { contentType, hash, encoded }: BuiltFile,
   cacheHeaders: Readonly<Record<string, string>>,
 ): void {
-  const coding = chooseCoding(headers['accept-encoding'], ['br', 'gzip'])
+  const coding = chooseCoding(headers['accept-encoding'])
   const etag = `"${hash}-${coding}"`
   const common = { ...cacheHeaders, ETag: etag, Vary: 'Accept-Encoding' }
   if (matchesEtag(etag, headers['if-none-match'])) {
@@ -28,18 +28,15 @@ export function sendBuiltFile(
 }
 
 /**
- * The first available content coding that the client accepts, or else `identity`. `q=0` excludes a coding; other
- * weights are ignored.
+ * The content coding with the smallest file that the client accepts. `q=0` excludes a coding; other weights are
+ * ignored.
  */
-export function chooseCoding<Coding extends string>(
-  acceptEncoding = '',
-  available: readonly Coding[],
-): Coding | 'identity' {
+function chooseCoding(acceptEncoding = ''): 'br' | 'gzip' | 'identity' {
   const accepted = new Map(
     acceptEncoding.split(',').map((part) => {
       const [name = '', ...parameters] = part.split(';').map((each) => each.trim().toLowerCase())
       return [name, !parameters.some((each) => /^q=0(\.0*)?$/.test(each))] as const
     }),
   )
-  return available.find((coding) => accepted.get(coding) ?? accepted.get('*') ?? false) ?? 'identity'
+  return (['br', 'gzip'] as const).find((coding) => accepted.get(coding) ?? accepted.get('*') ?? false) ?? 'identity'
 }
