@@ -233,11 +233,7 @@ async function unfinishedImportFiles(db: Db, siteId: string): Promise<string[]> 
   const segments = await db
     .selectFrom('import_segments')
     .select(['object', 'errors_object'])
-    .where(
-      'import_id',
-      'in',
-      imports.map(({ import_id: importId }) => importId),
-    )
+    .where('import_id', '=', sql<string>`ANY (${imports.map(({ import_id: importId }) => importId)}::text[])`)
     .orderBy('import_id')
     .orderBy('n')
     .execute()

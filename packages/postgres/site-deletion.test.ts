@@ -135,3 +135,15 @@ test('the deletion of a site returns the files of its imports that have not ende
   const deleted = await erasureStore(postgres).createForSite({ ...erasure, siteId, requestedAt: now, keyId: 'key_1' })
   expect(deleted?.files).toStrictEqual({ objects: [first?.object, 'errors', second?.object], uploads: [] })
 })
+
+test('a site may have more unfinished imports than a statement may have parameters', async () => {
+  const siteId = newId('site')
+  await siteStore(postgres).create(siteId, {}, 'key_1')
+  await sql`
+    INSERT INTO imports (import_id, site_id, environment, type, status, sha256, key_id, created_at, accepted_at)
+    SELECT ${siteId} || n, ${siteId}, 'prod', 'events', 'queued', '', 'key_1', now(), now()
+    FROM generate_series(1, 65536) n`.execute(postgres.db)
+  const erasure = { erasureId: newId('era'), siteId, kind: 'site', hashes: null, before: null } as const
+  const deleted = await erasureStore(postgres).createForSite({ ...erasure, requestedAt: now, keyId: 'key_1' })
+  expect(deleted).toMatchObject({ files: { objects: [] } })
+})
