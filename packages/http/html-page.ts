@@ -20,7 +20,7 @@ export function htmlPage(path: string, page: HtmlPage): StaticPage {
     path,
     handle: (request, response, client) => {
       const origin = Buffer.from(originOf(client))
-      const etag = `"${hash('sha256', `${textHash} ${origin}`, 'base64url')}"`
+      const etag = `"${hash('sha256', textHash + origin.toString(), 'base64url')}"`
       const cacheHeaders = { 'Cache-Control': 'no-cache', ETag: etag }
       if (matchesEtag(etag, request.headers['if-none-match'])) {
         response.writeHead(304, cacheHeaders).end()
