@@ -119,6 +119,23 @@ describeWithChromium('imports', () => {
     expect(await dialog.getByText(/“colour” is not known/).count()).toBe(0)
   })
 
+  it('whose errors as CSV can’t be reached say so in the words of the page', async () => {
+    const { page, expectMessages } = await visitors.open()
+    expectMessages(/ERR_FAILED/)
+    await openSession(page, rig.url, rig.admin)
+    const { imports } = await rig.call<{ imports: { job_id: string; failed_records: number }[] }>(
+      'GET',
+      `/api/v1/imports?site_id=${siteId}`,
+    )
+    const failed = imports.find((each) => each.failed_records > 0)
+    await page.route(/\/api\/v1\/imports\/imp_\w+\/errors/, (route) =>
+      route.request().headers().accept === 'text/csv' ? route.abort() : route.continue(),
+    )
+    await page.goto(`${rig.url}/sites/${siteId}/imports?open=${failed?.job_id ?? ''}`)
+    await page.getByRole('button', { name: 'Download CSV' }).click()
+    await page.getByText('Sluice can’t be reached. Check that it runs').waitFor()
+  })
+
   it('older than 30 days say that their errors are gone, and offer no retry', async () => {
     const { page, expectMessages } = await visitors.open()
     expectMessages(/status of 410/)

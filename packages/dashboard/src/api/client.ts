@@ -34,32 +34,32 @@ function retryAfterMs(header: string | null): number | undefined {
 }
 
 /**
- * Sends a request with the session's cookie and returns the answer's `data`. Throws an `ApiError` with a sentence for
- * the user: for failures of the interface, answers that are not its own (a proxy's error page) and no answer, or half
- * of one; what is aborted throws the signal's reason.
+ * Sends a request with the session's cookie. Throws an `ApiError` with a sentence for the user for no answer, or half of
+ * one; what is aborted throws the signal's reason.
  */
 async function send(
   { method, path, body }: ApiRequest,
-  signal?: AbortSignal,
-  parse: (text: string) => unknown = JSON.parse,
-): Promise<unknown> {
+  { signal, accept }: { signal?: AbortSignal | undefined; accept?: string } = {},
+): Promise<Answer> {
   const isForm = body instanceof FormData
-  let response: Response
-  let text: string
+  const headers = {
+    ...(body === undefined || isForm ? {} : { 'Content-Type': 'application/json' }),
+    ...(accept === undefined ? {} : { Accept: accept }),
+  }
   try {
-    response = await fetch(path, {
+    const response = await fetch(path, {
       method,
       credentials: 'same-origin',
+      headers,
       ...(signal === undefined ? {} : { signal }),
-      ...(body === undefined || isForm ? {} : { headers: { 'Content-Type': 'application/json' } }),
       ...(body === undefined ? {} : { body: isForm ? body : JSON.stringify(body) }),
     })
-    text = await response.text()
+    const text = await response.text()
+    return { status: response.status, text, header: (name) => response.headers.get(name) }
   } catch (error) {
     if (signal?.aborted === true) throw error
     throw new ApiError(0, messages.errors.unreachable)
   }
-  return dataOf({ status: response.status, text, header: (name) => response.headers.get(name) }, parse)
 }
 
 /** An answer as `fetch` and XMLHttpRequest give it. */
@@ -130,15 +130,23 @@ function parsed(text: string, parse: (text: string) => unknown): Envelope | unde
 const answersEvents: readonly OperationId[] = ['events', 'live']
 
 /**
- * Calls an operation of the OpenAPI document by its id; `send` says what it throws. A 401 signs out, except that of a
- * failed sign-in.
+ * Calls an operation of the OpenAPI document by its id; `send` and `dataOf` say what it throws. A 401 signs out, except
+ * that of a failed sign-in.
  */
 export async function call<Id extends OperationId>(id: Id, input: Input<Id>, signal?: AbortSignal): Promise<Data<Id>> {
   try {
     const parse = answersEvents.includes(id) ? parseExactly : JSON.parse
-    return (await send(requestOf(id, input), signal, parse)) as Data<Id>
+    return dataOf(await send(requestOf(id, input), { signal }), parse) as Data<Id>
   } catch (error) {
     if (error instanceof ApiError && error.status === 401 && id !== 'createSession') isSignedOut.value = true
     throw error
   }
+}
+
+/** The answer of an operation as CSV. Throws as `call` does. */
+export async function callCsv<Id extends OperationId>(id: Id, input: Input<Id>): Promise<string> {
+  const answer = await send(requestOf(id, input), { accept: 'text/csv' })
+  if (answer.status === 401) isSignedOut.value = true
+  if (answer.status !== 200) dataOf(answer)
+  return answer.text
 }

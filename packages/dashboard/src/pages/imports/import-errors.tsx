@@ -1,9 +1,8 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { ImportError } from '@sluice/contracts/imports'
-import { call } from '../../api/client.ts'
+import { call, callCsv } from '../../api/client.ts'
 import { type ApiError, asApiError } from '../../api/error.ts'
 import { problemOf } from '../../api/field-errors.ts'
-import { requestOf } from '../../api/request.ts'
 import { formatNumber } from '../../format/numbers.ts'
 import { messages } from '../../messages/en.ts'
 import { Button } from '../../ui/button.tsx'
@@ -48,10 +47,7 @@ export function ImportErrors({ id, count }: { id: string; count: number }) {
   const save = async () => {
     setSaving(true)
     try {
-      const { path } = requestOf('listImportErrors', { params, query: {} })
-      const response = await fetch(path, { credentials: 'same-origin', headers: { Accept: 'text/csv' } })
-      if (response.ok) saveFile(`${id}-errors.csv`, await response.text())
-      else await call('listImportErrors', { params, query: { limit: 1 } })
+      saveFile(`${id}-errors.csv`, await callCsv('listImportErrors', { params, query: {} }))
     } catch (failure) {
       setError(asApiError(failure))
     }
