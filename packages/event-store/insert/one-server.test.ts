@@ -122,7 +122,9 @@ describe('the store', () => {
     expect(await insertOf(inserter, 'a')).toMatchObject({ inserted: 1 })
     await clickHouse.command('TRUNCATE TABLE store')
     const again = openEventInserter(database.url)
-    await expect(again.checkSchema()).rejects.toMatchObject({ internal: expect.stringMatching(/Run "npm run migrate"/) })
+    await expect(again.checkSchema()).rejects.toMatchObject({
+      internal: expect.stringMatching(/Run "npm run migrate"/),
+    })
     await migrateClickHouse(database.url)
     await again.checkSchema()
     expect(await again.storeId()).not.toBe(id)
