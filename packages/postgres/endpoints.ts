@@ -185,22 +185,23 @@ export const isNotSwitchedOff = sql`(disabled_at IS NULL OR owner = 'alert_rule'
 /**
  * Makes waiting deliveries of these endpoints `failed`, except those that a user requested and those that are being
  * sent. If there are more than `deliveriesAtOnceMax`, the first ones to fall due. The others follow when they fall due,
- * because workers call this function for endpoints that are off.
+ * because workers call this function for endpoints that are off. Returns the number of those that it has changed.
  */
-export async function failWaitingDeliveries(db: Db, endpointIds: readonly string[], at: number): Promise<void> {
+export async function failWaitingDeliveries(db: Db, endpointIds: readonly string[], at: number): Promise<number> {
   const isWaiting = sql`NOT requested AND (lease_until IS NULL OR lease_until <= ${new Date(at)})`
   const first = sql`
     SELECT delivery_id FROM deliveries
     WHERE due_at IS NOT NULL AND endpoint_id = ANY (${[...endpointIds]}::text[]) AND ${isWaiting}
     ORDER BY due_at LIMIT ${deliveriesAtOnceMax}`
-  await failDeliveries(db, sql`delivery_id IN (${first})`)
+  return failDeliveries(db, sql`delivery_id IN (${first})`)
 }
 
-/** Makes unsent deliveries `failed`. */
-async function failDeliveries(db: Db, condition: RawBuilder<unknown>): Promise<void> {
-  await sql`
+/** Makes unsent deliveries `failed`. Returns their number. */
+async function failDeliveries(db: Db, condition: RawBuilder<unknown>): Promise<number> {
+  const { numAffectedRows } = await sql`
     UPDATE deliveries SET status = 'failed', due_at = NULL, lease_until = NULL, lease = lease + 1
     WHERE due_at IS NOT NULL AND ${condition}`.execute(db)
+  return Number(numAffectedRows)
 }
 
 /** Converts a row of `endpoints`. */

@@ -101,10 +101,20 @@ describe('an endpoint with very many deliveries', () => {
   test('is switched off, and gives up what falls due', async () => {
     const webhookId = await addWebhook(postgres)
     await queueMany(webhookId)
-    await webhookStore(postgres).update(webhookId, null, () => ({ active: false }), noon)
-    expect(await countByStatus()).toStrictEqual({ failed: deliveriesAtOnceMax, pending: count - deliveriesAtOnceMax })
+    await sql`UPDATE endpoints SET disabled_at = ${new Date(noon)}`.execute(postgres.db)
     const take = () => deliveryQueue(postgres).take(noon + 60_000, { max: 9, failingMax: 9 })
     expect([...(await take()), ...(await take())]).toStrictEqual([])
+    expect(await countByStatus()).toStrictEqual({ failed: count })
+  })
+
+  test.each([
+    ['off', ''],
+    ['on again', 'after it was switched off by its failures'],
+  ])('is switched %s %s, and sends nothing from before', async (_, isOff) => {
+    const webhookId = await addWebhook(postgres)
+    await queueMany(webhookId)
+    if (isOff) await sql`UPDATE endpoints SET disabled_at = ${new Date(noon)}`.execute(postgres.db)
+    await webhookStore(postgres).update(webhookId, null, () => ({ active: isOff !== '' }), noon)
     expect(await countByStatus()).toStrictEqual({ failed: count })
   })
 })

@@ -9,6 +9,7 @@ import {
   deliveriesAtOnceMax,
   type Endpoint,
   type EndpointChanges,
+  failWaitingDeliveries,
   insertEndpoint,
   type NewEndpoint,
   removeDeliveries,
@@ -120,11 +121,16 @@ export function webhookStore(postgres: Postgres): WebhookStore {
         const { rows, total } = await selectPage(newestFirst, page)
         return { webhooks: rows.map(toEndpoint), total }
       }),
-    update: (webhookId, siteIds, change, at) =>
-      postgres.transaction(async (transaction) => {
+    update: async (webhookId, siteIds, change, at) => {
+      // Of a long queue, some deliveries may still wait from the time before the webhook was switched off.
+      await failWhatWaits(postgres, webhookId, at)
+      const updated = await postgres.transaction(async (transaction) => {
         const found = await find(transaction, webhookId, siteIds, sql`FOR NO KEY UPDATE`)
         return found && updateEndpoint(transaction, webhookId, change(found), at)
-      }),
+      })
+      await failWhatWaits(postgres, webhookId, at)
+      return updated
+    },
     delete: async (webhookId, siteIds) => {
       await removeDeliveries(postgres, isVisible(webhookId, siteIds))
       return postgres.transaction(async (transaction) => {
@@ -180,6 +186,16 @@ async function find(db: Db, webhookId: string, siteIds: SiteIds, locked = sql``)
   const { rows } = await sql<Selectable<Tables['endpoints']>>`
     SELECT * FROM endpoints WHERE ${isVisible(webhookId, siteIds)} ${locked}`.execute(db)
   return rows[0] && toEndpoint(rows[0])
+}
+
+/** Makes what waits of a webhook that is off `failed`, in several transactions. */
+async function failWhatWaits(postgres: Postgres, webhookId: string, at: number): Promise<void> {
+  const failSome = async (transaction: Db) => {
+    const found = await find(transaction, webhookId, null, sql`FOR NO KEY UPDATE`)
+    const isOff = found !== undefined && (!found.active || found.disabledAt !== null)
+    return isOff ? failWaitingDeliveries(transaction, [webhookId], at) : 0
+  }
+  while ((await postgres.transaction(failSome)) === deliveriesAtOnceMax);
 }
 
 /** SQL of the condition that an endpoint is this webhook, if the caller may see it. */

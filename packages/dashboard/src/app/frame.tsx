@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useLayoutEffect, useState } from 'preact/hooks'
 import type { SiteResource } from '@sluice/contracts/sites'
-import { isPassing } from '../api/error.ts'
+import { type ApiError, isPassing } from '../api/error.ts'
 import { useApi } from '../api/hooks.ts'
 import { messages } from '../messages/en.ts'
 import { useView, useWholeLocation } from '../state/hooks.ts'
@@ -146,8 +146,18 @@ function MissingScope({ scope }: { scope: string }) {
 /** How often the site's record is asked anew, for the time of its last event. */
 const siteRefreshMs = 60_000
 
-/** Pages of what Postgres holds. They work while the site's record can't be read, because ClickHouse is unavailable. */
-const pagesWithoutSite: readonly SitePage[] = ['imports', 'webhooks', 'alerts']
+/** Pages of what Postgres holds. They work while the site's record can't be read, because ClickHouse fails. */
+const worksWithoutSite = (page: SitePage, failure: ApiError): boolean =>
+  ['imports', 'webhooks', 'alerts'].includes(page) && (isPassing(failure) || failure.status >= 500)
+
+const UnknownSite = ({ siteId }: { siteId: string }) => (
+  <EmptyState
+    isPage
+    title={messages.errors.unknownSite(siteId)}
+    why={messages.errors.unknownSiteWhy}
+    action={<a href="/">{messages.errors.toSites}</a>}
+  />
+)
 
 function SitePageOf({ page, siteId }: { page: SitePage; siteId: string }) {
   const mayRead = useMay('stats:read')
@@ -162,23 +172,17 @@ function SitePageOf({ page, siteId }: { page: SitePage; siteId: string }) {
       </Main>
     )
   const failure = record.data === undefined ? record.error : undefined
-  const isWithoutSite = failure !== undefined && isPassing(failure) && pagesWithoutSite.includes(page)
-  if (failure !== undefined && !isWithoutSite) {
+  const isWithoutSite = failure !== undefined && worksWithoutSite(page, failure)
+  if (failure !== undefined && !isWithoutSite)
     return (
       <Main>
         {failure.status === 404 ? (
-          <EmptyState
-            isPage
-            title={messages.errors.unknownSite(siteId)}
-            why={messages.errors.unknownSiteWhy}
-            action={<a href="/">{messages.errors.toSites}</a>}
-          />
+          <UnknownSite siteId={siteId} />
         ) : (
           <ErrorPanel error={failure} onRetry={record.retry} />
         )}
       </Main>
     )
-  }
   // A key that can't read the site's record can still import into it.
   const site = mayRead && !isWithoutSite ? record.data : unreadable(siteId)
   const Page = pages[page]

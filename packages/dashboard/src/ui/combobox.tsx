@@ -104,7 +104,7 @@ export function Combobox({
     } else if (event.key === 'Enter' && isOpen && shown[active] !== undefined) {
       event.preventDefault()
       choose(shown[active])
-    } else if (event.key === 'Escape' && isOpen) {
+    } else if (event.key === 'Escape' && isListed) {
       // Closes the list alone, not the dialog around it.
       event.preventDefault()
       event.stopPropagation()

@@ -9,15 +9,16 @@ export function useOverdue(answeredAt: number, ageMsMax: number): boolean {
   useEffect(() => {
     if (answeredAt === 0) return undefined
     let timer: ReturnType<typeof setTimeout>
-    const start = () => {
+    const start = (ms: number) => {
       clearTimeout(timer)
-      if (!document.hidden) timer = setTimeout(() => setOverdueOf(answeredAt), ageMsMax)
+      if (!document.hidden) timer = setTimeout(() => setOverdueOf(answeredAt), ms)
     }
-    start()
-    document.addEventListener('visibilitychange', start)
+    start(answeredAt + ageMsMax - Date.now())
+    const startAgain = () => start(ageMsMax)
+    document.addEventListener('visibilitychange', startAgain)
     return () => {
       clearTimeout(timer)
-      document.removeEventListener('visibilitychange', start)
+      document.removeEventListener('visibilitychange', startAgain)
     }
   }, [answeredAt])
   return overdueOf === answeredAt

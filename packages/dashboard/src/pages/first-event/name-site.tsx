@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { useLocation } from 'preact-iso/router'
-import { useChange, useRefresh } from '../../api/hooks.ts'
+import { useChange } from '../../api/hooks.ts'
 import { ownZone } from '../../format/dates.ts'
 import { sitePath } from '../../state/route.ts'
 import { useMay, useSession } from '../../state/session.tsx'
@@ -19,10 +19,9 @@ export default function NameSite() {
   const mayMakeKeys = useMay('admin')
   const [name, setName] = useState('')
   const [isWrong, setWrong] = useState(false)
-  const make = useChange('createKey')
-  const update = useChange('updateSite')
-  const refresh = useRefresh()
-  const isBusy = make.isBusy || update.isBusy
+  const create = useChange('createSite')
+  const make = useChange('createKey', ['listSites', 'listKeys'])
+  const isBusy = create.isBusy || make.isBusy
   if (!mayMakeKeys) return <EmptyState isPage title={texts.nothingYet} why={texts.nothingWhy} />
   const submit = async () => {
     const siteId = name.trim()
@@ -30,13 +29,12 @@ export default function NameSite() {
       setWrong(true)
       return
     }
+    // A site that exists stays as it is. If the service does not know the zone, the key registers the site with UTC.
+    await create.run({ body: { site_id: siteId, timezone: ownZone() } }).catch(() => undefined)
     const { key } = await make.run({
       body: { name: texts.keyName(siteId), scopes: ['events:write'], environment, site_ids: [siteId] },
     })
     newKeys.set(siteId, key)
-    // The days of a zone that the service does not know begin in UTC until another one is chosen.
-    await update.run({ params: { site_id: siteId }, body: { timezone: ownZone() } }).catch(() => undefined)
-    void refresh('listSites', 'listKeys')
     route(sitePath(siteId))
   }
   return (

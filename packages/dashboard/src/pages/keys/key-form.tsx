@@ -123,7 +123,7 @@ export function KeyForm({ of, onSubmit, onClose, isBusy, error }: KeyFormProps) 
       />
       <ExpiryChoice {...parts} kept={of?.expires_at ?? null} />
       <Origins {...parts} />
-      <Limits {...parts} isOpen={draft.preset === 'browser' || (of !== undefined && of.rate_limits !== null)} />
+      <Limits {...parts} isOpen={Object.values(draft.limits).some((text) => text !== '')} />
     </FormDialog>
   )
 }

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import type { KeyResource } from '@sluice/contracts/keys'
-import type { Environment } from '@sluice/contracts/scopes'
+import { type Environment, grants } from '@sluice/contracts/scopes'
 import { serverNow } from '../../api/client.ts'
 import { useApi, useChange, useRefresh } from '../../api/hooks.ts'
 import { messages } from '../../messages/en.ts'
@@ -105,7 +105,7 @@ export default function Page() {
           secret={revealed.key}
           what={texts.what}
           actions={
-            revealed.scopes.includes('stats:read') ? (
+            grants(revealed.scopes, 'stats:read') ? (
               <CopyButton
                 label={texts.copyLink}
                 text={`${location.origin}/#key=${revealed.key}`}

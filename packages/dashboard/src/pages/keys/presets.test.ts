@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals'
-import { bodyOf, draftOf, type Edits, editedDraft, newDraft, presetEdits } from './key-draft.ts'
+import { bodyOf, draftOf, editedDraft, type Edits, newDraft, presetEdits } from './key-draft.ts'
 import { originsOf, type Preset, presetOf, stateOf, wrongOrigin } from './presets.ts'
 
 it('a key is a preset by its scopes', () => {

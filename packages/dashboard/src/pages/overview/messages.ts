@@ -2,11 +2,15 @@ import { observedPropertiesLimits } from '@sluice/contracts/observed-properties'
 import { defaultConversionEvent } from '@sluice/contracts/sites'
 import type { TimeUnit } from '@sluice/contracts/stats'
 import { messages } from '../../messages/en.ts'
+import type { HeadlineMetric } from '../../state/view.ts'
 
 /** Texts of the Overview. */
 export const texts = {
   metric: 'Metric',
-  conversionOf: (event: string | null) => `Conversion rate (${event ?? defaultConversionEvent})`,
+  subjectOf: (metric: HeadlineMetric, conversionEvent: string | null) =>
+    metric === 'conversion_rate'
+      ? `${messages.metrics[metric]} (${conversionEvent ?? defaultConversionEvent})`
+      : messages.metrics[metric],
   interval: 'Interval',
   units: { minute: 'By minute', hour: 'By hour', day: 'By day', week: 'By week', month: 'By month' } satisfies Record<
     TimeUnit,

@@ -38,7 +38,7 @@ export default function Overview() {
   const site = useSite()
   const viewQueries = useViewQueries()
   const sentence = filterSentence({
-    subject: metric === 'conversion_rate' ? texts.conversionOf(site.conversion_event) : messages.metrics[metric],
+    subject: texts.subjectOf(metric, site.conversion_event),
     filters,
     range,
     compare,
@@ -59,16 +59,12 @@ export default function Overview() {
   const before = useBatch(isFirstThere ? comparedQueries(viewQueries, counts) : [])
   const sessionQueries = ofSessions.map((each) => viewQueries.statsQuery(each))
   const second = useBatch(isFirstThere ? [...sessionQueries, ...comparedQueries(viewQueries, ofSessions)] : [])
-  const headlines = Object.fromEntries([
+  const headlines = withoutEmptyRange([
     ...counts.map((each, at) => [each, headlineOf(viewQueries, each, [first, at], [before, at])] as const),
     ...ofSessions.map(
       (each, at) => [each, headlineOf(viewQueries, each, [second, at], [second, at + ofSessions.length])] as const,
     ),
-  ]) as Record<HeadlineMetric, Headline>
-
-  // A rate or a duration of no session is none to compare with.
-  if (headlines.unique_sessions.before?.value === 0)
-    for (const each of ofSessions) headlines[each] = { ...headlines[each], before: undefined }
+  ])
 
   const events = headlines.event_count.result
   // A range that ends now is queried again each minute. An empty view stays empty until the answer arrives.
@@ -139,6 +135,14 @@ function useBatch(queries: StatsQuery[]): Batch {
 /** The queries about the compared range; none without one. */
 const comparedQueries = (viewQueries: ViewQueries, metrics: readonly HeadlineMetric[]): StatsQuery[] =>
   metrics.map((each) => viewQueries.comparedQuery(each)).filter((each) => each !== undefined)
+
+/** The headlines by metric. A rate or a duration of a range without a session is none to compare with. */
+function withoutEmptyRange(entries: (readonly [HeadlineMetric, Headline])[]): Record<HeadlineMetric, Headline> {
+  const headlines = Object.fromEntries(entries) as Record<HeadlineMetric, Headline>
+  if (headlines.unique_sessions.before?.value === 0)
+    for (const each of ofSessions) headlines[each] = { ...headlines[each], before: undefined }
+  return headlines
+}
 
 /** A headline of the results at two places of batches; without a comparison, there is nothing at the second. */
 function headlineOf(
