@@ -103,7 +103,7 @@ describe('an endpoint with very many deliveries', () => {
     await queueMany(webhookId)
     await sql`UPDATE endpoints SET disabled_at = ${new Date(noon)}`.execute(postgres.db)
     const take = () => deliveryQueue(postgres).take(noon + 60_000, { max: 9, failingMax: 9 })
-    expect([...(await take()), ...(await take())]).toStrictEqual([])
+    expect([...(await take()), ...(await take()), ...(await take())]).toStrictEqual([])
     expect(await countByStatus()).toStrictEqual({ failed: count })
   })
 

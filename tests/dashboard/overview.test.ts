@@ -278,7 +278,10 @@ describeWithChromium('the overview', () => {
     for (const name of ['Bounce rate', 'Session duration', 'Conversion rate'])
       expect(await text(name)).not.toContain('before')
     await page.getByRole('radio', { name: 'Conversion rate', exact: true }).click()
-    await page.getByText(/^Conversion rate \(purchase\), last 28 days/).waitFor()
+    await page
+      .getByText(/^Conversion rate \(purchase\), last 28 days/)
+      .first()
+      .waitFor()
   })
 
   it('opens of two events with one id the one that was pressed, and keeps it when the list goes on without it', async () => {
@@ -584,7 +587,7 @@ describeWithChromium('the overview', () => {
     await events.hover()
     await events.getByRole('button', { name: 'More', exact: true }).click()
     await page.getByRole('link', { name: 'Alert on this' }).click()
-    await page.getByRole('checkbox', { name: /country is Germany/i }).waitFor()
+    await page.getByRole('button', { name: 'Remove filter: country is Germany' }).waitFor()
     expect(await page.getByLabel('Metric', { exact: true }).inputValue()).toBe('event_count')
     // The rule will be of the key's environment.
     await page
