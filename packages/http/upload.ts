@@ -179,11 +179,13 @@ function parseForm(
       const timer = setTimeout(() => request.destroy(), serverLimits.requestTimeoutMs).unref()
       request.once('close', () => clearTimeout(timer))
     }
+    const hasEndedEarly = (): boolean => request.destroyed && !request.complete
     /** The reason of a failure that the store or multer reported. */
     const toReason = (error: Error): Error => {
-      if (request.destroyed && !request.complete) return invalidFormat('body ended early')
-      // A parser that fails destroys the stream of the file, and so makes the store fail.
-      return parser?.errored ? invalidForm() : error
+      if (hasEndedEarly()) return invalidFormat('body ended early')
+      // A parser that fails destroys the stream of the file, and so makes the store fail. A store that refuses the file
+      // stops reading, and so makes the parser fail while the store removes what it has written.
+      return parser?.errored && isStreamError(error) ? invalidForm() : error
     }
     const count = (chunk: Buffer): void => {
       length += chunk.length
@@ -217,9 +219,9 @@ function parseForm(
     } as multer.Options).single(file)
     parse(request as never, undefined as never, (error: unknown) => {
       if (error === undefined || error === null) resolve((request as { body?: object }).body ?? {})
-      else if (isStreamError(error) && !request.destroyed && !parser?.errored && receiver.saving) {
-        // The store has stopped reading, which destroys the stream of the file. Multer may report that before
-        // `onFailure` reports the error of the store.
+      else if (isStreamError(error) && !hasEndedEarly() && receiver.saving) {
+        // Either the parser has failed, or the store has stopped reading, which destroys the stream of the file. Multer
+        // may report that before `onFailure` reports the error of the store.
         receiver.saving.then(
           () => fail(invalidForm()),
           () => undefined,

@@ -91,7 +91,10 @@ test('migrations go to ClickHouse as in the golden file', async () => {
       { heading: 'names', text: lineJson(names) },
       ...server.received.map(({ query, body }, index) => {
         const parameters = query.filter(([name]) => name === 'database' || name.startsWith('param_'))
-        return { heading: `statement ${index + 1}`, text: `${body}\n${lineJson(Object.fromEntries(parameters))}` }
+        return {
+          heading: `statement ${index + 1}`,
+          text: maskIds(`${body}\n${lineJson(Object.fromEntries(parameters))}`),
+        }
       }),
     ]),
   )

@@ -25,6 +25,7 @@ export function ImportErrors({ id, count }: { id: string; count: number }) {
   const [wanted, setWanted] = useState<readonly [number, number]>([0, 0])
   const [error, setError] = useState<ApiError>()
   const [isSaving, setSaving] = useState(false)
+  const [saveError, setSaveError] = useState<ApiError>()
   const [tries, setTries] = useState(0)
   const rowsOf = (page: number) => Math.min(pageSize, count - page * pageSize)
   useEffect(() => {
@@ -46,14 +47,15 @@ export function ImportErrors({ id, count }: { id: string; count: number }) {
   }, [id, wanted[0], wanted[1], count, tries])
   const save = async () => {
     setSaving(true)
+    setSaveError(undefined)
     try {
       saveFile(`${id}-errors.csv`, await callCsv('listImportErrors', { params, query: {} }))
     } catch (failure) {
-      setError(asApiError(failure))
+      setSaveError(asApiError(failure))
     }
     setSaving(false)
   }
-  if (error?.status === gone) {
+  if (error?.status === gone || saveError?.status === gone) {
     return (
       <section class="stack-small" aria-label={texts.errors}>
         <h3>{texts.errorsOf(count)}</h3>
@@ -76,6 +78,7 @@ export function ImportErrors({ id, count }: { id: string; count: number }) {
         />
       </div>
       <p class="muted small">{texts.correct}</p>
+      <ErrorPanel error={saveError} />
       <ErrorPanel error={error} onRetry={() => setTries((before) => before + 1)} />
       <VirtualRows
         label={texts.errors}

@@ -30,7 +30,7 @@ export const texts = {
   shorterButton: 'Save and delete',
   erase: 'Erase data',
   eraseText:
-    'Deletes events for good: stored ones, those still on their way, and copies in export files. Done within a day, here usually within seconds. The imported record of a user is deleted with the events.',
+    'Deletes events for good: stored ones, those on their way, and copies in export files; of a user, also the imported record. Within a day, usually within seconds.',
   what: 'What to erase',
   kinds: {
     user_id: 'A user',
