@@ -35,6 +35,12 @@ export interface EventLog {
    */
   replaceGroup(from: string, to: string): Promise<void>
   /**
+   * Forgets the groups other than `group` where they would keep blocks from being deleted: a file keeps a block until all
+   * groups have read it. Kafka deletes by age and keeps its groups. Throws AppError `unavailable` while the log is
+   * unavailable.
+   */
+  keepOnlyGroup(group: string): Promise<void>
+  /**
    * The offsets after the newest blocks, by partition, for the partitions that exist now. Every block that was
    * acknowledged before the call is below them. Throws AppError `unavailable` while the log is unavailable.
    */

@@ -207,6 +207,7 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
       coordinated((kafkajsAdmin) =>
         copyCommittedOffsets(kafkajsAdmin, topic, kafkaGroup(topic, from), kafkaGroup(topic, to)),
       ),
+    keepOnlyGroup: () => Promise.resolve(),
     endOffsets: () => request(fetchEndOffsets),
     offsetsForTime: (time) => request((kafkajsAdmin) => fetchOffsetsForTime(kafkajsAdmin, time)),
     async check() {

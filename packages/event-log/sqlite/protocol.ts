@@ -64,6 +64,7 @@ export interface RequestMap {
   positions: { request: { group: string }; response: Positions }
   offsetsForTime: { request: { time: number }; response: { offsets: number[] } }
   replaceGroup: { request: { from: string; to: string }; response: object }
+  keepOnlyGroup: { request: { group: string }; response: object }
   ping: { request: object; response: { hasSpace: boolean } }
   /** The file is closed before the response. */
   close: { request: object; response: object }

@@ -152,6 +152,24 @@ describe('the folder of a SQLite log', () => {
     expect(await contains(dir, 'erased person')).toBe(false)
   })
 
+  test('contains what a group has not read until that group is forgotten', async () => {
+    const dir = await createDir()
+    const log = await open(dir)
+    await log.committedOffsets('of a lost store')
+    const reader = collect(log, 'group')
+    await log.publish([block(0, 'kept for the lost store')], { timeoutMs })
+    await waitUntil(() => reader.committed.length === 1, 'the block')
+    await log.close()
+    expect(await contains(dir, 'kept for the lost store')).toBe(true)
+
+    const again = await open(dir)
+    await again.keepOnlyGroup('group')
+    expect((await again.committedOffsets('group'))[0]).toMatchObject({ offset: 1n })
+    await again.close()
+    await open(dir, { compactAfterMs: 1 })
+    await waitUntil(async () => !(await contains(dir, 'kept for the lost store')), 'the block is deleted')
+  })
+
   test('does not contain the bytes of blocks that its retention deleted, although it is too large to be compacted', async () => {
     const dir = await createDir()
     const log = await open(dir)

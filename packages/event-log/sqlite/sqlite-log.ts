@@ -161,6 +161,11 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
       await (await engine()).call('replaceGroup', { from, to })
       groups.delete(from)
     },
+    async keepOnlyGroup(group) {
+      requireOpen()
+      await (await engine()).call('keepOnlyGroup', { group })
+      for (const each of groups.keys()) if (each !== group) groups.delete(each)
+    },
     async endOffsets() {
       requireOpen()
       // `ends` is updated before a publish is acknowledged.

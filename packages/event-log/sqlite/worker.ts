@@ -318,6 +318,14 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
       if (commits.length > 0) groups.set(to, positions)
       return {}
     },
+    keepOnlyGroup({ group }) {
+      const others = [...groups.keys()].filter((each) => each !== group)
+      transaction(() => {
+        for (const each of others) deletePositions.run(each)
+      })
+      for (const each of others) groups.delete(each)
+      return {}
+    },
     ping() {
       db.prepare('SELECT 1').get()
       return { hasSpace: diskSpaceError() === undefined }

@@ -202,7 +202,11 @@ async function prepareLog({
       await shardStore(postgres).record(shards)
       await registerLog(postgres, log)
       const group = writerGroup(await inserter.storeId())
-      for (const each of [log, backfill]) await each.replaceGroup(formerWriterGroup(await each.id()), group)
+      for (const each of [log, backfill]) {
+        await each.replaceGroup(formerWriterGroup(await each.id()), group)
+        // Only a store that is lost, or whose id is, had another group of writers in a file.
+        await each.keepOnlyGroup(group)
+      }
     } finally {
       await backfill.close()
     }
