@@ -319,11 +319,10 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
       return {}
     },
     keepOnlyGroup({ group }) {
-      const others = [...groups.keys()].filter((each) => each !== group)
-      transaction(() => {
-        for (const each of others) deletePositions.run(each)
-      })
-      for (const each of others) groups.delete(each)
+      for (const other of [...groups.keys()].filter((each) => each !== group)) {
+        deletePositions.run(other)
+        groups.delete(other)
+      }
       return {}
     },
     ping() {
