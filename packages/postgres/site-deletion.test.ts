@@ -2,7 +2,6 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { sql } from 'kysely'
 import type { CohortSettings } from '@sluice/contracts/cohorts'
 import { newId } from '@sluice/runtime/ids'
-import { waitUntil } from '@sluice/runtime/wait-until'
 import { addRule } from '../../tests/support/alert-rules.ts'
 import { addExport } from '../../tests/support/export-jobs.ts'
 import { addImport, segmentDone } from '../../tests/support/import-jobs.ts'
@@ -96,14 +95,6 @@ test('a worker records its segment while the site of the import is being deleted
   const { importId } = await addImport(imports, { site: siteId }, now)
   const leased = (await imports.leases.take(now, 100)).find(({ id }) => id === importId)
   if (!leased) throw new Error('the import is not due')
-  const twoWait = async () => {
-    const { rows } = await sql`
-      SELECT FROM pg_locks WHERE NOT granted
-        AND (database IS NULL OR database = (SELECT oid FROM pg_database WHERE datname = current_database()))`.execute(
-      postgres.db,
-    )
-    return rows.length >= 2
-  }
 
   let work: Promise<unknown>[] = []
   await postgres.db.transaction().execute(async (transaction) => {
@@ -114,7 +105,8 @@ test('a worker records its segment while the site of the import is being deleted
     const deletion = erasureStore(postgres).createForSite({ ...erasure, siteId, requestedAt: now, keyId: 'key_1' })
     work = [recorded, deletion]
     for (const each of work) each.catch(() => undefined)
-    await waitUntil(twoWait, 'the deletion waits, too')
+    // The deletion waits, too.
+    await lockAwaited(postgres, 2)
   })
   await Promise.all(work)
   expect(await imports.find(importId, null)).toBeUndefined()

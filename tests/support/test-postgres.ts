@@ -82,10 +82,13 @@ export async function forgetChanges({ db }: Postgres): Promise<void> {
   await db.updateTable('sites').set({ changed_xid: null }).execute()
 }
 
-/** Resolves when `waiting` transactions wait for the end of another one. */
+/** Resolves when `waiting` transactions of this database wait for a lock of another one. */
 export function lockAwaited({ db }: Pick<Postgres, 'db'>, waiting = 1): Promise<void> {
   const isAwaited = async () => {
-    const { rows } = await sql`SELECT FROM pg_locks WHERE NOT granted AND database IS NULL`.execute(db)
+    // Not from pg_locks, where a wait for a transaction has no database: other tests' databases are on this server, too.
+    const { rows } = await sql`
+      SELECT FROM pg_stat_activity
+      WHERE datname = current_database() AND backend_type = 'client backend' AND wait_event_type = 'Lock'`.execute(db)
     return rows.length >= waiting
   }
   return waitUntil(isAwaited, 'a transaction waits for another one', 60_000)
