@@ -13,6 +13,7 @@ export async function up(db: Kysely<never>): Promise<void> {
   await sql`
     CREATE INDEX deliveries_takeable ON deliveries (greatest(due_at, lease_until)) WHERE due_at IS NOT NULL`.execute(db)
   // Identity columns are unique without the constraint, in whose index Postgres would otherwise look for the runs of one
-  // schedule among those of all. The last statement, because nobody can read the table from here to the commit.
+  // schedule among those of all. The last statement, because nobody can read the table from here to the commit. In an
+  // upgrade over 026, nobody can from there on, because all migrations of a run are one transaction.
   await sql`ALTER TABLE exports DROP CONSTRAINT exports_seq_key`.execute(db)
 }
