@@ -192,7 +192,7 @@ function SitePageOf({ page, siteId }: { page: SitePage; siteId: string }) {
       <Main>
         <AddressProblems />
         <ErrorPanel error={failure} onRetry={record.retry} />
-        {isWithoutSite ? <p class="muted">{messages.errors.utcMeanwhile}</p> : null}
+        {isWithoutSite ? <p class="muted without-site">{messages.errors.utcMeanwhile}</p> : null}
         {site === undefined || Page === undefined ? (
           <SkeletonRows rows={6} />
         ) : page === 'overview' ? (

@@ -44,7 +44,7 @@ export const messages = {
     requestId: (id: string) => `Request ${id}`,
     retry: 'Retry',
     retrying: 'Trying again…',
-    utcMeanwhile: 'Until the site’s record can be read, times are in UTC.',
+    utcMeanwhile: 'The record of the site can’t be read. Until it can, times are in UTC.',
     retryIn: (seconds: number) => `Next try in ${count(seconds, 'second')}`,
     crashed: 'This page hit an error of its own',
     crashedWhy: 'The rest of the dashboard goes on. Reloading usually helps; if it does not, the text below does.',
