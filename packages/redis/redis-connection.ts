@@ -179,8 +179,9 @@ function clientOptions(address: RedisAddress, replyTimeoutMs: number) {
     disconnectTimeout: defaultReplyTimeoutMs,
     maxLoadingRetryTime: reconnectMs.longest,
     retryStrategy: (times) => Math.min(reconnectMs.first * 2 ** Math.min(times - 1, 10), reconnectMs.longest),
-    // After a failover, the host name resolves to another server, or the Sentinels name another one.
-    reconnectOnError: (error) => error.message.startsWith('READONLY'),
+    // After a failover, the host name resolves to another server, or the Sentinels name another one. Before Redis 7, the
+    // text of a script's error begins with `ERR Error running script` and has this error inside.
+    reconnectOnError: (error) => error.message.includes('READONLY'),
     // The caller decides what to do after a call without a reply. A call that is sent again would be counted twice.
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,

@@ -1,5 +1,7 @@
 import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
+import { type AddressInfo, connect, createServer, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ConnectionOptions } from 'node:tls'
@@ -25,6 +27,7 @@ const { open, openAnswering } = redisOpener({ replyTimeoutMs })
 
 const servers: LocalRedis[] = []
 const clients: Client[] = []
+const proxies: Server[] = []
 
 /** Starts a server for one test. */
 const start = async (settings: Record<string, string> = {}, port?: number): Promise<LocalRedis> => {
@@ -40,6 +43,25 @@ const clientOf = (port: number, options: { db?: number; password?: string; tls?:
   return client
 }
 
+/** The port of a proxy in front of the server at `port`, which changes the replies. */
+const proxyOf = async (port: number, change: (reply: string) => string): Promise<number> => {
+  const proxy = createServer((inbound) => {
+    const outbound = connect(port, '127.0.0.1')
+    outbound.on('data', (reply) => inbound.write(change(reply.toString('latin1')), 'latin1'))
+    inbound.pipe(outbound)
+    for (const [one, other] of [
+      [inbound, outbound],
+      [outbound, inbound],
+    ] as const) {
+      one.on('error', () => undefined)
+      one.once('close', () => other.destroy())
+    }
+  }).listen(0, '127.0.0.1')
+  proxies.push(proxy)
+  await once(proxy, 'listening')
+  return (proxy.address() as AddressInfo).port
+}
+
 /** Ids of Sluice's connections. */
 const connectionsOf = async (plainClient: Client): Promise<string[]> =>
   String(await plainClient.client('LIST')).match(/id=\d+(?=.* name=sluice )/g) ?? []
@@ -47,6 +69,7 @@ const connectionsOf = async (plainClient: Client): Promise<string[]> =>
 afterEach(async () => {
   for (const client of clients.splice(0)) client.disconnect()
   await Promise.all(servers.splice(0).map((server) => server.stop()))
+  for (const proxy of proxies.splice(0)) proxy.close()
 })
 
 afterAll(() => {
@@ -440,21 +463,32 @@ describeIfRuns('redis: error replies', () => {
     expect(captured.text()).not.toMatch(/-hash|redis\.call/)
   })
 
-  test('an error reply of a replica makes the connection reconnect until it reaches the primary', async () => {
-    const [primary, replica] = await Promise.all([start(), start()])
-    const plainClient = clientOf(replica.port)
-    await plainClient.replicaof('127.0.0.1', primary.port)
-    const redis = await openAnswering(replica.url)
-    const before = await connectionsOf(plainClient)
-    const refusal = (): Promise<unknown> =>
-      redis.sessions.create(fresh('t'), { keyHash: 'k' }).catch((error: unknown) => error)
-    expect(await refusal()).toMatchObject({ ...unavailable, internal: expect.stringContaining('READONLY') })
-    expect(await exhaust(redis.limiter, fresh(), 5)).toBe(5)
-    await waitUntilRedisAnswers(redis)
-    expect(await connectionsOf(plainClient)).not.toEqual(before)
-    await plainClient.replicaof('NO', 'ONE')
-    await waitUntil(async () => (await refusal()) === undefined, 'sessions')
-  })
+  test.each([
+    ['Redis 7', '-READONLY '],
+    // Before Redis 7, an error within a script has the text of the script's error around it.
+    [
+      'Redis 6.2',
+      `-ERR Error running script (call to f_${'0'.repeat(40)}): @user_script:1: @user_script: 1: -READONLY `,
+    ],
+  ])(
+    'an error reply of a replica, as %s gives it, makes the connection reconnect until it reaches the primary',
+    async (_version, begin) => {
+      const [primary, replica] = await Promise.all([start(), start()])
+      const plainClient = clientOf(replica.port)
+      await plainClient.replicaof('127.0.0.1', primary.port)
+      const port = await proxyOf(replica.port, (reply) => reply.replace(/^-READONLY /gm, begin))
+      const redis = await openAnswering(`redis://127.0.0.1:${port}`)
+      const before = await connectionsOf(plainClient)
+      const refusal = (): Promise<unknown> =>
+        redis.sessions.create(fresh('t'), { keyHash: 'k' }).catch((error: unknown) => error)
+      expect(await refusal()).toMatchObject({ ...unavailable, internal: expect.stringContaining('READONLY') })
+      expect(await exhaust(redis.limiter, fresh(), 5)).toBe(5)
+      await waitUntilRedisAnswers(redis)
+      expect(await connectionsOf(plainClient)).not.toEqual(before)
+      await plainClient.replicaof('NO', 'ONE')
+      await waitUntil(async () => (await refusal()) === undefined, 'sessions')
+    },
+  )
 })
 
 const openssl = 'openssl'
