@@ -146,7 +146,10 @@ export interface ExportStore {
   createRun(lease: LeaseKey, run: NewRun, at: number): Promise<ExportRecord | undefined>
 }
 
-/** The error that users read for an export whose file an erasure removed. */
+/**
+ * The error that users read for an export whose file an erasure removed. It is also the mark by which `listWithdrawn`
+ * finds these rows, so it must never change: rows in the database have it.
+ */
 const withdrawnText = 'An erasure removed the file. Export it again.'
 
 /** A withdrawn run is repeated after this time, so that several erasures in this time repeat it only once. */
