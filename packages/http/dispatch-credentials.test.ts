@@ -1,10 +1,10 @@
 import { describe, expect, test } from '@jest/globals'
 import { scopes } from '@sluice/contracts/scopes'
-import { useThings } from '../../tests/support/use-things.ts'
+import { useTestRoutes } from '../../tests/support/use-test-routes.ts'
 
-const things = useThings()
-const { key, devKey, reader, admin, revoked, expired, unknown } = things.keys
-const { sendRequest } = things
+const testRoutes = useTestRoutes()
+const { key, devKey, reader, admin, revoked, expired, unknown } = testRoutes.keys
+const { sendRequest } = testRoutes
 
 describe('401 with the same body is the answer to', () => {
   const mistyped = `${key.slice(0, -1)}${key.endsWith('0') ? '1' : '0'}`
@@ -26,7 +26,7 @@ describe('401 with the same body is the answer to', () => {
     const answer = await sendRequest('/things/a', { key: '', headers })
     expect(answer.status).toBe(401)
     expect(answer.body).toStrictEqual({ success: false, error: 'Invalid API key', timestamp: expect.any(Number) })
-    expect(things.lastRequest).toBeUndefined()
+    expect(testRoutes.lastRequest).toBeUndefined()
   })
 
   test.each(['', 'x', '__proto__', `${key}%00`, 'a'.repeat(10_000)])('the query ?api_key=%s', async (sentKey) => {
@@ -63,7 +63,7 @@ describe('a credential', () => {
 
   test('reaches the handler with its rights, without the key', async () => {
     await sendRequest(`/things/a?api_key=${devKey}&api_key=x`, { key: '' })
-    expect(things.lastRequest?.credential).toStrictEqual({
+    expect(testRoutes.lastRequest?.credential).toStrictEqual({
       keyId: 'key_dev',
       name: 'key 1',
       environment: 'dev',
@@ -73,8 +73,8 @@ describe('a credential', () => {
       allowedOrigins: null,
       expiresAt: null,
     })
-    expect(things.lastRequest?.query).toEqual({})
-    expect(JSON.stringify(things.lastRequest)).not.toContain(devKey)
+    expect(testRoutes.lastRequest?.query).toEqual({})
+    expect(JSON.stringify(testRoutes.lastRequest)).not.toContain(devKey)
   })
 })
 

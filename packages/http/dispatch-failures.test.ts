@@ -1,43 +1,43 @@
 import { describe, expect, test } from '@jest/globals'
 import { AppError, notFound, unavailable } from '@sluice/runtime/errors'
-import { useThings } from '../../tests/support/use-things.ts'
+import { useTestRoutes } from '../../tests/support/use-test-routes.ts'
 import type { HandlerResult } from './route.ts'
 
-const things = useThings()
-const { key, devKey, reader, revoked, unknown } = things.keys
-const { sendRequest, post } = things
+const testRoutes = useTestRoutes()
+const { key, devKey, reader, revoked, unknown } = testRoutes.keys
+const { sendRequest, post } = testRoutes
 
 describe('a failure', () => {
   test('that is not an AppError is answered 500 without details and logged with its cause', async () => {
     const cause = new Error('relation "secrets" does not exist')
-    things.handle = () => Promise.reject(new TypeError('canary: internals', { cause }))
+    testRoutes.handle = () => Promise.reject(new TypeError('canary: internals', { cause }))
     const { status, body } = await sendRequest('/things/a', { headers: { 'X-Request-Id': 'fails' } })
     expect(status).toBe(500)
     expect(body).toStrictEqual({ success: false, error: 'Internal server error', timestamp: expect.any(Number) })
-    const line = things.service.lines().find(({ request_id }) => request_id === 'fails')
+    const line = testRoutes.service.lines().find(({ request_id }) => request_id === 'fails')
     expect(line).toMatchObject({ level: 'error', status: 500, route: '/things/:id', key_id: 'key_writer' })
     expect(JSON.stringify(line)).toContain('canary: internals')
     expect(JSON.stringify(line)).toContain('relation \\"secrets\\" does not exist')
   })
 
   test('that is thrown synchronously, or by the JSON encoding, is answered 500', async () => {
-    things.handle = () => {
+    testRoutes.handle = () => {
       throw new Error('canary')
     }
     expect((await sendRequest('/things/a')).status).toBe(500)
     // JSON.stringify throws for a bigint.
-    things.handle = () => Promise.resolve({ status: 200, data: 1n })
+    testRoutes.handle = () => Promise.resolve({ status: 200, data: 1n })
     expect((await sendRequest('/things/a')).status).toBe(500)
   })
 
   test('with status 500 does not show its message to the client', async () => {
-    things.handle = () => Promise.reject(new AppError('internal', { message: 'canary', internal: 'canary' }))
+    testRoutes.handle = () => Promise.reject(new AppError('internal', { message: 'canary', internal: 'canary' }))
     const { body } = await sendRequest('/things/a')
     expect(body.error).toBe('Internal server error')
   })
 
   test('that is temporary is answered 503 with Retry-After, and its reason is logged only', async () => {
-    things.handle = () => Promise.reject(unavailable('Postgres: canary', new Error('ECONNREFUSED'), 7))
+    testRoutes.handle = () => Promise.reject(unavailable('Postgres: canary', new Error('ECONNREFUSED'), 7))
     const { status, headers, body } = await sendRequest('/things/a', { headers: { 'X-Request-Id': 'away' } })
     expect(status).toBe(503)
     expect(headers.get('retry-after')).toBe('7')
@@ -46,7 +46,7 @@ describe('a failure', () => {
       error: 'Service temporarily unavailable',
       timestamp: expect.any(Number),
     })
-    const line = things.service.lines().find(({ request_id }) => request_id === 'away')
+    const line = testRoutes.service.lines().find(({ request_id }) => request_id === 'away')
     expect(line).toMatchObject({ level: 'error', status: 503, error: 'Postgres: canary' })
     // Under overload there are thousands of these errors: a stack would cost more than the rest of the request.
     expect(line).not.toHaveProperty('err')
@@ -56,9 +56,9 @@ describe('a failure', () => {
 describe('the log', () => {
   test('of a quiet route has successes at level debug and errors at their usual level', async () => {
     const levelOf = async (id: string, answer: () => Promise<HandlerResult>): Promise<unknown> => {
-      things.handle = answer
+      testRoutes.handle = answer
       await sendRequest('/quiet', { headers: { 'X-Request-Id': id } })
-      return things.service.lines().find(({ request_id }) => request_id === id)?.level
+      return testRoutes.service.lines().find(({ request_id }) => request_id === id)?.level
     }
     expect(await levelOf('taken', () => Promise.resolve({ status: 202 }))).toBe('debug')
     expect(await levelOf('bad', () => Promise.reject(new AppError('invalid_field', { message: 'bad' })))).toBe('info')
@@ -66,14 +66,14 @@ describe('the log', () => {
   })
 
   test('has one line for each request, with the fields that the handler adds', async () => {
-    const before = things.service.lines().length
-    things.handle = ({ log }) => {
+    const before = testRoutes.service.lines().length
+    testRoutes.handle = ({ log }) => {
       log({ site_id: 'shop', events: 2 })
       log({ bytes: 10 })
       return Promise.resolve({ status: 202 })
     }
     await sendRequest('/things/a?x=1', { headers: { 'X-Request-Id': 'logged' } })
-    const lines = things.service.lines().slice(before)
+    const lines = testRoutes.service.lines().slice(before)
     expect(lines).toStrictEqual([
       {
         level: 'info',
@@ -96,7 +96,7 @@ describe('the log', () => {
 
   test('contains the key id and the reason of a refusal', async () => {
     await sendRequest('/scope/admin', { headers: { 'X-Request-Id': 'refused' } })
-    expect(things.service.lines()).toContainEqual(
+    expect(testRoutes.service.lines()).toContainEqual(
       expect.objectContaining({
         level: 'info',
         request_id: 'refused',
@@ -108,7 +108,7 @@ describe('the log', () => {
   })
 
   test('never contains a key, wherever in the request it was sent', async () => {
-    things.handle = () => Promise.reject(new Error('fails'))
+    testRoutes.handle = () => Promise.reject(new Error('fails'))
     for (const sentKey of [key, devKey, unknown, revoked, reader]) {
       await sendRequest(`/things/a?api_key=${sentKey}`, { key: '' })
       await sendRequest(`/things/${sentKey}?api_key=${sentKey}`, {
@@ -122,8 +122,8 @@ describe('the log', () => {
       await post({ key: sentKey, headers: { 'Content-Type': sentKey }, body: sentKey })
     }
     for (const sentKey of [key, devKey, unknown, revoked, reader]) {
-      expect(things.service.text()).not.toContain(sentKey)
-      expect(things.service.text()).not.toContain(sentKey.slice(9, 30))
+      expect(testRoutes.service.text()).not.toContain(sentKey)
+      expect(testRoutes.service.text()).not.toContain(sentKey.slice(9, 30))
     }
   })
 
@@ -141,21 +141,21 @@ describe('the log', () => {
       // A session token.
       ['another text in place of an id, nothing', { export_id: 'aB1-_'.repeat(8) }, { export_id: '[not an id]' }],
     ])('%s', async (_, added, shown) => {
-      things.handle = ({ log }) => {
+      testRoutes.handle = ({ log }) => {
         log(added)
         return Promise.resolve({ status: 200 })
       }
-      const before = things.service.lines().length
+      const before = testRoutes.service.lines().length
       await sendRequest('/things/a')
-      expect(things.service.lines().slice(before)).toMatchObject([shown])
+      expect(testRoutes.service.lines().slice(before)).toMatchObject([shown])
     })
   })
 
   test('never contains a key that an error repeats', async () => {
-    things.handle = () => Promise.reject(notFound(key))
-    const before = things.service.lines().length
+    testRoutes.handle = () => Promise.reject(notFound(key))
+    const before = testRoutes.service.lines().length
     await sendRequest('/things/a')
-    expect(things.service.lines().slice(before)).toMatchObject([{ status: 404, error: '[redacted]' }])
+    expect(testRoutes.service.lines().slice(before)).toMatchObject([{ status: 404, error: '[redacted]' }])
   })
 })
 
@@ -163,7 +163,7 @@ test('requests are counted by route, method and status, and all unknown paths sh
   await sendRequest('/things/one')
   await sendRequest('/things/two')
   for (let n = 0; n < 5; n++) await sendRequest(`/nothing/${n}`)
-  const text = await things.service.metrics.metrics()
+  const text = await testRoutes.service.metrics.metrics()
   expect(text).toMatch(/sluice_http_requests_total\{route="\/things\/:id",method="GET",status="200"\} \d+/)
   expect(text).toMatch(/sluice_http_requests_total\{route="",method="GET",status="404"\} \d+/)
   expect(text).not.toContain('nothing')

@@ -1,11 +1,11 @@
 import { describe, expect, test } from '@jest/globals'
 import { AppError } from '@sluice/runtime/errors'
 import { connectRaw } from '../../tests/support/test-service.ts'
-import { type RequestParts, useThings } from '../../tests/support/use-things.ts'
+import { type RequestParts, useTestRoutes } from '../../tests/support/use-test-routes.ts'
 
-const things = useThings()
-const { key, reader, unknown } = things.keys
-const { sendRequest, post } = things
+const testRoutes = useTestRoutes()
+const { key, reader, unknown } = testRoutes.keys
+const { sendRequest, post } = testRoutes
 
 describe('checks are made in the order of docs/http-interface.md#order-of-checks', () => {
   // Each request has one more mistake than the previous one.
@@ -23,7 +23,7 @@ describe('checks are made in the order of docs/http-interface.md#order-of-checks
     [404, 'route', '/thing', { ...wrongKey, method: 'PUT' }],
   ])('%i for a mistake in the %s', async (status, _what, path, sent) => {
     expect((await sendRequest(path, { method: 'POST', ...sent })).status).toBe(status)
-    expect(things.lastRequest).toBeUndefined()
+    expect(testRoutes.lastRequest).toBeUndefined()
   })
 
   test('200 for a request without a mistake', async () => expect((await post()).status).toBe(200))
@@ -50,7 +50,7 @@ describe('404 is the answer to the unknown path', () => {
 test.each(['foo://bar', 'http://[%25]/things'])(
   '404 is the answer to the target %s, in which Express finds no path',
   async (target) => {
-    const connection = await connectRaw(things.service.port)
+    const connection = await connectRaw(testRoutes.service.port)
     connection.send(`GET ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`)
     const answer = await connection.closed
     expect(answer).toMatch(/^HTTP\/1\.1 404 /)
@@ -95,7 +95,7 @@ describe('405 lists the allowed methods', () => {
   })
 
   test('for HEAD', async () => {
-    const response = await fetch(`${things.service.url}/things`, { method: 'HEAD' })
+    const response = await fetch(`${testRoutes.service.url}/things`, { method: 'HEAD' })
     expect(response.status).toBe(405)
     expect(response.headers.get('allow')).toBe('POST')
   })
@@ -104,7 +104,7 @@ describe('405 lists the allowed methods', () => {
 describe('the envelope', () => {
   test('of a success has a timestamp and the data', async () => {
     const before = Date.now()
-    things.handle = () => Promise.resolve({ status: 201, data: { a: [1, null] }, headers: { 'X-Mine': 'yes' } })
+    testRoutes.handle = () => Promise.resolve({ status: 201, data: { a: [1, null] }, headers: { 'X-Mine': 'yes' } })
     const { status, headers, body } = await sendRequest('/things/a')
     expect(status).toBe(201)
     expect(body).toStrictEqual({ success: true, timestamp: expect.any(Number), data: { a: [1, null] } })
@@ -122,7 +122,7 @@ describe('the envelope', () => {
   })
 
   test('of a failure may have data', async () => {
-    things.handle = () => Promise.reject(new AppError('conflict', { message: 'Not ready', data: { errors: [1] } }))
+    testRoutes.handle = () => Promise.reject(new AppError('conflict', { message: 'Not ready', data: { errors: [1] } }))
     const { status, body } = await sendRequest('/things/a')
     expect(status).toBe(409)
     expect(body).toStrictEqual({
@@ -134,34 +134,34 @@ describe('the envelope', () => {
   })
 
   test('has a Content-Length in bytes', async () => {
-    things.handle = () => Promise.resolve({ status: 200, data: 'ü\u{1F600}' })
-    const response = await fetch(`${things.service.url}/things/a`, { headers: { Authorization: `Bearer ${key}` } })
+    testRoutes.handle = () => Promise.resolve({ status: 200, data: 'ü\u{1F600}' })
+    const response = await fetch(`${testRoutes.service.url}/things/a`, { headers: { Authorization: `Bearer ${key}` } })
     const text = await response.text()
     expect(JSON.parse(text)).toMatchObject({ data: 'ü\u{1F600}' })
     expect(Buffer.byteLength(text)).toBe(Number(response.headers.get('content-length')))
   })
 
   test('is absent from the response to HEAD, which is otherwise the same as for GET', async () => {
-    things.handle = () => Promise.resolve({ status: 200, data: { a: 1 } })
+    testRoutes.handle = () => Promise.resolve({ status: 200, data: { a: 1 } })
     const options = { headers: { Authorization: `Bearer ${key}` } }
-    const get = await fetch(`${things.service.url}/things/a`, options)
-    const head = await fetch(`${things.service.url}/things/a`, { ...options, method: 'HEAD' })
+    const get = await fetch(`${testRoutes.service.url}/things/a`, options)
+    const head = await fetch(`${testRoutes.service.url}/things/a`, { ...options, method: 'HEAD' })
     expect(head.status).toBe(200)
     expect(await head.text()).toBe('')
     expect(head.headers.get('content-length')).toBe(get.headers.get('content-length'))
-    expect((await fetch(`${things.service.url}/things/a`, { method: 'HEAD' })).status).toBe(401)
+    expect((await fetch(`${testRoutes.service.url}/things/a`, { method: 'HEAD' })).status).toBe(401)
   })
 })
 
 describe('the handler receives', () => {
   test('decoded path parameters', async () => {
     await sendRequest('/things/%C3%BC%2Fa%20b/parts/__proto__')
-    expect({ ...things.lastRequest?.params }).toStrictEqual({ id: 'ü/a b', part: '__proto__' })
+    expect({ ...testRoutes.lastRequest?.params }).toStrictEqual({ id: 'ü/a b', part: '__proto__' })
   })
 
   test('query parameters, with repeated ones as lists and __proto__ as a plain name', async () => {
     await sendRequest('/things/a?x=1&y=2&y=3&e=&n&u=%C3%BC+%26&__proto__=p')
-    expect(Object.entries(things.lastRequest?.query ?? {})).toStrictEqual([
+    expect(Object.entries(testRoutes.lastRequest?.query ?? {})).toStrictEqual([
       ['x', '1'],
       ['y', ['2', '3']],
       ['e', ''],
@@ -174,8 +174,8 @@ describe('the handler receives', () => {
 
   test('the body’s bytes and media type', async () => {
     await post({ body: '{"ü": 1}\n', headers: { 'Content-Type': 'Application/X-NDJSON; charset=UTF-8' } })
-    expect(things.lastRequest?.body.type).toBe('application/x-ndjson')
-    expect(things.lastRequest?.body.bytes.toString()).toBe('{"ü": 1}\n')
+    expect(testRoutes.lastRequest?.body.type).toBe('application/x-ndjson')
+    expect(testRoutes.lastRequest?.body.bytes.toString()).toBe('{"ü": 1}\n')
   })
 
   test('an empty body if the route declares no body', async () => {
@@ -184,11 +184,11 @@ describe('the handler receives', () => {
       body: 'x'.repeat(1_000),
       headers: { 'Content-Type': 'text/html' },
     })
-    expect(things.lastRequest?.body).toStrictEqual({ bytes: Buffer.alloc(0), type: '' })
+    expect(testRoutes.lastRequest?.body).toStrictEqual({ bytes: Buffer.alloc(0), type: '' })
   })
 
   test('the time at which the last byte of the request arrived', async () => {
-    const connection = await connectRaw(things.service.port)
+    const connection = await connectRaw(testRoutes.service.port)
     connection.send(
       `POST /things HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\n` +
         'Content-Length: 7\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n',
@@ -199,21 +199,21 @@ describe('the handler receives', () => {
     const last = Date.now()
     connection.send('{"a":1}')
     await connection.closed
-    expect(things.lastRequest?.receivedAt).toBeGreaterThanOrEqual(last)
-    expect(things.lastRequest?.receivedAt).toBeLessThanOrEqual(Date.now())
+    expect(testRoutes.lastRequest?.receivedAt).toBeGreaterThanOrEqual(last)
+    expect(testRoutes.lastRequest?.receivedAt).toBeLessThanOrEqual(Date.now())
   })
 
   test('a signal that aborts when the client disconnects', async () => {
     const { promise: entered, resolve: enter } = Promise.withResolvers<undefined>()
     const { promise: left, resolve: leave } = Promise.withResolvers<undefined>()
-    things.handle = async ({ signal }) => {
+    testRoutes.handle = async ({ signal }) => {
       enter(undefined)
       await new Promise((resolve) => signal.addEventListener('abort', resolve))
       leave(undefined)
       return { status: 200, data: 'nobody reads this' }
     }
     const abort = new AbortController()
-    const answer = fetch(`${things.service.url}/things/a`, {
+    const answer = fetch(`${testRoutes.service.url}/things/a`, {
       headers: { Authorization: `Bearer ${key}`, 'X-Request-Id': 'gone' },
       signal: abort.signal,
     })
@@ -221,7 +221,7 @@ describe('the handler receives', () => {
     abort.abort()
     await expect(answer).rejects.toThrow()
     await left
-    expect(things.service.lines()).toContainEqual(
+    expect(testRoutes.service.lines()).toContainEqual(
       expect.objectContaining({ request_id: 'gone', status: 499, aborted: true }),
     )
   })
@@ -231,13 +231,13 @@ describe('X-Request-Id', () => {
   test.each(['a', 'A-z_0.9:x', 'x'.repeat(128)])('%j is returned as it was sent', async (id) => {
     const { headers } = await sendRequest('/things/a', { headers: { 'X-Request-Id': id } })
     expect(headers.get('x-request-id')).toBe(id)
-    expect(things.lastRequest?.requestId).toBe(id)
+    expect(testRoutes.lastRequest?.requestId).toBe(id)
   })
 
   test.each(['', 'x'.repeat(129), 'a b', 'a"b', 'a,b', '{"a":1}', '<b>'])('%j is replaced by a new id', async (id) => {
     const { headers } = await sendRequest('/things/a', { headers: { 'X-Request-Id': id } })
     expect(headers.get('x-request-id')).toMatch(/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/)
-    expect(things.lastRequest?.requestId).toBe(headers.get('x-request-id'))
+    expect(testRoutes.lastRequest?.requestId).toBe(headers.get('x-request-id'))
   })
 
   test('is in every response, for errors, unknown routes, wrong methods and invalid paths too', async () => {
@@ -261,7 +261,7 @@ test('invalid HTTP and oversized headers close their own connection only', async
     'POST /things HTTP/1.1\r\nHost: a\r\nContent-Length: abc\r\n\r\n',
     `GET / HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`,
   ]) {
-    const connection = await connectRaw(things.service.port)
+    const connection = await connectRaw(testRoutes.service.port)
     connection.send(bytes)
     expect(await connection.closed).toMatch(/^HTTP\/1\.1 4\d\d /)
   }

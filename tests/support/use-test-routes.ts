@@ -14,7 +14,7 @@ export interface RequestParts {
 }
 
 /** A service with routes of every kind, whose handler a test replaces. */
-export interface Things {
+export interface TestRoutes {
   readonly service: TestService
   /** Keys: a writer, a writer of `dev`, a reader, an admin, and three that are refused. */
   readonly keys: Readonly<Record<'key' | 'devKey' | 'reader' | 'admin' | 'revoked' | 'expired' | 'unknown', string>>
@@ -28,7 +28,7 @@ export interface Things {
 }
 
 /** Runs the service for the tests of a file; to be called at its beginning. */
-export function useThings(): Things {
+export function useTestRoutes(): TestRoutes {
   const keys = {
     key: generateKey('prod'),
     devKey: generateKey('dev'),
@@ -39,7 +39,7 @@ export function useThings(): Things {
     unknown: generateKey('prod'),
   }
   let service: TestService | undefined
-  const things: Things = {
+  const testRoutes: TestRoutes = {
     get service() {
       if (service === undefined) throw new Error('the service runs within tests')
       return service
@@ -48,13 +48,13 @@ export function useThings(): Things {
     handle: () => Promise.resolve({ status: 200 }),
     lastRequest: undefined,
     sendRequest: (path, { method = 'GET', key = keys.key, headers = {}, body } = {}) =>
-      request(`${things.service.url}${path}`, {
+      request(`${testRoutes.service.url}${path}`, {
         method,
         headers: { ...(key === '' ? {} : { Authorization: `Bearer ${key}` }), ...headers },
         ...(body === undefined ? {} : { body }),
       }),
     post: (parts = {}) =>
-      things.sendRequest('/things', {
+      testRoutes.sendRequest('/things', {
         method: 'POST',
         body: '{}',
         ...parts,
@@ -72,7 +72,7 @@ export function useThings(): Things {
       [keys.revoked]: { scopes: writes, revokedAt: new Date(Date.now() - 1) },
       [keys.expired]: { scopes: writes, expiresAt: new Date(Date.now() - 1) },
     }
-    service = await startTestService({ routes: routesOf(things) }, keysInMemory(records), capturedLogger())
+    service = await startTestService({ routes: routesOf(testRoutes) }, keysInMemory(records), capturedLogger())
   })
 
   afterAll(async () => {
@@ -80,18 +80,18 @@ export function useThings(): Things {
   })
 
   beforeEach(() => {
-    things.lastRequest = undefined
-    things.handle = () => Promise.resolve({ status: 200 })
+    testRoutes.lastRequest = undefined
+    testRoutes.handle = () => Promise.resolve({ status: 200 })
   })
-  return things
+  return testRoutes
 }
 
-function routesOf(things: Things): Route[] {
+function routesOf(testRoutes: TestRoutes): Route[] {
   const common = {
     limit: 'events',
     handle: (received: ApiRequest) => {
-      things.lastRequest = received
-      return things.handle(received)
+      testRoutes.lastRequest = received
+      return testRoutes.handle(received)
     },
   } as const
   return [
