@@ -21,7 +21,7 @@ export interface Credential {
 /** The session of a browser that a credential belongs to. */
 export interface Session {
   /** SHA-256 of the session's token. */
-  hash: string
+  tokenHash: string
   /** Unix ms at which the session ends unless it is used before. */
   expiresAt: number
 }

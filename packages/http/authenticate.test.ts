@@ -68,7 +68,7 @@ describe('a session', () => {
     const deps = { sessions, keys: keys((hash) => (lookedUpHashes.push(hash), credential)) }
     expect(await authenticateSession('token', deps)).toStrictEqual({
       credential,
-      session: { hash: hashToken('token'), expiresAt: 5 },
+      session: { tokenHash: hashToken('token'), expiresAt: 5 },
     })
     expect(lookedUpHashes).toStrictEqual(['hash of the key'])
   })

@@ -92,11 +92,11 @@ export async function authenticateSession(
   token: string,
   { sessions, keys }: Pick<Access, 'sessions' | 'keys'>,
 ): Promise<Authenticated> {
-  const hashed = hashToken(token)
-  const found = await sessions.find(hashed)
+  const tokenHash = hashToken(token)
+  const found = await sessions.find(tokenHash)
   if (!found) throw invalidApiKey()
   const { keyHash, expiresAt } = found
-  return { credential: await keys.authenticateHash(keyHash), session: { hash: hashed, expiresAt } }
+  return { credential: await keys.authenticateHash(keyHash), session: { tokenHash, expiresAt } }
 }
 
 /**

@@ -15,7 +15,7 @@ export async function currentCredential(
   { credential, session }: { credential: Credential; session: Session | undefined },
   now: number,
 ): Promise<Credential> {
-  if (session && !(await sessions.find(session.hash))) throw invalidApiKey()
+  if (session && !(await sessions.find(session.tokenHash))) throw invalidApiKey()
   const key = await keys.find(credential.keyId, null)
   if (!key || unusableReason(key, now) !== undefined) throw invalidApiKey()
   const { scopes, siteIds, allowedOrigins } = key

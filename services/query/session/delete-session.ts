@@ -7,7 +7,7 @@ import { sessionCookieHeader } from '@sluice/http/session-cookie'
 /** DELETE /api/v1/session: ends the session. A request with a key only removes the cookie. */
 export function deleteSessionRoute({ sessions }: { sessions: Pick<Sessions, 'delete'> }): Route {
   return handle(operations.deleteSession, async ({ session, client }) => {
-    if (session) await sessions.delete(session.hash)
+    if (session) await sessions.delete(session.tokenHash)
     return { headers: { 'Set-Cookie': sessionCookieHeader('', client, 0) } }
   })
 }
