@@ -7,7 +7,7 @@ type Rights = Pick<KeyRecord, 'scopes' | 'siteIds'>
 
 /**
  * Throws 403 unless the key `maker` may give another key these scopes and sites: a key can't grant what it lacks
- * (docs/http-interface.md#key-grants). `rate_limits` are no grants; requireExpiry checks the expiry.
+ * (docs/http-interface.md#key-grants). `rate_limits` are no grants; requireNoLaterExpiry checks the expiry.
  */
 export function requireGrantable(maker: Credential, { scopes, siteIds }: Rights): void {
   for (const scope of scopes) if (!grants(maker.scopes, scope)) throw insufficientScope(scope)
@@ -41,7 +41,7 @@ export function requireFuture(expiresAt: number | null | undefined, now: number)
 }
 
 /** Throws 400 for a key that would expire later than `maker`: temporary rights would become permanent. */
-export function requireExpiry(maker: Credential, expiresAt: number | null): void {
+export function requireNoLaterExpiry(maker: Credential, expiresAt: number | null): void {
   if (outlives(maker, expiresAt)) throw invalidField('expires_at', 'must not be later than that of the key that asks')
 }
 

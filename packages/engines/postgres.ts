@@ -178,7 +178,7 @@ async function startProcess({ folder, postgres, runner, port, password, durable 
   const program = await runWithWatchdog(programFor(postgres, args, { folder, runner, signal: 'SIGQUIT' }), logFile)
 
   try {
-    const ready = async (): Promise<boolean> => program.hasExited() || (await acceptsQueries(password, port))
+    const ready = async (): Promise<boolean> => program.hasExited() || (await ensureDatabase(password, port))
     await waitUntil(ready, 'Postgres answers', startTimeoutMs)
     if (program.hasExited()) throw new Error(`Postgres did not start:\n${readFileSync(logFile, 'utf8').trim()}`)
   } catch (error) {
@@ -230,10 +230,10 @@ function readPidFile(folder: string): { pid: number; port: number } | undefined 
 }
 
 /**
- * True when the server accepts queries; the first time, creates the database `sluice`. False while the server is
- * starting or can't be reached. Throws its other errors, such as a wrong password.
+ * Creates the database `sluice` unless it exists. Resolves to false while the server is starting or can't be reached.
+ * Throws its other errors, such as a wrong password.
  */
-async function acceptsQueries(password: string, port: number): Promise<boolean> {
+async function ensureDatabase(password: string, port: number): Promise<boolean> {
   const client = new Client({ connectionString: urlFor(password, port, 'postgres'), connectionTimeoutMillis: 30_000 })
   client.on('error', () => undefined)
   try {

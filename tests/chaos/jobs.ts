@@ -7,8 +7,8 @@ import type { ImportError } from '@sluice/contracts/imports'
 import { splitFields } from '@sluice/imports/csv-fields'
 import { exportStore } from '@sluice/postgres/exports'
 import { importStore } from '@sluice/postgres/imports'
-import { removeExportFiles } from '@sluice/worker/exports/export-files'
-import { removeUnneededFiles } from '@sluice/worker/imports/import-files'
+import { removeUnneededExportFiles } from '@sluice/worker/exports/export-files'
+import { removeUnneededImportFiles } from '@sluice/worker/imports/import-files'
 import {
   badLines,
   csvOf,
@@ -254,8 +254,8 @@ async function checkFiles(rig: JobsRig, exportIds: readonly string[], findings: 
   const leftByKills = (await uploads()).length
   // Incomplete files of killed workers are removed a day later.
   const clock = { now: () => Date.now() + 2 * dayMs }
-  await removeUnneededFiles({ blobs, imports, clock })
-  await removeExportFiles({ blobs, exports: exportStore(postgres), clock })
+  await removeUnneededImportFiles({ blobs, imports, clock })
+  await removeUnneededExportFiles({ blobs, exports: exportStore(postgres), clock })
   compare(findings, 'uploads that are left', await uploads(), [])
   const names = await namesOf(blobs.list(''))
   const isErrors = (name: string): boolean => /^imports\/[^/]+\/errors\/\d+$/.test(name)

@@ -10,7 +10,7 @@ import { watermarkStore } from '@sluice/postgres/watermarks'
 import { internalError } from '@sluice/runtime/errors'
 import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
 import { waitUntil } from '@sluice/runtime/wait-until'
-import { removeUnneededFiles } from '@sluice/worker/imports/import-files'
+import { removeUnneededImportFiles } from '@sluice/worker/imports/import-files'
 import { exactClock } from '../support/clock.ts'
 import { createImportRig, type ImportRig } from '../support/import-rig.ts'
 import { badLines, csvOf, expectedRows, generateEvents, ndjsonOf, storedRows } from '../support/imported-events.ts'
@@ -86,7 +86,7 @@ describe('an import of events', () => {
     } finally {
       refused.mockRestore()
     }
-    await removeUnneededFiles({ ...rig, clock: exactClock })
+    await removeUnneededImportFiles({ ...rig, clock: exactClock })
     expect(await rig.blobNames()).not.toContain(segmentName(importId, 0))
   })
 

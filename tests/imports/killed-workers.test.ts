@@ -8,7 +8,7 @@ import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { openClickHouse } from '@sluice/event-store/clickhouse/client'
 import { importStore } from '@sluice/postgres/imports'
 import { waitUntil } from '@sluice/runtime/wait-until'
-import { removeUnneededFiles } from '@sluice/worker/imports/import-files'
+import { removeUnneededImportFiles } from '@sluice/worker/imports/import-files'
 import { describeWithS3, testClickHouse, testS3 } from '../support/engines/test-engines.ts'
 import { csvOf, expectedRows, generateEvents, storedRows } from '../support/imported-events.ts'
 import { openTestPostgres } from '../support/test-postgres.ts'
@@ -79,9 +79,9 @@ async function killThrice(
     expect(names.sort()).toStrictEqual(Array.from({ length: 22 }, (_, n) => `imports/${importId}/errors/${n}`).sort())
     // Incomplete files of killed processes are removed a day later, errors after a month.
     const later = (days: number) => ({ now: () => Date.now() + days * 86_400_000 })
-    await removeUnneededFiles({ blobs, imports, clock: later(2) })
+    await removeUnneededImportFiles({ blobs, imports, clock: later(2) })
     for await (const upload of blobs.listUploads()) expect(upload).toBeUndefined()
-    await removeUnneededFiles({ blobs, imports, clock: later(400) })
+    await removeUnneededImportFiles({ blobs, imports, clock: later(400) })
     for await (const { name } of blobs.list('')) expect(name).toBeUndefined()
   } finally {
     for (const each of processes.splice(0)) each.kill('SIGKILL')

@@ -44,7 +44,7 @@ const payloadFields: Readonly<Record<MessageType, 'properties' | 'traits' | unde
  * Fields that are mapped or not stored. `writeKey` is a secret. `sentAt` and `_metadata` differ between the copies of
  * one message. `integrations` tells Segment where to send the message.
  */
-const takenFields: readonly string[] = [
+const handledFields: readonly string[] = [
   'type',
   'messageId',
   'userId',
@@ -82,7 +82,7 @@ export function mapMessage(value: unknown, siteId: string, routeType?: MessageTy
     ['anonymous_id', 'anonymousId'],
   ])
   const rest = new Map(Object.entries(value))
-  for (const name of takenFields) rest.delete(name)
+  for (const name of handledFields) rest.delete(name)
   const properties = new Map(payloadField === undefined ? [] : Object.entries(takeObject(rest, payloadField)))
   const context = new Map(Object.entries(objectOf(value.context, 'context')))
   const page = takeMembers(context, 'page')

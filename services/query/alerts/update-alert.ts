@@ -6,7 +6,7 @@ import type { Route } from '@sluice/http/route'
 import type { AlertRule } from '@sluice/postgres/alert-records'
 import type { AlertTarget } from '@sluice/postgres/alert-rules'
 import { conflict, notFound, requireFound } from '@sluice/runtime/errors'
-import { requireOwnSite } from '../require-own-site.ts'
+import { requireUnchangedSite } from '../require-unchanged-site.ts'
 import { retryUnknownOutcome } from '../retry-unknown-outcome.ts'
 import { newSecret } from '../webhooks/new-secret.ts'
 import type { AlertDeps } from './alert-deps.ts'
@@ -24,7 +24,7 @@ export function updateAlertRoute(deps: AlertDeps): Route {
     const { rule_id: ruleId } = params
     log({ rule_id: ruleId })
     const found = requireFound(await alertRules.find(ruleId, credential.siteIds), 'Alert rule')
-    requireOwnSite(body.site_id, found.siteId)
+    requireUnchangedSite(body.site_id, found.siteId)
     const settings = changedSettings(found.settings, body)
     requireValidCondition(settings.condition)
     const { target, channel, generated } = await changedTarget(found, body, deps)

@@ -4,7 +4,7 @@ import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import type { CohortStore } from '@sluice/postgres/cohorts'
 import { requireFound } from '@sluice/runtime/errors'
-import { requireOwnSite } from '../require-own-site.ts'
+import { requireUnchangedSite } from '../require-unchanged-site.ts'
 import { toCohortResource } from './cohort-resource.ts'
 
 /** PUT /api/v1/cohorts/:cohort_id: fields left out keep their value. */
@@ -15,7 +15,7 @@ export function updateCohortRoute({ cohorts }: { cohorts: Pick<CohortStore, 'fin
     const { cohort_id: cohortId } = params
     log({ cohort_id: cohortId })
     const found = requireFound(await cohorts.find(cohortId, credential.siteIds), 'Cohort')
-    requireOwnSite(repeatedId, found.siteId)
+    requireUnchangedSite(repeatedId, found.siteId)
     if (Object.keys(settings).length === 0) return toCohortResource(found)
     const record = requireFound(await cohorts.update(cohortId, credential.siteIds, settings), 'Cohort')
     return toCohortResource(record)

@@ -6,7 +6,7 @@ import { toExportResource } from '@sluice/postgres/export-records'
 import type { ExportChanges } from '@sluice/postgres/export-schedules'
 import type { ExportStore } from '@sluice/postgres/exports'
 import { invalidField, requireFound } from '@sluice/runtime/errors'
-import { requireOwnSite } from '../require-own-site.ts'
+import { requireUnchangedSite } from '../require-unchanged-site.ts'
 import { requireVisibleExport } from './require-visible-export.ts'
 
 /** PUT /api/v1/exports/:export_id: fields left out keep their value. Throws 404 for a missing or hidden export. */
@@ -15,7 +15,7 @@ export function updateExportRoute({ exports }: { exports: Pick<ExportStore, 'fin
     const { export_id: exportId } = params
     log({ export_id: exportId })
     const found = await requireVisibleExport(exports, exportId, credential)
-    requireOwnSite(body.site_id, found.siteId)
+    requireUnchangedSite(body.site_id, found.siteId)
     if (body.scheduled && !found.scheduled) {
       throw invalidField('scheduled', 'can be changed of an export only that was made with one')
     }

@@ -1,4 +1,4 @@
-import { requireExpiry, requireFuture, requireGrantable } from '@sluice/access/key-granting'
+import { requireFuture, requireGrantable, requireNoLaterExpiry } from '@sluice/access/key-granting'
 import type { KeyStore } from '@sluice/access/keys'
 import { newKey } from '@sluice/access/new-key'
 import { operations } from '@sluice/api/operations'
@@ -17,7 +17,7 @@ export function createKeyRoute({ keys }: { keys: Pick<KeyStore, 'create' | 'find
     requireGrantable(credential, { scopes, siteIds })
     // Absent: the expiry of the creating key.
     const expiresAt = expires_at === undefined ? credential.expiresAt : expires_at
-    requireExpiry(credential, expiresAt)
+    requireNoLaterExpiry(credential, expiresAt)
 
     const { key, stored } = newKey(environment)
     const record = await createWithRecovery(

@@ -1,4 +1,10 @@
-import { addsRights, requireExpiry, requireFuture, requireGrantable, requireUsable } from '@sluice/access/key-granting'
+import {
+  addsRights,
+  requireFuture,
+  requireGrantable,
+  requireNoLaterExpiry,
+  requireUsable,
+} from '@sluice/access/key-granting'
 import type { KeyChanges, KeyStore } from '@sluice/access/keys'
 import { operations } from '@sluice/api/operations'
 import type { UpdateKeyBody } from '@sluice/contracts/keys'
@@ -19,7 +25,7 @@ export function updateKeyRoute({ keys }: { keys: Pick<KeyStore, 'update'> }): Ro
       requireGrantable(credential, changed)
       // A key must not grant rights to a longer-lived key.
       if (sent.expires_at !== undefined || addsRights(key, changed)) {
-        requireExpiry(credential, changed.expiresAt?.getTime() ?? null)
+        requireNoLaterExpiry(credential, changed.expiresAt?.getTime() ?? null)
       }
       return changes
     })

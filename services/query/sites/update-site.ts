@@ -4,7 +4,7 @@ import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { requireFound } from '@sluice/runtime/errors'
-import { requireOwnSite } from '../require-own-site.ts'
+import { requireUnchangedSite } from '../require-unchanged-site.ts'
 import type { AnalysisReader } from '../run-analysis.ts'
 import { readEventTimeRanges } from './read-event-time-ranges.ts'
 import { toSiteResource } from './site-resource.ts'
@@ -23,7 +23,7 @@ export function updateSiteRoute({
   return handle(operations.updateSite, async ({ params: { site_id: siteId }, body, credential, signal, log }) => {
     const { site_id: repeatedId, ...settings } = body
     log({ site_id: siteId })
-    requireOwnSite(repeatedId, siteId)
+    requireUnchangedSite(repeatedId, siteId)
     const found = await requireReadableSite(sites, { credential, signal }, siteId)
     // Read first, so that a failure leaves nothing behind.
     const times = await readEventTimeRanges([siteId], eventReader, { credential, signal })

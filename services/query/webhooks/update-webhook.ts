@@ -5,7 +5,7 @@ import type { Route } from '@sluice/http/route'
 import { encryptTarget, type EndpointChanges } from '@sluice/postgres/endpoints'
 import { requireFound } from '@sluice/runtime/errors'
 import type { SecretCipher } from '@sluice/runtime/secret-cipher'
-import { requireOwnSite } from '../require-own-site.ts'
+import { requireUnchangedSite } from '../require-unchanged-site.ts'
 import type { WebhookDeps } from './webhook-deps.ts'
 import { toWebhookResource } from './webhook-resource.ts'
 
@@ -19,7 +19,7 @@ export function updateWebhookRoute({ webhooks, secrets, clock, checkTarget }: We
     const { site_id: repeatedId, ...sent } = body
     log({ webhook_id: webhookId })
     const found = requireFound(await webhooks.find(webhookId, credential.siteIds), 'Webhook')
-    requireOwnSite(repeatedId, found.siteId)
+    requireUnchangedSite(repeatedId, found.siteId)
     const now = clock.now()
     if (Object.keys(sent).length === 0) return toWebhookResource(found, secrets, now)
     if (sent.url !== undefined) await checkTarget(sent.url, 'url')

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { type ExportStatus, exportTypes } from '@sluice/contracts/exports'
 import { addExport } from '../../../tests/support/export-jobs.ts'
 import { createExportRig, type ExportRig } from '../../../tests/support/export-rig.ts'
-import { removeExportFiles } from './export-files.ts'
+import { removeUnneededExportFiles } from './export-files.ts'
 
 const dayMs = 86_400_000
 let rig: ExportRig
@@ -28,7 +28,7 @@ test('blobs and uploads whose names are not of exports stay', async () => {
   const ofOthers = ['exports/report.csv', 'exports/2024/exp_1']
   for (const name of ofOthers) await blobs.write(name, Readable.from([Buffer.from('rows')]))
   const upload = await blobs.beginParts('exports/photos')
-  await removeExportFiles({ exports, blobs, clock: { now: () => Date.now() + 2 * dayMs } })
+  await removeUnneededExportFiles({ exports, blobs, clock: { now: () => Date.now() + 2 * dayMs } })
   expect(await names()).toStrictEqual([...ofOthers, 'upload of exports/photos'].sort())
   await blobs.remove(ofOthers)
   await blobs.abortParts(upload)
@@ -64,7 +64,7 @@ test('the record of an export goes 90 days after its end, but for those with a f
   const recent = await end('expired', now - 90 * dayMs + 1)
   const withFile = await end('completed', now - 90 * dayMs)
   const { exportId: waiting } = await addExport(exports, { site }, now - 91 * dayMs)
-  await removeExportFiles({ exports, blobs, clock: { now: () => now } })
+  await removeUnneededExportFiles({ exports, blobs, clock: { now: () => now } })
   const { exports: kept } = await exports.list(site, exportTypes, { limit: 10, offset: 0 })
   const ids = kept.map(({ exportId }) => exportId)
   expect(ids.sort()).toStrictEqual([recent, withFile, waiting, schedule].sort())
@@ -94,7 +94,7 @@ test('files and uploads go when no export needs them any more, and no earlier', 
   const earlier = `exports/${kept.exportId}.0`
   await blobs.write(earlier, Readable.from([Buffer.from('rows')]))
 
-  const clean = (now: number) => removeExportFiles({ exports, blobs, clock: { now: () => now } })
+  const clean = (now: number) => removeUnneededExportFiles({ exports, blobs, clock: { now: () => now } })
   const upload = `upload of exports/${running.exportId}`
   expect(await names()).toStrictEqual(
     [file, earlier, deleted.object, `upload of ${left.name}`, upload, `upload of ${replaced.name}`].sort(),

@@ -28,7 +28,7 @@ export interface ExportFilesDeps {
  * removes the records of old exports. Blobs whose name is not that of an export's file stay. Any number of processes
  * may do so at once.
  */
-export async function removeExportFiles({ blobs, exports, clock }: ExportFilesDeps): Promise<void> {
+export async function removeUnneededExportFiles({ blobs, exports, clock }: ExportFilesDeps): Promise<void> {
   const now = clock.now()
   for (;;) {
     const names = await exports.expire(now, expiredMax)
@@ -68,7 +68,7 @@ export const exportFiles: JobKind = ({ blobs, postgres }, { clock, logger }) =>
   poller({
     name: 'files of exports',
     intervalMs,
-    poll: () => removeExportFiles({ blobs, exports: exportStore(postgres), clock }),
+    poll: () => removeUnneededExportFiles({ blobs, exports: exportStore(postgres), clock }),
     onUnavailable: (error) => {
       logger.warn({ err: error }, 'removal of unneeded export files failed, retrying')
     },

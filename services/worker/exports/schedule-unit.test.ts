@@ -5,7 +5,7 @@ import { siteStore } from '@sluice/postgres/sites'
 import { addExport } from '../../../tests/support/export-jobs.ts'
 import { createExportRig, exportedAt, type ExportRig } from '../../../tests/support/export-rig.ts'
 import { addImport } from '../../../tests/support/import-jobs.ts'
-import { removeExportFiles } from './export-files.ts'
+import { removeUnneededExportFiles } from './export-files.ts'
 import { scheduleUnit } from './schedule-unit.ts'
 
 const hourMs = 3_600_000
@@ -275,7 +275,7 @@ test('the record of a run goes 90 days after its end, but for the latest run and
   await end(completed, 'completed', now - 90 * dayMs)
   await end(recent, 'expired', now - 90 * dayMs + 1)
   await end(latest, 'failed', now - 90 * dayMs)
-  await removeExportFiles({ exports: rig.exports, blobs: rig.blobs, clock: { now: () => now } })
+  await removeUnneededExportFiles({ exports: rig.exports, blobs: rig.blobs, clock: { now: () => now } })
   expect((await runsOf(exportId)).map((run) => run.exportId)).toStrictEqual([completed, recent, latest])
   await rig.exports.delete(exportId, null)
 })

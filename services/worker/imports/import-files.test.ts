@@ -8,7 +8,7 @@ import { importStore } from '@sluice/postgres/imports'
 import { newId } from '@sluice/runtime/ids'
 import { openTestPostgres, type TestPostgres } from '../../../tests/support/test-postgres.ts'
 import { uploadFile } from '../../../tests/support/uploaded-import.ts'
-import { removeUnneededFiles } from './import-files.ts'
+import { removeUnneededImportFiles } from './import-files.ts'
 
 const dayMs = 86_400_000
 let postgres: TestPostgres
@@ -34,7 +34,7 @@ async function write(name: string): Promise<void> {
 /** Names of the blobs after a removal so many days from now. */
 async function leftAfter(days: number): Promise<string[]> {
   const clock = { now: () => Date.now() + days * dayMs }
-  await removeUnneededFiles({ blobs, imports: importStore(postgres), clock })
+  await removeUnneededImportFiles({ blobs, imports: importStore(postgres), clock })
   const names: string[] = []
   for await (const { name } of blobs.list('')) names.push(name)
   return names.sort()

@@ -32,7 +32,7 @@ interface Files {
  * them; errors 30 days after the end; a day after the last write, the files of uploads that became no import, blobs
  * whose writer died, and what killed checks of the store have left. Any number of processes may do so at once.
  */
-export async function removeUnneededFiles({ blobs, imports, clock }: ImportFilesDeps): Promise<void> {
+export async function removeUnneededImportFiles({ blobs, imports, clock }: ImportFilesDeps): Promise<void> {
   const now = clock.now()
   for (const [importId, files] of await listFiles(blobs)) {
     const names = unneededNames(files, await imports.find(importId, null), now)
@@ -70,7 +70,7 @@ export const importFiles: JobKind = ({ blobs, postgres }, { clock, logger }) =>
   poller({
     name: 'files of imports',
     intervalMs,
-    poll: () => removeUnneededFiles({ blobs, imports: importStore(postgres), clock }),
+    poll: () => removeUnneededImportFiles({ blobs, imports: importStore(postgres), clock }),
     onUnavailable: (error) => {
       logger.warn({ err: error }, 'removal of unneeded import files failed, retrying')
     },
