@@ -86,7 +86,7 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
   let wasFull = false
   let changed = Promise.withResolvers<undefined>()
 
-  const signal = () => {
+  const notifyChange = () => {
     changed.resolve(undefined)
     changed = Promise.withResolvers<undefined>()
   }
@@ -98,7 +98,7 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
       wasRefused = false
       options.onSpaceAvailable()
     }
-    signal()
+    notifyChange()
   })
 
   const hasTwoBatches = () => bufferedBytes >= 2 * limits.batchBytesMax || bufferedRows >= 2 * limits.batchRowsMax
@@ -226,7 +226,7 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
     buffered = []
     bufferedBytes = 0
     bufferedRows = 0
-    signal()
+    notifyChange()
   }
 
   return {
@@ -243,7 +243,7 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
       }
       position = last.offset + 1n
       if (hasTwoBatches()) wasFull = true
-      signal()
+      notifyChange()
     },
     isFull: () => {
       if (!wasFull && !account.mayRead()) wasRefused = true

@@ -113,9 +113,9 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
   function startConnecting(): Promise<Producer> {
     const attempt = connect()
     attempt.then(
-      (newClient) => {
-        connected = newClient
-        for (const { resolve } of waiters) resolve(newClient)
+      (producer) => {
+        connected = producer
+        for (const { resolve } of waiters) resolve(producer)
       },
       (error: unknown) => {
         connecting = undefined
@@ -129,7 +129,7 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
    * Resolves to the connected producer; rejects when `deadlineSignal` aborts first. It does not use `Promise.race`,
    * which would leave its reactions on the connecting promise for as long as Kafka is unavailable.
    */
-  async function producer(deadlineSignal: AbortSignal): Promise<Producer> {
+  async function connectedProducer(deadlineSignal: AbortSignal): Promise<Producer> {
     if (connected) return connected
     const waiter = Promise.withResolvers<Producer>()
     const rejectWaiter = () => waiter.reject(new Error('not connected in time'))
@@ -157,10 +157,10 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
         throw new RangeError(`The topic ${topic} has no partition ${partition}`)
       }
     }
-    const connectedProducer = await producer(deadlineSignal)
+    const producer = await connectedProducer(deadlineSignal)
     const noteAcknowledged = onDurable === undefined ? () => undefined : reportPartitions(blocks, onDurable)
     for (const request of splitIntoRequests(compressBlocks(blocks)))
-      await sendRequest(connectedProducer, request, { timeoutMs, deadlineSignal, noteAcknowledged })
+      await sendRequest(producer, request, { timeoutMs, deadlineSignal, noteAcknowledged })
   }
 
   /**
@@ -169,7 +169,7 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
    * its own request: in a common request, the other partitions would append their blocks at every attempt.
    */
   async function sendRequest(
-    connectedProducer: Producer,
+    producer: Producer,
     blocks: readonly Block[],
     { timeoutMs, deadlineSignal, noteAcknowledged }: Sending,
   ) {
@@ -179,7 +179,7 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
     const attempt = async (pending: readonly Block[]): Promise<(readonly Block[])[]> => {
       try {
         const topicMessages = [{ topic, messages: pending.map(encodeRecord) }]
-        const acknowledged = await connectedProducer.sendBatch({
+        const acknowledged = await producer.sendBatch({
           acks: -1,
           timeout: timeoutMs,
           compression,
@@ -211,19 +211,19 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
     if (unacknowledgedBytes > 0 && unacknowledgedBytes + bytes > options.unacknowledgedBytesMax) {
       throw unavailable(`Kafka has not acknowledged ${unacknowledgedBytes} bytes given to it before`)
     }
-    const deadlineSignal = new AbortController()
+    const deadline = new AbortController()
     unacknowledgedBytes += bytes
-    const sent = send(blocks, publishOptions, deadlineSignal.signal).finally(() => {
+    const sent = send(blocks, publishOptions, deadline.signal).finally(() => {
       unacknowledgedBytes -= bytes
     })
     try {
       await withDeadline(sent, timeoutMs, () => {
-        deadlineSignal.abort()
+        deadline.abort()
         return new Error(`not acknowledged within ${timeoutMs} ms`)
       })
     } catch (error) {
       // Ends the other requests of the publish, which has settled.
-      deadlineSignal.abort()
+      deadline.abort()
       if (error instanceof RangeError) throw error
       throw unavailable(`Kafka did not take the blocks: ${describeKafkaError(error)}`, error)
     }
