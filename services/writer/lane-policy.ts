@@ -29,7 +29,7 @@ export interface LanePolicy {
 export interface LockWait {
   msMax: number
   /** `fail`: the failure is reported, and the insert retried. `cancel`: the retried insert cancels the running one. */
-  then: 'fail' | 'cancel'
+  onTimeout: 'fail' | 'cancel'
 }
 
 /**
@@ -50,7 +50,7 @@ export function livePolicy({
     async *statements(blocks) {
       yield await Promise.resolve(blocks)
     },
-    lockWait: { msMax: 10_000, then: 'fail' },
+    lockWait: { msMax: 10_000, onTimeout: 'fail' },
   }
 }
 
@@ -67,6 +67,6 @@ export function backfillPolicy(isLive: () => Promise<boolean>): LanePolicy {
     reserve: async (_, signal) => ({ run: pace.measured, release: await pace.turn(signal) }),
     statements: (blocks, batch) => pace.statements(blocks, batch),
     // The live log may store batches without a pause. No running insert is cancelled before its own time limit.
-    lockWait: { msMax: insertTimeoutMs, then: 'cancel' },
+    lockWait: { msMax: insertTimeoutMs, onTimeout: 'cancel' },
   }
 }

@@ -103,7 +103,7 @@ export async function storeBatch(
       } catch (error) {
         if (!isLockConflict(error)) throw error
         if (performance.now() - since > lockWait.msMax) {
-          if (lockWait.then === 'fail') throw error
+          if (lockWait.onTimeout === 'fail') throw error
           shouldReplaceRunning = true
           since = performance.now()
         }

@@ -69,7 +69,7 @@ export const mutations: readonly Mutation[] = [
       {
         file: 'services/writer/store-batch.ts',
         from: 'const queryId = insertQueryId(logId, partition)',
-        to: 'const queryId = `${insertQueryId(logId, partition)}${lockWait.then}`',
+        to: 'const queryId = `${insertQueryId(logId, partition)}${lockWait.onTimeout}`',
       },
     ],
     detectedBy: { faults: 'meet-across-lanes=6', shows: 'twice' },
