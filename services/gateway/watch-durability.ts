@@ -28,19 +28,25 @@ export function watchDurability(
 ): DurabilityWatch {
   let warnings: readonly string[] | undefined
   /**
-   * `/readyz` may be public, so the warning gives only the kind of failure; the service's log line has the full text.
+   * Logs that the log could not be checked, and returns the warning. `/readyz` may be public, so the warning gives only
+   * the kind of failure; the service's log line has the full text.
    */
-  const lastWarnings = (error: unknown): readonly string[] => {
-    if (warnings !== undefined) return warnings
+  const warnUnchecked = (error: unknown): string => {
     logger.warn({ reason: internalMessage(error) }, unchecked)
-    return [`${unchecked}: ${describeFailure(error)}`]
+    return `${unchecked}: ${describeFailure(error)}`
   }
   const polling = poller({
     name: 'durability watch',
     intervalMs,
     poll: async () => {
-      // The readiness check reports an unavailable log; meanwhile the last warnings remain.
-      const found = await describe().catch(lastWarnings)
+      let found: readonly string[]
+      try {
+        found = await describe()
+      } catch (error) {
+        // The readiness check reports an unavailable log; meanwhile the last warnings remain.
+        warnings ??= [warnUnchecked(error)]
+        return
+      }
       if (!isDeepStrictEqual(found, warnings)) {
         for (const warning of found) {
           logger.warn({ durability: warning }, 'event log is less durable than a 202 promises')
