@@ -13,7 +13,7 @@ export function alertMetrics(metrics: Metrics): AlertMetrics {
   const registers = [metrics]
   const evaluations = new Counter({
     name: 'sluice_worker_alert_evaluations_total',
-    help: 'Questions of alert rules that were asked, equal ones once, by result.',
+    help: 'Queries of alert rules that were run, equal ones once, by result; batch_failed: statements with several queries.',
     labelNames: ['result'] as const,
     registers,
   })
@@ -24,7 +24,7 @@ export function alertMetrics(metrics: Metrics): AlertMetrics {
     registers,
   })
   // An alert on an increase would miss the first increment of a series that did not exist before.
-  for (const result of ['measured', 'failed']) evaluations.inc({ result }, 0)
+  for (const result of ['measured', 'failed', 'batch_failed']) evaluations.inc({ result }, 0)
   for (const to of ['firing', 'resolved']) transitions.inc({ to }, 0)
   return { evaluations, transitions }
 }
