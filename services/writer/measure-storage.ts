@@ -70,8 +70,9 @@ export function storageMeter({
   }
 
   const measures = [
-    { gauges: [waiting, expiring], measure: measureDeadLetters },
+    { name: 'dead letters', gauges: [waiting, expiring], measure: measureDeadLetters },
     {
+      name: 'free disk space',
       gauges: [freeBytes],
       measure: async () => freeBytes.set(await inserter.freeBytes()),
     },
@@ -85,8 +86,7 @@ export function storageMeter({
       each.isUnknown = false
     } catch (error) {
       for (const unknown of each.gauges) unknown.remove()
-      if (!each.isUnknown)
-        logger.warn({ error: internalMessage(error) }, 'dead letters or free disk space could not be measured')
+      if (!each.isUnknown) logger.warn({ error: internalMessage(error) }, `${each.name} could not be measured`)
       each.isUnknown = true
     }
   }
