@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { timestampErrors } from '@sluice/contracts/timestamp-errors'
+import { eventRefusals, eventWithAnyField, refusalOfJson, siteRefusals } from '../../tests/support/event-refusals.ts'
 import { type Answer, backoffMs, isClockError, limitPauseMs, readAnswer } from './read-answer.ts'
 
 /** A response of Sluice; the header names are in lower case. */
@@ -62,17 +63,48 @@ describe('an SDK takes', () => {
     }
   })
 
-  test.each(['Key is not allowed for this site', 'Site not found', 'Rate limit exceeded. Retry after 60 seconds.'])(
-    '%s as a repetition, because it holds for all events of the site until somebody mends it',
-    (error) => {
-      const data = { accepted: 0, rejected: 2, errors: [rejection(0), { index: 1, error }] }
+  test('every error of a site as a repetition: it holds for all events of the site until somebody mends it', async () => {
+    const refusals = await siteRefusals()
+    expect(refusals).toEqual([
+      'Key is not allowed for this site',
+      'Site not found',
+      'Rate limit exceeded. Retry after 60 seconds.',
+    ])
+    for (const error of refusals) {
+      const data = { accepted: 0, rejected: 2, errors: [rejection(0), { index: 1, error: error ?? '' }] }
       expect(readAnswer(answer(400, { error: 'why', data }), 2)).toEqual({ next: 'repeat', afterMs: 0, error })
       expect(readAnswer(answer(400, { data }), 2, true)).toMatchObject({
         next: 'done',
         refused: [expect.anything(), [1, error]],
       })
-    },
-  )
+    }
+  })
+
+  /** What an SDK does with the only event of a request that the gateway refused with `error`. */
+  const readRefusal = (error: string) =>
+    readAnswer(answer(400, { data: { accepted: 0, rejected: 1, errors: [{ index: 0, error }] } }), 1)
+
+  test('every other error of an event as its refusal', () => {
+    const refusals = eventRefusals()
+    expect(refusals.length).toBeGreaterThan(50)
+    for (const error of refusals) {
+      const refused = [[0, error ?? 'a refusal']]
+      expect(readRefusal(error ?? 'accepted')).toEqual({ next: 'done', refused, more: false })
+    }
+  })
+
+  test('every error of the validation as a refusal, whatever the value of a field is', () => {
+    let refused = 0
+    fc.assert(
+      fc.property(eventWithAnyField, (json) => {
+        const error = refusalOfJson(json)
+        if (error === undefined) return
+        refused++
+        expect(readRefusal(error)).toEqual({ next: 'done', refused: [[0, error]], more: false })
+      }),
+    )
+    expect(refused).toBeGreaterThan(10)
+  })
 
   test('the JSON of another service that has a timestamp like one without an error of an event', () => {
     for (const errors of [null, 'none', { length: 1 }, [{}]]) {

@@ -45,7 +45,8 @@ export function readAnswer({ status, header, body }: Answer, count: number, mayM
     // The body may be of another service, with anything in it.
     const listed: readonly (EventError | null)[] = Array.isArray(errors) ? errors : []
     const refused = listed.map((each) => [each?.index, each?.error] as Refusal)
-    // `Key is not allowed for this site`, `Site not found`, `Rate limit exceeded`: no other error has these initials.
+    // `Key is not allowed for this site`, `Site not found`, `Rate limit exceeded`: no other error of an event has these
+    // initials, as a test with all its errors shows. A name for the expression would cost the browser SDK bytes.
     const siteError = refused.find(([, each]) => !mayMixSites && /^[KRS]/.test(each))
     if (siteError) [, error] = siteError
     else if (status === 401 || status === 403) next = 'stop'
