@@ -29,6 +29,7 @@ export interface Context {
   clock: SynchronizedClock
 }
 
+/** What a build returns: a service that has not been started, with the engines that it opened. */
 export interface Built {
   service: Service
   access: Access
@@ -44,9 +45,10 @@ const stopMarginMs = 500
 const sameSignalMs = 1_000
 
 /**
- * A service as a process: configuration, logger, metrics, components, HTTP, signals. Resolves when it has stopped and
- * sets the exit code: 0 after a signal or `--help`, 1 after a failure. Mistakes of the configuration go to standard error
- * in full. Other arguments than `--help` are refused.
+ * A service as a process: configuration, logger, metrics, components, HTTP, signals. Never resolves: ends the
+ * process when the service has stopped, with the exit code 0 after a signal or `--help`, 1 after a failure, and 130
+ * after a second SIGINT. Mistakes of the configuration go to standard error in full. Other arguments than `--help` are
+ * refused.
  */
 export async function runService<V extends Variables>({
   name,
@@ -63,7 +65,7 @@ export async function runService<V extends Variables>({
     config: Config<V> & ListenConfig & TracingConfig & { SLUICE_LOG_LEVEL: 'debug' | 'info' | 'warn' | 'error' },
     context: Context,
   ) => Promise<Built>
-}): Promise<void> {
+}): Promise<never> {
   refuseArguments(name)
   const config = configOrExit(() => {
     const values = loadConfig(variables, environment, renamed) as Parameters<typeof build>[0]
