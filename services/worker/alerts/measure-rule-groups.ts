@@ -5,7 +5,7 @@ import { ClickHouseError, isServerOutOfMemory, QueryTooLargeError } from '@sluic
 import type { QueryRunner } from '@sluice/event-store/clickhouse/query-runner'
 import { refusedPatternPath, refusedPatternReason } from '@sluice/event-store/conditions'
 import type { Evaluation } from '@sluice/postgres/alert-evaluations'
-import { AppError, isRetryable } from '@sluice/runtime/errors'
+import { isRetryable } from '@sluice/runtime/errors'
 import type { RuleGroup } from './group-rules.ts'
 import type { AlertMetrics } from './metrics.ts'
 
@@ -17,8 +17,7 @@ export type GroupMeasurement = Pick<Evaluation, 'measured' | 'error'>
 
 /**
  * Measures a site's rule groups by one statement for each environment. The result lacks the groups whose statement
- * fails in ClickHouse. Each of them is then to be measured by itself, so that one that is too large fails alone. Throws
- * every other failure, because it is a defect of Sluice.
+ * fails. Each of them is then to be measured by itself, so that one that is too large fails alone.
  */
 export async function measureRuleGroups(
   groups: readonly RuleGroup[],
@@ -39,8 +38,8 @@ export async function measureRuleGroups(
         if (group) measured.set(group, { measured: value })
       })
       metrics.evaluations.inc({ result: 'measured' }, batch.length)
-    } catch (error) {
-      if (!(error instanceof AppError)) throw error
+    } catch {
+      // Whatever the failure is, it must not keep the other groups from being measured.
       metrics.evaluations.inc({ result: 'batch_failed' })
     }
   }
