@@ -1,7 +1,9 @@
 import { afterEach, expect, test } from '@jest/globals'
 import { generateKey } from '@sluice/access/api-key'
+import { createMetrics } from '@sluice/runtime/metrics'
 import { FatalError } from '@sluice/runtime/supervisor'
 import { waitUntil } from '@sluice/runtime/wait-until'
+import { capturedLogger } from '../../tests/support/captured-logger.ts'
 import { startStopwatch } from '../../tests/support/stopwatch.ts'
 import {
   connectRaw,
@@ -10,8 +12,10 @@ import {
   startTestService,
   type TestService,
 } from '../../tests/support/test-service.ts'
+import { refusedConnections } from './refused-connections.ts'
 import type { HandlerResult, Route } from './route.ts'
 import { httpServer } from './server.ts'
+import { serverLimits } from './server-limits.ts'
 
 const key = generateKey('prod')
 const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\n\r\n`
@@ -165,6 +169,31 @@ test('several requests can use one connection', async () => {
     await connection.received(new RegExp(`(alive[^]*){${n}}`))
   }
   connection.socket.destroy()
+})
+
+test('a connection beyond the limit is closed, counted, and logged once a minute', async () => {
+  const metrics = createMetrics()
+  const { logger, lines } = capturedLogger()
+  const server = httpServer('http', (_request, response) => response.end('alive'), {
+    host: '127.0.0.1',
+    port: 0,
+    portVariable: 'SLUICE_PORT',
+    requestsMs: 0,
+    limits: { ...serverLimits, connectionsMax: 2 },
+    onRefused: refusedConnections(metrics, logger),
+  })
+  await server.start?.()
+  try {
+    const first = await connectRaw(server.port())
+    const second = await connectRaw(server.port())
+    for (const each of [first, second]) each.send(get('/'))
+    await Promise.all([first.received(/alive/), second.received(/alive/)])
+    for (let n = 1; n <= 2; n++) expect(await (await connectRaw(server.port())).closed).toBe('')
+    expect(await metrics.getSingleMetricAsString('sluice_http_connections_refused_total')).toMatch(/ 2$/)
+    expect(lines()).toEqual([expect.objectContaining({ level: 'warn', msg: expect.stringContaining('refused') })])
+  } finally {
+    await server.stop?.()
+  }
 })
 
 test('an idle connection is kept for SLUICE_KEEP_ALIVE_SECONDS', async () => {

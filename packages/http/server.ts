@@ -34,8 +34,18 @@ export function httpServer(
     portVariable,
     requestsMs,
     limits = serverLimits,
+    onRefused,
     tls,
-  }: { host: string; port: number; portVariable: string; requestsMs: number; limits?: ServerLimits; tls?: TlsPair },
+  }: {
+    host: string
+    port: number
+    portVariable: string
+    requestsMs: number
+    limits?: ServerLimits
+    /** Called for each connection that is closed because `limits.connectionsMax` are open. */
+    onRefused?: () => void
+    tls?: TlsPair
+  },
 ): HttpServer {
   /**
    * Responses in flight, by connection. Lists instead of Sets: when a Set changes with every request, V8 replaces its
@@ -92,6 +102,7 @@ export function httpServer(
   const server: Server = tlsServer ?? createServer(options, onRequest)
   server.maxHeadersCount = limits.headersMax
   server.maxConnections = limits.connectionsMax
+  if (onRefused) server.on('drop', onRefused)
   server.timeout = limits.idleTimeoutMs
   // Errors that Node finds before there is a request get a response in the envelope of the interface.
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {

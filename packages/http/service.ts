@@ -10,6 +10,7 @@ import { createAdmission } from './admission.ts'
 import { createListener, type StaticPage } from './app.ts'
 import { clientReader } from './client-address.ts'
 import { createDispatch } from './dispatch.ts'
+import { refusedConnections } from './refused-connections.ts'
 import type { Route } from './route.ts'
 import { type HttpServer, httpServer } from './server.ts'
 import { serverLimits } from './server-limits.ts'
@@ -133,6 +134,7 @@ export function serve(
     port: config.SLUICE_PORT,
     portVariable: 'SLUICE_PORT',
     requestsMs,
+    onRefused: refusedConnections(metrics, logger),
     ...(keepAliveSeconds !== undefined && {
       limits: { ...serverLimits, keepAliveTimeoutMs: keepAliveSeconds * 1000 },
     }),
