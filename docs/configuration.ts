@@ -96,8 +96,8 @@ SLUICE_POSTGRES_URL_FILE=/run/secrets/postgres-url npm run migrate
 
 \`SLUICE_TLS_CERT\` and \`SLUICE_TLS_KEY\` make a service speak HTTPS on \`SLUICE_PORT\`, with TLS 1.2 or newer. The files
 are read every ten seconds, so that a renewed certificate needs no restart. While certificate and key do not match, the previous
-certificate stays in use and \`/readyz\` has a warning, as it has for an expired certificate. Probes must use HTTPS then. The
-metrics port always speaks HTTP.
+certificate stays in use and \`/readyz\` has a warning, as it has for an expired certificate. Probes of this
+port must use HTTPS then. The metrics port, which also has \`/healthz\`, always speaks HTTP.
 
 \`\`\`sh
 openssl req -x509 -newkey rsa:2048 -nodes -days 30 -subj /CN=localhost -addext subjectAltName=DNS:localhost \\

@@ -139,8 +139,9 @@ def check_deployment(rendered, name):
     (container,) = pod["containers"]
     check_container(where, name, pod, rendered.values)
     scheme = "HTTPS" if rendered.values["settings"].get("SLUICE_TLS_CERT") else "HTTP"
-    for probe, path in [("liveness", "/healthz"), ("startup", "/healthz"), ("readiness", "/readyz")]:
-        expected = {"path": path, "port": "http", "scheme": scheme}
+    alive = {"path": "/healthz", "port": "metrics"}
+    ready = {"path": "/readyz", "port": "http", "scheme": scheme}
+    for probe, expected in [("liveness", alive), ("startup", alive), ("readiness", ready)]:
         check(container[f"{probe}Probe"]["httpGet"] == expected, f"{where}: {probe}")
     pre_stop = container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
     check((pre_stop >= 5) == (name in ("gateway", "query")), f"{where}: preStop sleeps for {pre_stop} s")

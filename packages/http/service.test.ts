@@ -185,8 +185,15 @@ describe('metrics', () => {
     expect(response.headers.get('content-type')).toMatch(/^text\/plain/)
     expect(await response.text()).toContain('process_cpu_seconds_total')
     expect((await fetch(`${metricsUrl}/metrics?x=1`)).status).toBe(200)
-    expect((await fetch(`${metricsUrl}/healthz`)).status).toBe(404)
+    expect((await fetch(`${metricsUrl}/readyz`)).status).toBe(404)
     expect((await fetch(`${url}/metrics`)).status).toBe(404)
+  })
+
+  test('have /healthz on their port, for probes while clients hold all connections of the other', async () => {
+    const { metricsUrl } = await start()
+    const response = await fetch(`${metricsUrl}/healthz`)
+    expect(response.status).toBe(200)
+    expect(await response.json()).toMatchObject({ success: true, data: { status: 'alive' } })
   })
 
   test('say which build runs, whether it is ready and which engines answer', async () => {

@@ -46,8 +46,9 @@ export interface ListenConfig extends StopConfig, TlsConfig {
 
 /**
  * The HTTP side of a service: its routes with `/healthz` and `/readyz` on one port, with TLS if the configuration names
- * a certificate, `/metrics` on another port without TLS. Returns the server and all components in the order of their
- * start. Throws ConfigError for a certificate that can't be used.
+ * a certificate, `/metrics` on another port without TLS. `/healthz` is there, too, for probes that get no connection while
+ * clients hold all of the first port. Returns the server and all components in the order of their start. Throws
+ * ConfigError for a certificate that can't be used.
  */
 export function serve(
   service: Service,
@@ -103,13 +104,10 @@ export function serve(
   }
 
   addServiceMetrics(metrics, { engines: service.checks.map(({ name }) => name), read: readReadiness, certificate })
+  const answerAlive = (response: ServerResponse): void =>
+    sendJson(response, 200, { success: true, timestamp: clock.now(), data: { status: 'alive' } })
   const probes: StaticPage[] = [
-    {
-      path: '/healthz',
-      handle: (_request, response) => {
-        sendJson(response, 200, { success: true, timestamp: clock.now(), data: { status: 'alive' } })
-      },
-    },
+    { path: '/healthz', handle: (_request, response) => answerAlive(response) },
     { path: '/readyz', handle: (_request, response) => ready(response) },
   ]
   const corsOrigins = new Set(config.SLUICE_CORS_ORIGINS)
@@ -140,7 +138,7 @@ export function serve(
     }),
     ...(certificate && { tls: certificate.pair() }),
   })
-  const metricsServer = httpServer('metrics', metricsListener(metrics, logger), {
+  const metricsServer = httpServer('metrics', metricsListener(metrics, logger, answerAlive), {
     host: config.SLUICE_HOST,
     port: config.SLUICE_METRICS_PORT ?? (config.SLUICE_PORT === 0 ? 0 : config.SLUICE_PORT + 1000),
     portVariable: 'SLUICE_METRICS_PORT',
@@ -204,10 +202,12 @@ function shareFor(read: () => Promise<Readiness>, ms: number): () => Promise<Rea
   }
 }
 
-function metricsListener(metrics: Metrics, logger: Logger) {
+function metricsListener(metrics: Metrics, logger: Logger, answerAlive: (response: ServerResponse) => void) {
   return (request: IncomingMessage, response: ServerResponse): void => {
-    if (request.url?.split('?', 1)[0] !== '/metrics') {
-      response.writeHead(404).end()
+    const path = request.url?.split('?', 1)[0]
+    if (path !== '/metrics') {
+      if (path === '/healthz') answerAlive(response)
+      else response.writeHead(404).end()
       return
     }
     metrics

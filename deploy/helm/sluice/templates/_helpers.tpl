@@ -42,7 +42,7 @@ uniquelocal
 {{- define "sluice.port" -}}8080{{- end -}}
 {{- define "sluice.metricsPort" -}}9080{{- end -}}
 
-{{/* What the port speaks, for probes: HTTPS with a certificate of its own. */}}
+{{/* What the port speaks, for the readiness probe: HTTPS with a certificate of its own. */}}
 {{- define "sluice.scheme" -}}
 {{ empty (include "sluice.setting" (dict "root" . "name" "SLUICE_TLS_CERT")) | ternary "HTTP" "HTTPS" }}
 {{- end -}}
