@@ -26,17 +26,17 @@ const countMs = 15_000
  * it takes nothing more, waits 5 s for the running units, aborts them and releases their leases, within 7 s in total.
  */
 export function runLeases<Job>(options: LeaseOptions<Job>): Component {
-  const { kind, table, clock, concurrency, logger, metrics, stopping } = options
+  const { kind, table, clock, concurrency, logger, leaseMetrics, stopping } = options
   const units = new Set<Unit>()
   let oldestDueAt: number | undefined
   let counts: JobCounts | undefined
   /** Time of the last count by the clock; none at first. */
   let countedAt = -Infinity
-  metrics.addOldestDue(kind, () => (oldestDueAt === undefined ? 0 : Math.max(0, clock.now() - oldestDueAt) / 1000))
-  metrics.addJobs(kind, () => counts)
+  leaseMetrics.addOldestDue(kind, () => (oldestDueAt === undefined ? 0 : Math.max(0, clock.now() - oldestDueAt) / 1000))
+  leaseMetrics.addJobs(kind, () => counts)
   // An alert on an increase would miss the first increment of a series that did not exist before. Therefore the series
   // begins at 0.
-  metrics.leasesLost.inc({ kind }, 0)
+  leaseMetrics.leasesLost.inc({ kind }, 0)
 
   async function work(leased: Leased<Job>, takenAt: number): Promise<void> {
     const unit = startUnit(options, leased, takenAt)
@@ -67,7 +67,7 @@ export function runLeases<Job>(options: LeaseOptions<Job>): Component {
       return
     }
     for (const leased of taken) {
-      metrics.waitSeconds.observe({ kind }, Math.max(0, takenAt - leased.dueAt) / 1000)
+      leaseMetrics.waitSeconds.observe({ kind }, Math.max(0, takenAt - leased.dueAt) / 1000)
       follow(work(leased, takenAt))
     }
     oldestDueAt = taken.length < free ? undefined : await table.oldestDue(clock.now())

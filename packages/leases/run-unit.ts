@@ -31,7 +31,7 @@ export interface UnitOptions<Job> {
   work: (job: Job, lease: Lease) => Promise<UnitResult>
   clock: Clock
   logger: Logger
-  metrics: LeaseMetrics
+  leaseMetrics: LeaseMetrics
 }
 
 /** Why a unit had to end before its work did. */
@@ -75,7 +75,7 @@ export interface Unit {
 
 /** Starts a unit of a job that was taken at `takenAt`. */
 export function startUnit<Job>(options: UnitOptions<Job>, leased: Leased<Job>, takenAt: number): Unit {
-  const { kind, table, clock, logger, metrics } = options
+  const { kind, table, clock, logger, leaseMetrics } = options
   const { id, lease } = leased
   const key: LeaseKey = { id, lease }
   const abort = new AbortController()
@@ -179,8 +179,8 @@ export function startUnit<Job>(options: UnitOptions<Job>, leased: Leased<Job>, t
 
   function report({ outcome, log, error }: Outcome): void {
     const seconds = Math.max(0, clock.now() - takenAt) / 1000
-    metrics.unitSeconds.observe({ kind }, seconds)
-    if (outcome === 'lost' || outcome === 'expired') metrics.leasesLost.inc({ kind })
+    leaseMetrics.unitSeconds.observe({ kind }, seconds)
+    if (outcome === 'lost' || outcome === 'expired') leaseMetrics.leasesLost.inc({ kind })
     describeSpan({ 'sluice.outcome': outcome }, error)
     const fields = { ...log, kind, id, lease, outcome, duration_ms: Math.round(seconds * 1000) }
     if (error === undefined) logger.info(fields, 'unit of work')

@@ -31,8 +31,8 @@ export function buildWorker(
   const context: JobContext = {
     logger,
     clock: correctedClock(clock),
-    metrics: leaseMetrics(metrics),
-    registry: metrics,
+    leaseMetrics: leaseMetrics(metrics),
+    metrics,
     stopping: stopping.signal,
   }
   return {

@@ -29,9 +29,11 @@ export interface WorkerEngines {
 }
 
 /** Dependencies of every kind of job besides the engines: most of them for `runLeases`. */
-export interface JobContext extends Required<Pick<LeaseOptions<unknown>, 'clock' | 'logger' | 'metrics' | 'stopping'>> {
+export interface JobContext extends Required<
+  Pick<LeaseOptions<unknown>, 'clock' | 'logger' | 'leaseMetrics' | 'stopping'>
+> {
   /** For metrics of its own. */
-  registry: Metrics
+  metrics: Metrics
 }
 
 /** Wires the work of one kind of job to its table, or work that recurs. */

@@ -65,8 +65,8 @@ const metrics = createMetrics()
 const context = {
   logger,
   clock,
-  metrics: leaseMetrics(metrics),
-  registry: metrics,
+  leaseMetrics: leaseMetrics(metrics),
+  metrics,
   stopping: new AbortController().signal,
 }
 const writer = buildWriter(engines, { logger, metrics: createMetrics(), clock: exactClock })

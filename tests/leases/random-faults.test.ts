@@ -91,7 +91,7 @@ async function startWorker(clock: VirtualClock) {
     clock: ownClock,
     concurrency: 2,
     logger: capturedLogger().logger,
-    metrics: leaseMetrics(createMetrics()),
+    leaseMetrics: leaseMetrics(createMetrics()),
   })
   const stopping = new AbortController()
   const ended = component.run?.(stopping.signal) ?? Promise.resolve()

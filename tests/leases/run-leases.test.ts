@@ -64,7 +64,7 @@ function start(work: Work, options: Partial<LeaseOptions<ImportRecord>> = {}): (
     clock,
     concurrency: 1,
     logger: captured.logger,
-    metrics: leaseMetrics(metrics),
+    leaseMetrics: leaseMetrics(metrics),
     ...options,
   })
   const stopping = new AbortController()

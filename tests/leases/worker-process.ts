@@ -34,7 +34,7 @@ const component = runLeases({
   clock,
   concurrency: 1,
   logger: createLogger({ service: 'worker', level: 'error' }),
-  metrics: leaseMetrics(createMetrics()),
+  leaseMetrics: leaseMetrics(createMetrics()),
 })
 const stopping = new AbortController()
 process.on('SIGTERM', () => {

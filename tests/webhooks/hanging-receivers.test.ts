@@ -101,7 +101,7 @@ test.each([1, 25])('while %d of 50 receivers hang, the others get their deliveri
     clock,
     logger: capturedLogger().logger,
     metrics: deliveryMetrics(metrics),
-    leases: leaseMetrics(metrics),
+    leaseMetrics: leaseMetrics(metrics),
   }).run?.(stopping.signal)
   /** Time stands while Postgres works. */
   const pass = async (ms: number): Promise<void> => {

@@ -66,7 +66,7 @@ void deliverySender({
   clock,
   logger: createLogger({ service: 'worker', level: 'error' }),
   metrics: deliveryMetrics(metrics),
-  leases: leaseMetrics(metrics),
+  leaseMetrics: leaseMetrics(metrics),
 }).run?.(new AbortController().signal)
 await quiet()
 process.send?.('quiet')

@@ -10,16 +10,16 @@ import { addAlertLag, alertMetrics } from './metrics.ts'
 const concurrency = 4
 
 /** The alert rules of each site as a kind of job. */
-export const alerts: JobKind = ({ postgres, eventReader }, { registry, ...context }) => {
+export const alerts: JobKind = ({ postgres, eventReader }, { metrics, ...context }) => {
   const rules = alertRuleStore(postgres)
-  addAlertLag(registry, rules, context.clock)
+  addAlertLag(metrics, rules, context.clock)
   const work = alertUnit({
     rules,
     sites: siteStore(postgres),
     watermarks: watermarkStore(postgres),
     reader: eventReader,
     clock: context.clock,
-    metrics: alertMetrics(registry),
+    metrics: alertMetrics(metrics),
   })
   return runLeases({ kind: 'alerts', table: rules.leases, work, concurrency, ...context })
 }

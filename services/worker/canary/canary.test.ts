@@ -49,8 +49,8 @@ async function startCanary({ key = gateway.keys.prod, deadlineMs = 60_000, siteI
     {
       logger: captured.logger,
       clock: correctedClock(exactClock),
-      metrics: leaseMetrics(metrics),
-      registry: metrics,
+      leaseMetrics: leaseMetrics(metrics),
+      metrics,
       stopping: stopping.signal,
     },
   )

@@ -9,14 +9,14 @@ import { canaryMetrics } from './metrics.ts'
 export function canary(
   options: CanaryOptions,
 ): (engines: Pick<WorkerEngines, 'postgres' | 'eventReader'>, context: JobContext) => Component {
-  return ({ postgres, eventReader }, { registry, ...context }) => {
+  return ({ postgres, eventReader }, { metrics, ...context }) => {
     const store = canaryStore(postgres)
     const { clock, logger, stopping } = context
     const work = canaryUnit({
       ...options,
       store,
       reader: eventReader,
-      metrics: canaryMetrics(registry),
+      metrics: canaryMetrics(metrics),
       clock,
       logger,
       stopping,

@@ -10,9 +10,9 @@ const concurrency = 4
 
 /** The erasures as a kind of job; `deleteEveryMs` is as in `ErasureUnitDeps`. */
 export function erasures({ deleteEveryMs }: { deleteEveryMs: number }): JobKind {
-  return ({ postgres, eraser, blobs }, { registry, ...context }) => {
+  return ({ postgres, eraser, blobs }, { metrics, ...context }) => {
     const store = erasureStore(postgres)
-    addErasureAge(registry, store, context.clock)
+    addErasureAge(metrics, store, context.clock)
     return runLeases({
       kind: 'erasures',
       table: store.leases,

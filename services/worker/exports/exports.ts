@@ -14,7 +14,7 @@ import { storedBlocks } from './stored-blocks.ts'
  */
 export const exports: JobKind = (
   { postgres, blobs, exportReader, inserter, log, backfill },
-  { registry, ...context },
+  { metrics, ...context },
 ) => {
   const store = exportStore(postgres)
   const work = exportUnit({
@@ -30,7 +30,7 @@ export const exports: JobKind = (
     reader: exportReader,
     blobs,
     clock: context.clock,
-    metrics: exportMetrics(registry),
+    metrics: exportMetrics(metrics),
   })
   return runLeases({ kind: 'exports', table: store.leases, work, concurrency: 2, ...context })
 }

@@ -14,13 +14,18 @@ import { openSegmentEncoder } from './segment-encoder.ts'
  * The imports as a kind of job. One at a time, because there is one encoder thread, and live events need the rest of
  * the machine.
  */
-export const imports: JobKind = (engines, { registry, ...context }) => {
+export const imports: JobKind = (engines, { metrics, ...context }) => {
   const { postgres, inserter } = engines
   const { clock } = context
   const store = importStore(postgres)
-  const metrics = importMetrics(registry)
+  const ownMetrics = importMetrics(metrics)
   const encoder = openSegmentEncoder()
-  const pace = publishPace({ ...engines, group: async () => writerGroup(await inserter.storeId()), clock, metrics })
+  const pace = publishPace({
+    ...engines,
+    group: async () => writerGroup(await inserter.storeId()),
+    clock,
+    metrics: ownMetrics,
+  })
   const sites = siteStore(postgres)
   const watermarks = watermarkStore(postgres)
   const component = runLeases({
@@ -35,7 +40,7 @@ export const imports: JobKind = (engines, { registry, ...context }) => {
       encoder,
       pace,
       clock,
-      metrics,
+      metrics: ownMetrics,
     }),
     concurrency: 1,
     ...context,

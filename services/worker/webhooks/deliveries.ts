@@ -13,24 +13,27 @@ const retentionMs = webhookLimits.deliveriesKeptDays * dayMs
 const removalBatchMax = 2_000
 
 /** The deliveries of webhooks and alert rules. */
-export const deliveries: JobKind = ({ postgres, outbound, secrets }, { clock, logger, registry, stopping, metrics }) =>
+export const deliveries: JobKind = (
+  { postgres, outbound, secrets },
+  { clock, logger, metrics, leaseMetrics, stopping },
+) =>
   deliverySender({
     queue: deliveryQueue(postgres),
     outbound,
     secrets,
     clock,
     logger,
-    metrics: deliveryMetrics(registry),
-    leases: metrics,
+    metrics: deliveryMetrics(metrics),
+    leaseMetrics,
     stopping,
   })
 
 /** Measures how long deliveries have been due, and how many receivers are switched off. */
-export const deliveryGauges: JobKind = ({ postgres }, { clock, registry, metrics }) => {
+export const deliveryGauges: JobKind = ({ postgres }, { clock, metrics, leaseMetrics }) => {
   const queue = deliveryQueue(postgres)
-  const disabled = disabledEndpoints(registry)
+  const disabled = disabledEndpoints(metrics)
   let oldestDueAt: number | undefined
-  metrics.addOldestDue('deliveries', () =>
+  leaseMetrics.addOldestDue('deliveries', () =>
     oldestDueAt === undefined ? 0 : Math.max(0, clock.now() - oldestDueAt) / 1_000,
   )
   return poller({

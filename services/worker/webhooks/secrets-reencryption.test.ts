@@ -68,9 +68,9 @@ function startWorker(secrets: SecretCipher) {
     clock,
     logger,
     metrics: deliveryMetrics(registry),
-    leases: leaseMetrics(registry),
+    leaseMetrics: leaseMetrics(registry),
   })
-  const components = [sender, secretsReencryption({ postgres, secrets }, { logger, registry })]
+  const components = [sender, secretsReencryption({ postgres, secrets }, { logger, metrics: registry })]
   const running = Promise.all(components.map(async (component) => component.run?.(stopping.signal)))
   stop = async () => {
     stopping.abort()
@@ -85,7 +85,7 @@ test('before it has counted, a worker does not say that nothing needs the former
   const registry = createMetrics()
   secretsReencryption(
     { postgres, secrets: createSecretCipher(newKey, oldKey) },
-    { logger: capturedLogger().logger, registry },
+    { logger: capturedLogger().logger, metrics: registry },
   )
   expect(await registry.metrics()).not.toMatch(/^sluice_worker_endpoints_other_key/m)
 })

@@ -13,9 +13,9 @@ const intervalMs = 60_000
  */
 export function secretsReencryption(
   { postgres, secrets }: Pick<WorkerEngines, 'postgres' | 'secrets'>,
-  { logger, registry }: Pick<JobContext, 'logger' | 'registry'>,
+  { logger, metrics }: Pick<JobContext, 'logger' | 'metrics'>,
 ): Component {
-  const gauge = endpointsOfOtherKey(registry)
+  const gauge = endpointsOfOtherKey(metrics)
   let lastCount: number | undefined
   return poller({
     name: 'secrets of another key',

@@ -100,7 +100,7 @@ beforeEach(() => {
     clock,
     logger: log.logger,
     metrics: deliveryMetrics(metrics),
-    leases: leaseMetrics(metrics),
+    leaseMetrics: leaseMetrics(metrics),
     random: () => 0.5,
   })
   sender = {
@@ -533,8 +533,8 @@ test('while Postgres is unavailable, deliveries are reported as due since then',
   const gauges = deliveryGauges({ postgres: away } as WorkerEngines, {
     clock,
     logger: log.logger,
-    registry,
-    metrics: leaseMetrics(registry),
+    metrics: registry,
+    leaseMetrics: leaseMetrics(registry),
     stopping: stopping.signal,
   })
   const ended = new AbortController()

@@ -18,7 +18,7 @@ export interface SenderOptions extends AttemptDeps {
   clock: Clock
   logger: Logger
   metrics: DeliveryMetrics
-  leases: Pick<LeaseMetrics, 'leasesLost'>
+  leaseMetrics: Pick<LeaseMetrics, 'leasesLost'>
   /** Aborts when the process begins to stop. */
   stopping?: AbortSignal
   /** From 0 to 1; decides the jitter. */
@@ -82,7 +82,7 @@ async function sendOne(
   takenAt: number,
   stopped: AbortSignal,
 ): Promise<void> {
-  const { clock, logger, metrics, leases } = options
+  const { clock, logger, metrics, leaseMetrics } = options
   const ended = new AbortController()
   const expired = new AbortController()
   void clock
@@ -124,7 +124,7 @@ async function sendOne(
       logger.warn({ ...fields, reason: verdict.disabledReason }, 'endpoint disabled')
   } catch (error) {
     metrics.attempts.inc({ channel: taken.channel, outcome: 'lost' })
-    if (error instanceof LeaseLost || expired.signal.aborted) leases.leasesLost.inc({ kind: 'deliveries' })
+    if (error instanceof LeaseLost || expired.signal.aborted) leaseMetrics.leasesLost.inc({ kind: 'deliveries' })
     if (stopped.aborted) await options.queue.release(taken).catch(() => undefined)
     logger.warn({ ...fields, outcome: 'lost', error: internalMessage(error) }, 'delivery attempt')
   } finally {
