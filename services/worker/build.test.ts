@@ -22,7 +22,7 @@ import { testSecretsKey } from '../../tests/support/secrets-key.ts'
 import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { request, startTestService, type TestService } from '../../tests/support/test-service.ts'
 import { buildWorker } from './build.ts'
-import type { JobKind, WorkerEngines } from './job-kind.ts'
+import type { WorkerEngines,WorkerTask } from './worker-task.ts'
 
 let postgres: TestPostgres
 let engines: WorkerEngines
@@ -73,19 +73,19 @@ afterEach(async () => {
 })
 
 /** Imports as a kind of job, with some work. */
-function imports(work: LeaseOptions<ImportRecord>['work']): JobKind {
+function imports(work: LeaseOptions<ImportRecord>['work']): WorkerTask {
   return ({ postgres }, context) =>
     runLeases({ ...context, kind: 'import', table: importStore(postgres).leases, work, concurrency: 1 })
 }
 
-async function start(...kinds: JobKind[]): Promise<TestService> {
+async function start(...tasks: WorkerTask[]): Promise<TestService> {
   const captured = capturedLogger()
   const context = { logger: captured.logger, metrics: createMetrics(), clock: exactClock }
-  service = await startTestService(buildWorker(engines, context, { kinds }), denyAll, captured)
+  service = await startTestService(buildWorker(engines, context, { tasks }), denyAll, captured)
   return service
 }
 
-test('jobs of the kinds that are wired are worked on', async () => {
+test('tasks that are wired are worked on', async () => {
   const store = importStore(postgres)
   await start(
     imports(async (_job, lease) => {

@@ -7,28 +7,32 @@ import { correctedClock } from '@sluice/runtime/clock'
 import { addBackupAge } from './backups/backup-age.ts'
 import type { CanaryOptions } from './canary/canary-unit.ts'
 import { addDiskMetrics } from './exports/disk-metrics.ts'
-import type { JobContext, JobKind, WorkerEngines } from './job-kind.ts'
-import { jobKinds } from './job-kinds.ts'
+import type { TaskContext, WorkerEngines, WorkerTask } from './worker-task.ts'
+import { workerTasks } from './worker-tasks.ts'
 
 export interface WorkerOptions {
-  /** Same as in `JobOptions`; an hour by default, because a deletion rewrites a column of every part that it concerns. */
+  /**
+   * Erasures wait for the next multiple of this many ms, to be deleted together; 0: they don't wait. An hour by default,
+   * because a deletion rewrites a column of every part that it concerns.
+   */
   deleteEveryMs?: number
-  /** Same as in `JobOptions`. */
+  /** Undefined: the canary is off. */
   canary?: CanaryOptions | undefined
-  kinds?: readonly JobKind[]
+  /** The tasks of this worker; all of `workerTasks` by default. */
+  tasks?: readonly WorkerTask[]
 }
 
 /** The worker on its engines: the background work of all sites. Its port serves health and metrics only. */
 export function buildWorker(
   engines: WorkerEngines,
   { logger, metrics, clock }: Context,
-  { deleteEveryMs = hourMs, canary, kinds = jobKinds({ deleteEveryMs, canary }) }: WorkerOptions = {},
+  { deleteEveryMs = hourMs, canary, tasks = workerTasks({ deleteEveryMs, canary }) }: WorkerOptions = {},
 ): Service {
   const { log, backfill, inserter, postgres, blobs } = engines
   const stopping = new AbortController()
   addBackupAge(metrics, backupStore(postgres), correctedClock(clock))
   addDiskMetrics(metrics, blobs)
-  const context: JobContext = {
+  const context: TaskContext = {
     logger,
     clock: correctedClock(clock),
     leaseMetrics: leaseMetrics(metrics),
@@ -38,7 +42,7 @@ export function buildWorker(
   return {
     routes: [],
     pages: [],
-    components: kinds.map((kind) => kind(engines, context)),
+    components: tasks.map((task) => task(engines, context)),
     checks: [
       { name: 'log', required: true, check: () => log.check() },
       { name: 'backfill log', required: true, check: () => backfill.check() },

@@ -14,7 +14,7 @@ import { createMetrics } from '@sluice/runtime/metrics'
 import { createSecretCipher } from '@sluice/runtime/secret-cipher'
 import { sleep } from '@sluice/runtime/sleep'
 import { supervise } from '@sluice/runtime/supervisor'
-import { jobKinds } from '@sluice/worker/job-kinds'
+import { workerTasks } from '@sluice/worker/worker-tasks'
 import { buildWriter } from '@sluice/writer/build'
 import { exactClock } from '../support/clock.ts'
 import { testSecretsKey } from '../support/secrets-key.ts'
@@ -71,6 +71,6 @@ const context = {
 }
 const writer = buildWriter(engines, { logger, metrics: createMetrics(), clock: exactClock })
 await supervise(
-  [...writer.components, ...jobKinds({ deleteEveryMs: 0 }).map((kind) => kind(engines, context))],
+  [...writer.components, ...workerTasks({ deleteEveryMs: 0 }).map((task) => task(engines, context))],
   logger,
 ).start()

@@ -2,7 +2,7 @@ import { runLeases } from '@sluice/leases/run-leases'
 import { alertRuleStore } from '@sluice/postgres/alert-rules'
 import { siteStore } from '@sluice/postgres/sites'
 import { watermarkStore } from '@sluice/postgres/watermarks'
-import type { JobKind } from '../job-kind.ts'
+import type { WorkerTask } from '../worker-task.ts'
 import { alertUnit } from './alert-unit.ts'
 import { addAlertLag, alertMetrics } from './metrics.ts'
 
@@ -10,7 +10,7 @@ import { addAlertLag, alertMetrics } from './metrics.ts'
 const concurrency = 4
 
 /** The alert rules of each site as a kind of job. */
-export const alerts: JobKind = ({ postgres, eventReader }, { metrics, ...context }) => {
+export const alerts: WorkerTask = ({ postgres, eventReader }, { metrics, ...context }) => {
   const rules = alertRuleStore(postgres)
   addAlertLag(metrics, rules, context.clock)
   const work = alertUnit({

@@ -1,14 +1,14 @@
 import { runLeases } from '@sluice/leases/run-leases'
 import { canaryStore } from '@sluice/postgres/canary'
 import type { Component } from '@sluice/runtime/supervisor'
-import type { JobContext, WorkerEngines } from '../job-kind.ts'
+import type { TaskContext, WorkerEngines } from '../worker-task.ts'
 import { type CanaryOptions, canaryUnit } from './canary-unit.ts'
 import { canaryMetrics } from './metrics.ts'
 
 /** The canary, which one worker at a time runs: it sends an event every 10 s and checks that ClickHouse has it once. */
 export function canary(
   options: CanaryOptions,
-): (engines: Pick<WorkerEngines, 'postgres' | 'eventReader'>, context: JobContext) => Component {
+): (engines: Pick<WorkerEngines, 'postgres' | 'eventReader'>, context: TaskContext) => Component {
   return ({ postgres, eventReader }, { metrics, ...context }) => {
     const store = canaryStore(postgres)
     const { clock, logger, stopping } = context

@@ -1,7 +1,7 @@
 import { runLeases } from '@sluice/leases/run-leases'
 import { erasureStore } from '@sluice/postgres/erasures'
 import { exportStore } from '@sluice/postgres/exports'
-import type { JobKind } from '../job-kind.ts'
+import type { WorkerTask } from '../worker-task.ts'
 import { erasureUnit } from './erasure-unit.ts'
 import { addErasureAge } from './metrics.ts'
 
@@ -9,7 +9,7 @@ import { addErasureAge } from './metrics.ts'
 const concurrency = 4
 
 /** The erasures as a kind of job; `deleteEveryMs` is as in `ErasureUnitDeps`. */
-export function erasures({ deleteEveryMs }: { deleteEveryMs: number }): JobKind {
+export function erasures({ deleteEveryMs }: { deleteEveryMs: number }): WorkerTask {
   return ({ postgres, eraser, blobs }, { metrics, ...context }) => {
     const store = erasureStore(postgres)
     addErasureAge(metrics, store, context.clock)

@@ -5,7 +5,7 @@ import type { ExportRecord } from '@sluice/postgres/export-records'
 import { type ExportStore, exportStore } from '@sluice/postgres/exports'
 import type { Clock } from '@sluice/runtime/clock'
 import { poller } from '@sluice/runtime/poller'
-import type { JobKind } from '../job-kind.ts'
+import type { WorkerTask } from '../worker-task.ts'
 import { exportPrefixes, parseExportBlobName } from './blob-names.ts'
 
 const intervalMs = hourMs
@@ -63,8 +63,8 @@ function isUnfinished({ status }: ExportRecord): boolean {
   return status === 'queued' || status === 'processing'
 }
 
-/** Looks for such files every hour. */
-export const exportFiles: JobKind = ({ blobs, postgres }, { clock, logger }) =>
+/** Looks every hour for files of exports that are no longer needed, and for old records. */
+export const exportFiles: WorkerTask = ({ blobs, postgres }, { clock, logger }) =>
   poller({
     name: 'files of exports',
     intervalMs,

@@ -2,11 +2,11 @@ import { runLeases } from '@sluice/leases/run-leases'
 import { exportStore } from '@sluice/postgres/exports'
 import { siteStore } from '@sluice/postgres/sites'
 import { watermarkStore } from '@sluice/postgres/watermarks'
-import type { JobKind } from '../job-kind.ts'
+import type { WorkerTask } from '../worker-task.ts'
 import { scheduleUnit } from './schedule-unit.ts'
 
 /** The schedules of exports as a kind of job, which makes their runs. */
-export const exportSchedules: JobKind = ({ postgres }, context) => {
+export const exportSchedules: WorkerTask = ({ postgres }, context) => {
   const exports = exportStore(postgres)
   const work = scheduleUnit({
     exports,

@@ -4,7 +4,7 @@ import { cohortStore } from '@sluice/postgres/cohorts'
 import { exportStore } from '@sluice/postgres/exports'
 import { siteStore } from '@sluice/postgres/sites'
 import { watermarkStore } from '@sluice/postgres/watermarks'
-import type { JobKind } from '../job-kind.ts'
+import type { WorkerTask } from '../worker-task.ts'
 import { exportUnit } from './export-unit.ts'
 import { exportMetrics } from './metrics.ts'
 import { storedBlocks } from './stored-blocks.ts'
@@ -12,7 +12,7 @@ import { storedBlocks } from './stored-blocks.ts'
 /**
  * The exports as a kind of job. Two at a time, of different sites, so that a long one does not keep the others waiting.
  */
-export const exports: JobKind = (
+export const exports: WorkerTask = (
   { postgres, blobs, exportReader, inserter, log, backfill },
   { metrics, ...context },
 ) => {

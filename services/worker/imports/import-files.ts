@@ -5,7 +5,7 @@ import { importsPrefix, parseBlobName } from '@sluice/imports/blob-names'
 import { type ImportRecord, type ImportStore, importStore } from '@sluice/postgres/imports'
 import type { Clock } from '@sluice/runtime/clock'
 import { poller } from '@sluice/runtime/poller'
-import type { JobKind } from '../job-kind.ts'
+import type { WorkerTask } from '../worker-task.ts'
 
 const intervalMs = hourMs
 /** An upload writes a blob at least every few minutes. If it has written none for this long, it is not under way. */
@@ -65,8 +65,8 @@ function unneededNames({ segments, errors, newestAt }: Files, record: ImportReco
   return record.finishedAt.getTime() < now - errorsKeptMs ? [...segments, ...errors] : segments
 }
 
-/** Looks for such files every hour. */
-export const importFiles: JobKind = ({ blobs, postgres }, { clock, logger }) =>
+/** Looks every hour for files of imports that are no longer needed. */
+export const importFiles: WorkerTask = ({ blobs, postgres }, { clock, logger }) =>
   poller({
     name: 'files of imports',
     intervalMs,

@@ -4,7 +4,7 @@ import { importStore } from '@sluice/postgres/imports'
 import { shardStore } from '@sluice/postgres/shards'
 import { siteStore } from '@sluice/postgres/sites'
 import { watermarkStore } from '@sluice/postgres/watermarks'
-import type { JobKind } from '../job-kind.ts'
+import type { WorkerTask } from '../worker-task.ts'
 import { importUnit } from './import-unit.ts'
 import { importMetrics } from './metrics.ts'
 import { publishPace } from './publish-pace.ts'
@@ -14,7 +14,7 @@ import { openSegmentEncoder } from './segment-encoder.ts'
  * The imports as a kind of job. One at a time, because there is one encoder thread, and live events need the rest of
  * the machine.
  */
-export const imports: JobKind = (engines, { metrics, ...context }) => {
+export const imports: WorkerTask = (engines, { metrics, ...context }) => {
   const { postgres, inserter } = engines
   const { clock } = context
   const store = importStore(postgres)

@@ -2,11 +2,11 @@ import { runLeases } from '@sluice/leases/run-leases'
 import { erasureStore } from '@sluice/postgres/erasures'
 import { retentionRunStore } from '@sluice/postgres/retention-runs'
 import { siteStore } from '@sluice/postgres/sites'
-import type { JobKind } from '../job-kind.ts'
+import type { WorkerTask } from '../worker-task.ts'
 import { retentionUnit } from './retention-unit.ts'
 
 /** Deletes what sites no longer keep; one job for all workers. */
-export const retention: JobKind = ({ postgres, eraser }, context) => {
+export const retention: WorkerTask = ({ postgres, eraser }, context) => {
   const runs = retentionRunStore(postgres)
   const work = retentionUnit({
     runs,

@@ -2,14 +2,14 @@ import { runLeases } from '@sluice/leases/run-leases'
 import { siteStore } from '@sluice/postgres/sites'
 import { summaryStore } from '@sluice/postgres/summaries'
 import { watermarkStore } from '@sluice/postgres/watermarks'
-import type { JobKind } from '../job-kind.ts'
+import type { WorkerTask } from '../worker-task.ts'
 import { summaryUnit } from './summary-unit.ts'
 
 /** Summaries that are measured at a time; all hours end at once. */
 const concurrency = 4
 
 /** The deliveries `event_summary` of webhooks as a kind of job. */
-export const summaries: JobKind = ({ postgres, exportReader }, context) => {
+export const summaries: WorkerTask = ({ postgres, exportReader }, context) => {
   const store = summaryStore(postgres)
   const work = summaryUnit({
     summaries: store,

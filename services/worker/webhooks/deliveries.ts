@@ -3,7 +3,7 @@ import { webhookLimits } from '@sluice/contracts/webhooks'
 import { type DeliveryQueue, deliveryQueue } from '@sluice/postgres/delivery-queue'
 import type { Clock } from '@sluice/runtime/clock'
 import { poller } from '@sluice/runtime/poller'
-import type { JobKind } from '../job-kind.ts'
+import type { WorkerTask } from '../worker-task.ts'
 import { deliveryMetrics, disabledEndpoints } from './metrics.ts'
 import { deliverySender } from './sender.ts'
 
@@ -13,7 +13,7 @@ const retentionMs = webhookLimits.deliveriesKeptDays * dayMs
 const removalBatchMax = 2_000
 
 /** The deliveries of webhooks and alert rules. */
-export const deliveries: JobKind = (
+export const deliveries: WorkerTask = (
   { postgres, outbound, secrets },
   { clock, logger, metrics, leaseMetrics, stopping },
 ) =>
@@ -29,7 +29,7 @@ export const deliveries: JobKind = (
   })
 
 /** Measures how long deliveries have been due, and how many receivers are switched off. */
-export const deliveryGauges: JobKind = ({ postgres }, { clock, metrics, leaseMetrics }) => {
+export const deliveryGauges: WorkerTask = ({ postgres }, { clock, metrics, leaseMetrics }) => {
   const queue = deliveryQueue(postgres)
   const disabled = disabledEndpoints(metrics)
   let oldestDueAt: number | undefined
@@ -64,7 +64,7 @@ export async function removeOldDeliveries(
 }
 
 /** Looks for old deliveries every hour. */
-export const oldDeliveries: JobKind = ({ postgres }, { clock, logger }) =>
+export const oldDeliveries: WorkerTask = ({ postgres }, { clock, logger }) =>
   poller({
     name: 'old deliveries',
     intervalMs: removalMs,

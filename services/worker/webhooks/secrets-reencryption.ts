@@ -1,7 +1,7 @@
 import { countOtherKey, reencryptEndpoints } from '@sluice/postgres/reencrypt'
 import { poller } from '@sluice/runtime/poller'
 import type { Component } from '@sluice/runtime/supervisor'
-import type { JobContext, WorkerEngines } from '../job-kind.ts'
+import type { TaskContext, WorkerEngines } from '../worker-task.ts'
 import { endpointsOfOtherKey } from './metrics.ts'
 
 const intervalMs = 60_000
@@ -13,7 +13,7 @@ const intervalMs = 60_000
  */
 export function secretsReencryption(
   { postgres, secrets }: Pick<WorkerEngines, 'postgres' | 'secrets'>,
-  { logger, metrics }: Pick<JobContext, 'logger' | 'metrics'>,
+  { logger, metrics }: Pick<TaskContext, 'logger' | 'metrics'>,
 ): Component {
   const gauge = endpointsOfOtherKey(metrics)
   let lastCount: number | undefined

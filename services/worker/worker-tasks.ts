@@ -1,5 +1,5 @@
 import { alerts } from './alerts/alerts.ts'
-import { canary as canaryKind } from './canary/canary.ts'
+import { canary as canaryTask } from './canary/canary.ts'
 import type { CanaryOptions } from './canary/canary-unit.ts'
 import { erasures } from './erasures/erasures.ts'
 import { exportFiles } from './exports/export-files.ts'
@@ -7,21 +7,21 @@ import { exportSchedules } from './exports/export-schedules.ts'
 import { exports } from './exports/exports.ts'
 import { importFiles } from './imports/import-files.ts'
 import { imports } from './imports/imports.ts'
-import type { JobKind } from './job-kind.ts'
 import { retention } from './retention/retention.ts'
 import { summaries } from './summaries/summaries.ts'
 import { deliveries, deliveryGauges, oldDeliveries } from './webhooks/deliveries.ts'
 import { secretsReencryption } from './webhooks/secrets-reencryption.ts'
+import type { WorkerTask } from './worker-task.ts'
 
-export interface JobOptions {
+export interface TaskOptions {
   /** Erasures wait for the next multiple of this many ms, to be deleted together; 0: they don't wait. */
   deleteEveryMs: number
   /** Undefined: the canary is off. */
   canary?: CanaryOptions | undefined
 }
 
-/** The kinds of jobs that the worker does. */
-export function jobKinds({ deleteEveryMs, canary }: JobOptions): readonly JobKind[] {
+/** The tasks that the worker does. */
+export function workerTasks({ deleteEveryMs, canary }: TaskOptions): readonly WorkerTask[] {
   return [
     imports,
     importFiles,
@@ -36,6 +36,6 @@ export function jobKinds({ deleteEveryMs, canary }: JobOptions): readonly JobKin
     deliveryGauges,
     oldDeliveries,
     secretsReencryption,
-    ...(canary === undefined ? [] : [canaryKind(canary)]),
+    ...(canary === undefined ? [] : [canaryTask(canary)]),
   ]
 }

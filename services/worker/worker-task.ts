@@ -28,13 +28,16 @@ export interface WorkerEngines {
   outbound: Outbound
 }
 
-/** Dependencies of every kind of job besides the engines: most of them for `runLeases`. */
-export interface JobContext extends Required<
+/** Dependencies of every task besides the engines: most of them for `runLeases`. */
+export interface TaskContext extends Required<
   Pick<LeaseOptions<unknown>, 'clock' | 'logger' | 'leaseMetrics' | 'stopping'>
 > {
   /** For metrics of its own. */
   metrics: Metrics
 }
 
-/** Wires the work of one kind of job to its table, or work that recurs. */
-export type JobKind = (engines: WorkerEngines, context: JobContext) => Component
+/**
+ * Wires one task of the worker to its engines. Most tasks take the jobs of one kind from a table under leases; the others
+ * repeat something at an interval, such as the removal of old files.
+ */
+export type WorkerTask = (engines: WorkerEngines, context: TaskContext) => Component
