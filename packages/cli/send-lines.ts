@@ -134,15 +134,15 @@ export async function sendLines({ context, client, siteId, onStored }: SendLines
 /** Sends a batch. Resolves with the reasons of the events that were refused. */
 async function storeBatch(client: Client, events: readonly PendingEvent[]): Promise<Map<PendingEvent, string>> {
   const response = await post(client, events)
-  const verdict = readAnswer(answerOf(response), events.length, true)
-  switch (verdict.next) {
+  const step = readAnswer(answerOf(response), events.length, true)
+  switch (step.next) {
     case 'done': {
-      const reasons = new Map(verdict.refused)
+      const reasons = new Map(step.refused)
       const refused = events.flatMap((event, at) => {
         const reason = reasons.get(at)
         return reason === undefined ? [] : [[event, reason] as const]
       })
-      const rest = verdict.more
+      const rest = step.more
         ? await storeBatch(
             client,
             events.filter((_event, at) => !reasons.has(at)),
@@ -158,7 +158,7 @@ async function storeBatch(client: Client, events: readonly PendingEvent[]): Prom
     // The client has sent the request again for as long as it may.
     case 'repeat':
     case 'stop':
-      throw response instanceof Refusal ? response : new Failure(verdict.error)
+      throw response instanceof Refusal ? response : new Failure(step.error)
   }
 }
 

@@ -2,13 +2,13 @@ import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals'
 import { LeaseLost, leaseMs } from '@sluice/leases/lease-table'
 import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { addDelivery, addWebhook } from '../../tests/support/webhooks.ts'
-import { type DeliveryQueue, deliveryQueue, type TakenDelivery, type Verdict } from './delivery-queue.ts'
+import { type AttemptOutcome, type DeliveryQueue, deliveryQueue, type TakenDelivery } from './delivery-queue.ts'
 import { updateEndpoint } from './endpoints.ts'
 
 const now = 1_700_000_000_000
 const all = { max: 256, failingMax: 128 }
 const health = { failingSince: null, failuresInRow: 0, exhausted: 0 }
-const done: Verdict = { status: 'succeeded', dueAt: null, health }
+const done: AttemptOutcome = { status: 'succeeded', dueAt: null, health }
 const attempt = { at: now, status: 200, latencyMs: 1, response: 'ok', error: null }
 let postgres: TestPostgres
 let queue: DeliveryQueue
@@ -123,14 +123,19 @@ test('a delivery that waits for a slot of its endpoint is not counted as waiting
   expect((await queue.measure(now + 100 + leaseMs)).oldestDueAt).toBeLessThanOrEqual(now + 100)
 })
 
-test('an endpoint that was moved during an attempt is not judged by what its former target answered', async () => {
+test('the answer of the former target does not count for an endpoint that was moved during an attempt', async () => {
   const endpointId = await endpointWith(2)
   const [failed, succeeded] = await queue.take(now + 100, all)
   if (!failed || !succeeded) throw new Error('nothing was taken')
   const moved = { encryptedTarget: Buffer.from('new'), targetFingerprint: Buffer.from('new') }
   await updateEndpoint(postgres.db, endpointId, moved, now + 150)
   const worse = { failingSince: now, failuresInRow: 9, exhausted: 9 }
-  const off: Verdict = { status: 'failed', dueAt: null, health: worse, disabledReason: 'It answered with status 410.' }
+  const off: AttemptOutcome = {
+    status: 'failed',
+    dueAt: null,
+    health: worse,
+    disabledReason: 'It answered with status 410.',
+  }
   expect(await queue.record(failed, attempt, () => off, now + 200)).toMatchObject({ status: 'pending' })
   expect(await queue.record(succeeded, attempt, () => ({ ...done, health: worse }), now + 200)).toMatchObject({
     status: 'succeeded',
@@ -183,7 +188,7 @@ test('old deliveries that have no attempt left are removed, and those that are s
 test('the last hundred attempts of a delivery are kept', async () => {
   await endpointWith(1)
   await postgres.db.updateTable('deliveries').set({ attempts: 99 }).execute()
-  const retried: Verdict = { status: 'pending', dueAt: now, health }
+  const retried: AttemptOutcome = { status: 'pending', dueAt: now, health }
   const numbers = async () => {
     const [taken] = await queue.take(now, all)
     if (!taken) throw new Error('nothing was taken')

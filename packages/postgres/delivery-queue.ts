@@ -45,7 +45,7 @@ export interface EndpointHealth {
 }
 
 /** The consequences of an attempt for its delivery and its endpoint. */
-export interface Verdict {
+export interface AttemptOutcome {
   status: DeliveryStatus
   /** When the next attempt is due, Unix ms; null when there is none. */
   dueAt: number | null
@@ -78,7 +78,7 @@ export interface DeliveryQueue {
    */
   take(now: number, limits: { max: number; failingMax: number }): Promise<TakenDelivery[]>
   /**
-   * Records an attempt and the verdict of `judge`, whose `attempt` is the number of attempts since the schedule began.
+   * Records an attempt and the outcome of `decide`, whose `attempt` is the number of attempts since the schedule began.
    * If the endpoint got another target in the meantime, the answer of the former target does not count for the
    * endpoint, and a delivery that failed there is sent to the new target. If the lease has ended, throws LeaseLost and
    * records nothing.
@@ -86,9 +86,9 @@ export interface DeliveryQueue {
   record(
     taken: AttemptedDelivery,
     attempt: RecordedAttempt,
-    judge: (attempt: number, health: EndpointHealth) => Verdict,
+    decide: (attempt: number, health: EndpointHealth) => AttemptOutcome,
     now: number,
-  ): Promise<Verdict>
+  ): Promise<AttemptOutcome>
   /** Gives a delivery back without an attempt. Has no effect if the lease has ended. */
   release(taken: LeaseKey): Promise<void>
   /**
@@ -116,15 +116,15 @@ export function deliveryQueue(postgres: Postgres): DeliveryQueue {
         if (off.length > 0) await failWaitingDeliveries(transaction, off, now)
         return takeDue(transaction, endpoints, new Date(now), limits.max)
       }),
-    record: (taken, attempt, judge, now) =>
+    record: (taken, attempt, decide, now) =>
       postgres.transaction(async (transaction) => {
         // The endpoint first: what changes several of its deliveries locks it first.
         const { health, tries, isMoved } = await lockHeld(transaction, taken)
-        const judged = judge(tries + 1, health)
-        const verdict = isMoved ? verdictOfFormerTarget(judged, health, now) : judged
-        await storeAttempt(transaction, taken, attempt, verdict)
-        await storeHealth(transaction, taken.endpointId, { before: health, verdict, now })
-        return verdict
+        const decided = decide(tries + 1, health)
+        const outcome = isMoved ? outcomeAtFormerTarget(decided, health, now) : decided
+        await storeAttempt(transaction, taken, attempt, outcome)
+        await storeHealth(transaction, taken.endpointId, { before: health, outcome, now })
+        return outcome
       }),
     release: ({ id, lease }) =>
       postgres.run(async (db) => {
@@ -302,7 +302,7 @@ async function lockHeld(
   return { health, tries: held.tries, isMoved: !row.target_fingerprint.equals(key.targetFingerprint) }
 }
 
-function verdictOfFormerTarget({ status, dueAt }: Verdict, health: EndpointHealth, now: number): Verdict {
+function outcomeAtFormerTarget({ status, dueAt }: AttemptOutcome, health: EndpointHealth, now: number): AttemptOutcome {
   return status === 'succeeded' ? { status, dueAt, health } : { status: 'pending', dueAt: now, health }
 }
 
@@ -310,12 +310,12 @@ async function storeAttempt(
   db: Db,
   { id }: LeaseKey,
   { at, status, latencyMs, response, error, settledRecipients = [] }: RecordedAttempt,
-  verdict: Verdict,
+  outcome: AttemptOutcome,
 ): Promise<void> {
   const { rows } = await sql<{ attempts: number }>`
     WITH held AS (
       UPDATE deliveries SET
-        status = ${verdict.status}, due_at = ${verdict.dueAt === null ? null : new Date(verdict.dueAt)}, requested = false,
+        status = ${outcome.status}, due_at = ${outcome.dueAt === null ? null : new Date(outcome.dueAt)}, requested = false,
         tries = tries + 1, attempts = attempts + 1, lease_until = NULL, lease = lease + 1,
         settled_recipients = settled_recipients || ${[...settledRecipients]}::bytea[]
       WHERE delivery_id = ${id} RETURNING attempts
@@ -331,9 +331,9 @@ async function storeAttempt(
 async function storeHealth(
   db: Db,
   endpointId: string,
-  { before, verdict, now }: { before: EndpointHealth; verdict: Verdict; now: number },
+  { before, outcome, now }: { before: EndpointHealth; outcome: AttemptOutcome; now: number },
 ): Promise<void> {
-  const { health, disabledReason } = verdict
+  const { health, disabledReason } = outcome
   const isOff = disabledReason !== undefined
   const isSame =
     before.failingSince === health.failingSince &&

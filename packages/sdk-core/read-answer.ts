@@ -22,7 +22,7 @@ export type Refusal = readonly [index: number, error: string]
  * - `split`: the events are sent again in two requests. (A single event in such a request is refused.)
  * - `stop`: the key may not send events. The events are kept until the application uses another key.
  */
-export type Verdict =
+export type NextStep =
   | { next: 'done'; refused: readonly Refusal[]; more: boolean }
   | { next: 'repeat' | 'stop'; afterMs: number; error: string }
   | { next: 'split' }
@@ -37,7 +37,7 @@ export type Verdict =
  * sent again, because the key may get rights to the site, and the site be registered. With `mayMixSites`, the error
  * holds for this event alone, which is refused.
  */
-export function readAnswer({ status, header, body }: Answer, count: number, mayMixSites?: boolean): Verdict {
+export function readAnswer({ status, header, body }: Answer, count: number, mayMixSites?: boolean): NextStep {
   const { errors, rejected = 0 } = body?.data ?? {}
   let next: 'repeat' | 'stop' = 'repeat'
   let error = body?.error ?? (status ? `HTTP ${status}` : 'no response')

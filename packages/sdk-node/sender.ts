@@ -100,10 +100,10 @@ export function eventSender(parts: SenderParts): Sender {
     running--
     if (end.signal.aborted) return
     const behindMs = learnTime(answer, began)
-    const verdict = readAnswer(answer, events.length)
-    switch (verdict.next) {
+    const step = readAnswer(answer, events.length)
+    switch (step.next) {
       case 'done':
-        settle(events, verdict, behindMs)
+        settle(events, step, behindMs)
         failures = 0
         break
       case 'split':
@@ -112,11 +112,11 @@ export function eventSender(parts: SenderParts): Sender {
         break
       case 'repeat':
         queue.requeue(...(isPastLimit(answer, events.length) ? halves(events) : [events]))
-        fail(failuresBefore, verdict)
+        fail(failuresBefore, step)
         break
       case 'stop':
         queue.requeue(events)
-        stop(verdict.error)
+        stop(step.error)
         break
     }
     if (answer.status !== 0) answered = answer

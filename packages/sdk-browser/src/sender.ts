@@ -80,24 +80,24 @@ export function createSender({ endpoint, queue, isAllowed, report, onTime, onRoo
 
   /** Handles the response. Resolves with whether the next request may be sent at once. */
   const settle = async (batch: readonly Entry[], answer: Answer, serverNow: number): Promise<boolean> => {
-    const verdict = readAnswer(answer, batch.length)
-    if (verdict.next === 'split') countMax = Math.ceil(batch.length / 2)
-    else if (verdict.next === 'done') {
+    const step = readAnswer(answer, batch.length)
+    if (step.next === 'split') countMax = Math.ceil(batch.length / 2)
+    else if (step.next === 'done') {
       failures = 0
       countMax = Infinity
       const stored = new Set(batch)
-      for (const [index, error] of verdict.refused) {
+      for (const [index, error] of step.refused) {
         const entry = batch[index]
         if (entry && stored.delete(entry)) await refuse(entry, error, serverNow)
       }
-      if (!verdict.more) queue.remove(stored, 'sent')
+      if (!step.more) queue.remove(stored, 'sent')
       onRoom()
       pause(limitPauseMs(answer, take().length || 1, serverNow))
     } else {
-      isStopped = verdict.next === 'stop'
-      pause(verdict.afterMs)
+      isStopped = step.next === 'stop'
+      pause(step.afterMs)
       if (++failures === failuresReported || isStopped) {
-        report(`events wait: ${verdict.error}`)
+        report(`events wait: ${step.error}`)
       }
       return false
     }

@@ -1,13 +1,13 @@
 import { describe, expect, test } from '@jest/globals'
-import { judgeAttempt, type JudgedAttempt, retryDelaysMs } from './retry-schedule.ts'
+import { type AttemptFacts, decideAfterAttempt, retryDelaysMs } from './retry-schedule.ts'
 
 const hourMs = 3_600_000
 const now = 1_700_000_000_000
 const well = { isOn: true, canBeSwitchedOff: true, failingSince: null, failuresInRow: 0, exhausted: 0 }
 const failed = { succeeded: false, status: 500, retryAfterMs: null }
 
-const judge = (parts: Partial<JudgedAttempt> = {}) =>
-  judgeAttempt({
+const decide = (parts: Partial<AttemptFacts> = {}) =>
+  decideAfterAttempt({
     attempt: 1,
     channel: 'webhook',
     result: failed,
@@ -23,24 +23,24 @@ test('the schedule is that of the documentation', () => {
   const expected = [0, 5 * s, m, 5 * m, 30 * m, 2 * h, 5 * h, 10 * h, 14 * h, 20 * h, 24 * h, 24 * h]
   expect(retryDelaysMs).toStrictEqual(expected)
   for (let attempt = 1; attempt < 12; attempt += 1) {
-    expect(judge({ attempt }).dueAt).toBe(now + (expected[attempt] ?? 0))
+    expect(decide({ attempt }).dueAt).toBe(now + (expected[attempt] ?? 0))
     for (const [random, factor] of [
       [0, 0.8],
       [1, 1.2],
     ] as const) {
-      expect(judge({ attempt, random }).dueAt).toBe(now + Math.round((expected[attempt] ?? 0) * factor))
+      expect(decide({ attempt, random }).dueAt).toBe(now + Math.round((expected[attempt] ?? 0) * factor))
     }
   }
-  expect(judge({ attempt: 12 })).toMatchObject({ status: 'failed', dueAt: null, health: { exhausted: 1 } })
+  expect(decide({ attempt: 12 })).toMatchObject({ status: 'failed', dueAt: null, health: { exhausted: 1 } })
 })
 
 test('Retry-After postpones the next attempt, up to twice the delay, and never brings it forward', () => {
   for (let attempt = 1; attempt < 12; attempt += 1) {
     const delay = retryDelaysMs[attempt] ?? 0
     for (const random of [0, 0.3, 1]) {
-      const plain = (judge({ attempt, random }).dueAt ?? 0) - now
+      const plain = (decide({ attempt, random }).dueAt ?? 0) - now
       for (const retryAfterMs of [0, 0.9, 1.1, 1.9, 2, 2.1, 100].map((factor) => factor * delay)) {
-        const asked = (judge({ attempt, random, result: { ...failed, retryAfterMs } }).dueAt ?? 0) - now
+        const asked = (decide({ attempt, random, result: { ...failed, retryAfterMs } }).dueAt ?? 0) - now
         expect(asked).toBe(Math.round(Math.max(plain, Math.min(retryAfterMs, 2 * delay))))
       }
     }
@@ -49,21 +49,25 @@ test('Retry-After postpones the next attempt, up to twice the delay, and never b
 
 test('a success forgets the failures, and a failure counts from the first one', () => {
   const health = { ...well, failingSince: 5, failuresInRow: 9, exhausted: 3 }
-  expect(judge({ health, result: { succeeded: true, status: 204, retryAfterMs: null } })).toStrictEqual({
+  expect(decide({ health, result: { succeeded: true, status: 204, retryAfterMs: null } })).toStrictEqual({
     status: 'succeeded',
     dueAt: null,
     health: { failingSince: null, failuresInRow: 0, exhausted: 0 },
   })
-  expect(judge().health).toStrictEqual({ failingSince: now - 100, failuresInRow: 1, exhausted: 0 })
+  expect(decide().health).toStrictEqual({ failingSince: now - 100, failuresInRow: 1, exhausted: 0 })
   const later = { ...well, failingSince: now - hourMs, failuresInRow: 9, exhausted: 3 }
-  expect(judge({ health: later }).health).toStrictEqual({ failingSince: now - hourMs, failuresInRow: 10, exhausted: 3 })
+  expect(decide({ health: later }).health).toStrictEqual({
+    failingSince: now - hourMs,
+    failuresInRow: 10,
+    exhausted: 3,
+  })
 })
 
 describe('an endpoint is switched off', () => {
   test('by a 410, which is no status of HTTP in an e-mail', () => {
     const result = { ...failed, status: 410 }
-    expect(judge({ result })).toMatchObject({ status: 'failed', disabledReason: expect.stringMatching(/410/) })
-    expect(judge({ result, channel: 'email' })).not.toHaveProperty('disabledReason')
+    expect(decide({ result })).toMatchObject({ status: 'failed', disabledReason: expect.stringMatching(/410/) })
+    expect(decide({ result, channel: 'email' })).not.toHaveProperty('disabledReason')
   })
 
   test.each([
@@ -73,8 +77,8 @@ describe('an endpoint is switched off', () => {
     [500, 0, false],
   ])('after %d h without a success and %d deliveries that ran out of attempts: %s', (hours, exhausted, isOff) => {
     const health = { ...well, failingSince: now - hours * hourMs, failuresInRow: 50, exhausted }
-    expect('disabledReason' in judge({ health })).toBe(isOff)
-    expect(judge({ health }).status).toBe(isOff ? 'failed' : 'pending')
+    expect('disabledReason' in decide({ health })).toBe(isOff)
+    expect(decide({ health }).status).toBe(isOff ? 'failed' : 'pending')
   })
 
   test('unless it is the target of an alert rule, whose notifications are tried to the last attempt', () => {
@@ -85,15 +89,15 @@ describe('an endpoint is switched off', () => {
       failuresInRow: 50,
       exhausted: 9,
     }
-    const verdict = judge({ health, result: { ...failed, status: 410 } })
-    expect(verdict).toMatchObject({ status: 'pending', dueAt: expect.any(Number) })
-    expect(verdict).not.toHaveProperty('disabledReason')
+    const outcome = decide({ health, result: { ...failed, status: 410 } })
+    expect(outcome).toMatchObject({ status: 'pending', dueAt: expect.any(Number) })
+    expect(outcome).not.toHaveProperty('disabledReason')
   })
 
   test('and gets one attempt of what somebody asks for', () => {
-    const verdict = judge({ health: { ...well, isOn: false }, result: { ...failed, status: 410 } })
-    expect(verdict).toMatchObject({ status: 'failed', dueAt: null })
+    const outcome = decide({ health: { ...well, isOn: false }, result: { ...failed, status: 410 } })
+    expect(outcome).toMatchObject({ status: 'failed', dueAt: null })
     // It is off already.
-    expect(verdict).not.toHaveProperty('disabledReason')
+    expect(outcome).not.toHaveProperty('disabledReason')
   })
 })

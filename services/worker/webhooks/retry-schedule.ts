@@ -1,7 +1,7 @@
 import { hourMs, minuteMs, secondMs } from '@sluice/contracts/time-units'
 import type { Channel } from '@sluice/contracts/webhooks'
 import type { AttemptResult } from '@sluice/outbound/outbound'
-import type { EndpointHealth, Verdict } from '@sluice/postgres/delivery-queue'
+import type { AttemptOutcome, EndpointHealth } from '@sluice/postgres/delivery-queue'
 
 /** Delay before each attempt of a delivery, in ms from the end of the previous attempt. */
 export const retryDelaysMs = [
@@ -31,7 +31,7 @@ const disabledAfterMs = 120 * hourMs
 const disabledAfterExhausted = 2
 
 /** An attempt with the state of its delivery and its endpoint. */
-export interface JudgedAttempt {
+export interface AttemptFacts {
   /** 1 for the first since the schedule began. */
   attempt: number
   channel: Channel
@@ -45,8 +45,8 @@ export interface JudgedAttempt {
 }
 
 /** Decides what becomes of a delivery and of its endpoint after an attempt. */
-export function judgeAttempt(judged: JudgedAttempt): Verdict {
-  const { attempt, result, health, startedAt, now } = judged
+export function decideAfterAttempt(facts: AttemptFacts): AttemptOutcome {
+  const { attempt, result, health, startedAt, now } = facts
   if (result.succeeded) {
     return { status: 'succeeded', dueAt: null, health: { failingSince: null, failuresInRow: 0, exhausted: 0 } }
   }
@@ -56,24 +56,24 @@ export function judgeAttempt(judged: JudgedAttempt): Verdict {
     failuresInRow: health.failuresInRow + 1,
     exhausted: health.exhausted + (isLast ? 1 : 0),
   }
-  const disabledReason = reasonToDisable(judged, after)
+  const disabledReason = reasonToDisable(facts, after)
   const goesOn = health.isOn && !isLast && disabledReason === undefined
   return {
     status: goesOn ? 'pending' : 'failed',
-    dueAt: goesOn ? now + delayMs(judged) : null,
+    dueAt: goesOn ? now + delayMs(facts) : null,
     health: after,
     ...(disabledReason === undefined ? {} : { disabledReason }),
   }
 }
 
-function delayMs({ attempt, result: { retryAfterMs }, random }: JudgedAttempt): number {
+function delayMs({ attempt, result: { retryAfterMs }, random }: AttemptFacts): number {
   const delay = retryDelaysMs[attempt] ?? 0
   const drawn = delay * (1 - jitter + 2 * jitter * random)
   return Math.round(Math.max(drawn, Math.min(retryAfterMs ?? 0, retryAfterFactorMax * delay)))
 }
 
 function reasonToDisable(
-  { channel, result: { status }, health, now }: JudgedAttempt,
+  { channel, result: { status }, health, now }: AttemptFacts,
   { failingSince, exhausted }: { failingSince: number; exhausted: number },
 ): string | undefined {
   if (!health.canBeSwitchedOff || !health.isOn) return undefined

@@ -11,7 +11,7 @@ import type { Logger } from '@sluice/runtime/logger'
 import type { Component } from '@sluice/runtime/supervisor'
 import { attempt, type AttemptDeps } from './attempt.ts'
 import type { DeliveryMetrics } from './metrics.ts'
-import { judgeAttempt } from './retry-schedule.ts'
+import { decideAfterAttempt } from './retry-schedule.ts'
 
 export interface SenderOptions extends AttemptDeps {
   queue: DeliveryQueue
@@ -112,16 +112,12 @@ async function sendOne(
       error,
       settledRecipients: settledRecipients.map((address) => options.secrets.fingerprint(address)),
     }
-    const verdict = await record(options, taken, { recorded, result, signal })
+    const { status: delivery, disabledReason } = await record(options, taken, { recorded, result, signal })
     const outcome = result.succeeded ? 'succeeded' : 'failed'
     metrics.attempts.inc({ channel: taken.channel, outcome })
     const level = outcome === 'failed' && options.isWarningDue(taken.channel) ? 'warn' : 'info'
-    logger[level](
-      { ...fields, outcome, status, error, latency_ms: latencyMs, delivery: verdict.status },
-      'delivery attempt',
-    )
-    if (verdict.disabledReason !== undefined)
-      logger.warn({ ...fields, reason: verdict.disabledReason }, 'endpoint disabled')
+    logger[level]({ ...fields, outcome, status, error, latency_ms: latencyMs, delivery }, 'delivery attempt')
+    if (disabledReason !== undefined) logger.warn({ ...fields, reason: disabledReason }, 'endpoint disabled')
   } catch (error) {
     metrics.attempts.inc({ channel: taken.channel, outcome: 'lost' })
     if (error instanceof LeaseLost || expired.signal.aborted) leaseMetrics.leasesLost.inc({ kind: 'deliveries' })
@@ -148,7 +144,12 @@ async function record(
   const facts = { channel: taken.channel, result, startedAt: recorded.at, now, random: drawn }
   for (;;) {
     try {
-      return await queue.record(taken, recorded, (attempt, health) => judgeAttempt({ ...facts, attempt, health }), now)
+      return await queue.record(
+        taken,
+        recorded,
+        (attempt, health) => decideAfterAttempt({ ...facts, attempt, health }),
+        now,
+      )
     } catch (error) {
       if (!isRetryable(error) || signal.aborted) throw error
       await clock.sleep(retryMs, signal)
