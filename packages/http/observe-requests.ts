@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { limitClasses } from '@sluice/contracts/rate-limits'
 import { AppError } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
-import { Counter, Histogram, type Metrics } from '@sluice/runtime/metrics'
+import { beginAtZero, Counter, Histogram, type Metrics } from '@sluice/runtime/metrics'
 import { holdsKey, redacted } from '@sluice/runtime/redact'
 import { activeTraceId, isTracing } from '@sluice/runtime/tracing'
 import type { RouteRule } from './route.ts'
@@ -36,9 +36,8 @@ export function createRequestObserver(
     registers: [metrics],
   })
   // The objectives of availability would miss the first failures of a process if their series began with them.
-  for (const { path, method } of routes) {
-    for (const status of ['500', '503']) requests.inc({ route: path, method, status }, 0)
-  }
+  for (const { path, method } of routes)
+    beginAtZero(requests, { route: [path], method: [method], status: ['500', '503'] })
   const durations = new Histogram({
     name: 'sluice_http_request_duration_seconds',
     help: 'Time from the request’s headers to the end of the answer.',
@@ -53,7 +52,7 @@ export function createRequestObserver(
     labelNames: ['class'],
     registers: [metrics],
   })
-  for (const name of limitClasses) rateLimited.inc({ class: name }, 0)
+  beginAtZero(rateLimited, { class: limitClasses })
 
   // Log lines of successful requests contain only fields that this codebase sets. Redaction would find nothing in them
   // and take 5 % of the gateway's CPU time. Errors may contain anything and are redacted. Errors of overload are logged

@@ -1,4 +1,5 @@
 import { requireComparedClock } from '@sluice/runtime/clock'
+import { beginAtZero } from '@sluice/runtime/metrics'
 import type { Component } from '@sluice/runtime/supervisor'
 import type { JobCounts, Leased } from './lease-table.ts'
 import { startUnit, type Unit, type UnitOptions } from './run-unit.ts'
@@ -34,9 +35,7 @@ export function runLeases<Job>(options: LeaseOptions<Job>): Component {
   let countedAt = -Infinity
   leaseMetrics.addOldestDue(kind, () => (oldestDueAt === undefined ? 0 : Math.max(0, clock.now() - oldestDueAt) / 1000))
   leaseMetrics.addJobs(kind, () => counts)
-  // An alert on an increase would miss the first increment of a series that did not exist before. Therefore the series
-  // begins at 0.
-  leaseMetrics.leasesLost.inc({ kind }, 0)
+  beginAtZero(leaseMetrics.leasesLost, { kind: [kind] })
 
   async function work(leased: Leased<Job>, takenAt: number): Promise<void> {
     const unit = startUnit(options, leased, takenAt)

@@ -1,4 +1,4 @@
-import { collectDefaultMetrics, Registry } from 'prom-client'
+import { collectDefaultMetrics, type Counter, Registry } from 'prom-client'
 import { withDeadline } from './deadline.ts'
 
 export { Counter, Gauge, Histogram } from 'prom-client'
@@ -13,6 +13,20 @@ export function createMetrics(): Metrics {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   return registry
+}
+
+/**
+ * Makes the series of a counter begin at 0, one for each combination of these values of its labels: an alert on an
+ * increase would miss the first increment of a series that did not exist before.
+ */
+export function beginAtZero<Label extends string>(
+  counter: Counter<Label>,
+  values: Readonly<Record<Label, readonly string[]>>,
+): void {
+  let series: Partial<Record<Label, string>>[] = [{}]
+  for (const label in values)
+    series = series.flatMap((labels) => values[label].map((value) => ({ ...labels, [label]: value })))
+  for (const labels of series) counter.inc(labels, 0)
 }
 
 /** The time that a scrape waits for an engine, in ms; Prometheus waits for 10 s. */

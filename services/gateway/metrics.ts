@@ -1,5 +1,5 @@
 import { AppError, type ErrorCode } from '@sluice/runtime/errors'
-import { Counter, Gauge, type Metrics } from '@sluice/runtime/metrics'
+import { beginAtZero, Counter, Gauge, type Metrics } from '@sluice/runtime/metrics'
 
 /** Why events are refused. Requests for which the service has no room are counted as answers of HTTP only. */
 const rejections = [
@@ -28,8 +28,7 @@ export function rejectionCounter(metrics: Metrics): CountRejection {
   const children = new Map<string, ReturnType<typeof counter.labels>>(
     rejections.map((reason) => [reason, counter.labels({ reason })]),
   )
-  // An alert on an increase would miss the first increment of a series that did not exist before.
-  for (const child of children.values()) child.inc(0)
+  beginAtZero(counter, { reason: rejections })
   return (error) => {
     if (error instanceof AppError) children.get(error.code)?.inc()
   }

@@ -1,7 +1,7 @@
 import type { Lane } from '@sluice/contracts/lanes'
 import { deadLetterReasons } from '@sluice/event-log/block'
 import type { EventLog, PartitionLag } from '@sluice/event-log/log'
-import { Counter, Gauge, Histogram, type Metrics, scrapeReader } from '@sluice/runtime/metrics'
+import { beginAtZero, Counter, Gauge, Histogram, type Metrics, scrapeReader } from '@sluice/runtime/metrics'
 
 /** The prefix of a lane's metrics. */
 export const metricPrefix = { live: 'sluice_writer', backfill: 'sluice_writer_backfill' } as const satisfies Record<
@@ -58,9 +58,7 @@ export function writerMetrics(
     labelNames: ['reason'],
     registers,
   })
-  // An alert on an increase would miss the first increment of a series that did not exist before. The series begins at
-  // 0.
-  for (const reason of deadLetterReasons) deadLetters.inc({ reason }, 0)
+  beginAtZero(deadLetters, { reason: deadLetterReasons })
   return {
     deadLetters,
     rows: new Counter({ name: `${prefix}_rows_total`, help: 'Rows read from the log.', registers }),

@@ -1,6 +1,6 @@
 import type { AlertRuleStore } from '@sluice/postgres/alert-rules'
 import type { Clock } from '@sluice/runtime/clock'
-import { Counter, Gauge, type Metrics, scrapeReader } from '@sluice/runtime/metrics'
+import { beginAtZero, Counter, Gauge, type Metrics, scrapeReader } from '@sluice/runtime/metrics'
 
 /** The metrics of alert rules; docs/operations.md says which to watch. */
 export interface AlertMetrics {
@@ -23,9 +23,8 @@ export function alertMetrics(metrics: Metrics): AlertMetrics {
     labelNames: ['to'] as const,
     registers,
   })
-  // An alert on an increase would miss the first increment of a series that did not exist before.
-  for (const result of ['measured', 'failed', 'batch_failed']) evaluations.inc({ result }, 0)
-  for (const to of ['firing', 'resolved']) transitions.inc({ to }, 0)
+  beginAtZero(evaluations, { result: ['measured', 'failed', 'batch_failed'] })
+  beginAtZero(transitions, { to: ['firing', 'resolved'] })
   return { evaluations, transitions }
 }
 

@@ -1,4 +1,4 @@
-import { Counter, Histogram, type Metrics } from '@sluice/runtime/metrics'
+import { beginAtZero, Counter, Histogram, type Metrics } from '@sluice/runtime/metrics'
 
 const states = ['sent', 'acknowledged', 'found', 'lost', 'recovered', 'doubled'] as const
 
@@ -17,8 +17,7 @@ export function canaryMetrics(metrics: Metrics): CanaryMetrics {
     labelNames: ['state'] as const,
     registers,
   })
-  // Series begin at 0: increase() does not see the first increment of a new series.
-  for (const state of states) events.inc({ state }, 0)
+  beginAtZero(events, { state: states })
   return {
     count: (state) => {
       events.inc({ state })

@@ -1,5 +1,5 @@
 import { importTypes } from '@sluice/contracts/imports'
-import { Counter, type Metrics } from '@sluice/runtime/metrics'
+import { beginAtZero, Counter, type Metrics } from '@sluice/runtime/metrics'
 
 /** The metrics of imports; docs/operations.md says which to watch. */
 export interface ImportMetrics {
@@ -16,8 +16,7 @@ export function importMetrics(metrics: Metrics): ImportMetrics {
     labelNames: ['type', 'result'] as const,
     registers,
   })
-  // An alert on an increase would miss the first increment of a series that did not exist before.
-  for (const type of importTypes) for (const result of ['accepted', 'failed']) rows.inc({ type, result }, 0)
+  beginAtZero(rows, { type: importTypes, result: ['accepted', 'failed'] })
   return {
     rows,
     pausedSeconds: new Counter({

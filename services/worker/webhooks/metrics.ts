@@ -1,5 +1,5 @@
 import { notificationTypes } from '@sluice/contracts/alerts'
-import { Counter, Gauge, Histogram, type Metrics } from '@sluice/runtime/metrics'
+import { beginAtZero, Counter, Gauge, Histogram, type Metrics } from '@sluice/runtime/metrics'
 
 /** The metrics of deliveries; docs/webhooks.md says which to watch. */
 export interface DeliveryMetrics {
@@ -17,9 +17,7 @@ export function deliveryMetrics(metrics: Metrics): DeliveryMetrics {
     labelNames: ['channel', 'outcome'] as const,
     registers,
   })
-  // An alert on an increase would miss the first increment of a series that did not exist before.
-  for (const channel of notificationTypes)
-    for (const outcome of ['succeeded', 'failed', 'lost'] as const) attempts.inc({ channel, outcome }, 0)
+  beginAtZero(attempts, { channel: notificationTypes, outcome: ['succeeded', 'failed', 'lost'] })
   return {
     attempts,
     delaySeconds: new Histogram({
