@@ -1,3 +1,6 @@
+/** Bytes of the smallest part that S3 accepts, unless it is the last one. */
+export const partBytesMin = 5 * 1024 * 1024
+
 const partBytesFirst = 8 * 1024 * 1024
 const partsOfOneSize = 1_000
 

@@ -1,11 +1,11 @@
 import { sum } from '@sluice/runtime/sum'
 import type { ByteRange, UploadedPart } from './blob-store.ts'
+import { partBytesMin } from './part-bytes.ts'
 
 /** The file adapter adds an id to the name and stores both in one file name. File systems allow 255 characters. */
 const nameLengthMax = 200
-/** Limits of S3: https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html */
+/** A limit of S3: https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html */
 const partsMax = 10_000
-const partBytesMin = 5 * 1024 * 1024
 
 /**
  * Throws a TypeError unless `name` is a valid name of a blob: at most 200 characters, segments of `A-Z a-z 0-9 . _ -`

@@ -1,7 +1,7 @@
 // npm run admin-key: replaces the admin key and prints the new one (docs/http-interface.md#first-admin-key).
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { printNewAdminKey } from '@sluice/admin/admin-key/print-new-admin-key'
+import { adminKeyUsage, printNewAdminKey } from '@sluice/admin/admin-key/print-new-admin-key'
 import { attachPostgres, startPostgres } from '@sluice/engines/postgres'
 import { openPostgres } from '@sluice/postgres/open'
 import { postgresUrlOrEmbedded } from '@sluice/postgres/variables'
@@ -10,8 +10,6 @@ import { loadCommandConfig } from '@sluice/runtime/load-command-config'
 import { readArguments } from '@sluice/runtime/read-arguments'
 import { runCommand } from '@sluice/runtime/run-command'
 import { dataDirectory } from '@sluice/runtime/variables'
-
-const usage = 'npm run admin-key   (replaces the admin key: the former one stops working)'
 
 const variables = {
   SLUICE_DATA_DIR: dataDirectory,
@@ -42,7 +40,7 @@ async function findPostgres(): Promise<{ url: string; place: string; stop: () =>
 }
 
 await runCommand(async () => {
-  readArguments(usage, {}, () => undefined)
+  readArguments(adminKeyUsage, {}, () => undefined)
   const found = await findPostgres()
   const postgres = openPostgres(found.url)
   try {

@@ -4,6 +4,7 @@ import { statfsSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'
+import { internalMessage } from '@sluice/runtime/errors'
 import { makeFolder } from '@sluice/runtime/make-folder'
 import { compaction, pragma } from './compact.ts'
 import type {
@@ -254,7 +255,7 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
           for (const [partition, end] of next.entries()) ends[partition] = end
         } catch (error) {
           if (request.appends.length === 0) throw error
-          appendError = messageOf(error)
+          appendError = internalMessage(error)
         }
       }
       if (appendError !== undefined && request.commits.length > 0) {
@@ -343,10 +344,6 @@ function payloadsOf(response: RequestMap[keyof RequestMap]['response']): ArrayBu
   return 'blocks' in response ? response.blocks.map(({ payload }) => payload.buffer) : []
 }
 
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
-}
-
 function reasonOf(error: unknown): OpeningFailure['reason'] {
   const code = error instanceof Error && 'errcode' in error ? error.errcode : undefined
   // SQLITE_BUSY: another connection has locked the file.
@@ -361,7 +358,7 @@ function serve(port: NonNullable<typeof parentPort>): void {
   try {
     log = open(workerData as SqliteWorkerData)
   } catch (error) {
-    post({ kind: 'failed', error: messageOf(error), reason: reasonOf(error) })
+    post({ kind: 'failed', error: internalMessage(error), reason: reasonOf(error) })
     port.close()
     return
   }
@@ -392,7 +389,7 @@ function serve(port: NonNullable<typeof parentPort>): void {
         port.close()
       } else if (request.kind === 'write' && request.commits.length > 0) deleteLater()
     } catch (error) {
-      post({ kind: 'refusal', call: request.call, error: messageOf(error) })
+      post({ kind: 'refusal', call: request.call, error: internalMessage(error) })
     }
   })
 }

@@ -4,11 +4,9 @@ import type { ExternalTableQuery } from '../clickhouse/external-table.ts'
 import { isNotErased, noTombstoneApplies, tombstonesSql } from '../erasures/tombstones.ts'
 import { ownStoreCondition, storeParameters, type StoreTarget } from '../store-identity.ts'
 import { timeSql } from '../time-sql.ts'
-import { eventTableStructure } from './event-table-structure.ts'
+import { eventColumnNames, eventTableStructure } from './event-table-structure.ts'
 
 type ExternalTableStatement = Pick<ExternalTableQuery, 'sql' | 'params' | 'structure' | 'settings'>
-
-const columnNames = eventColumns.map(({ name }) => name).join(', ')
 
 const time = timeSql('timestamp')
 
@@ -108,7 +106,7 @@ const withTombstones: Tombstones = {
 /** Stores the rows of `b` for which the condition is true, and only one row of each key. */
 function insertSql(isOwn: string, tombstones: Tombstones, condition: string): string {
   return `
-INSERT INTO events (${columnNames})
+INSERT INTO events (${eventColumnNames})
 ${tombstones.with}SELECT ${select} FROM
 (
     SELECT * FROM b

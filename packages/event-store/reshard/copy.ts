@@ -1,5 +1,5 @@
-import { eventColumns } from '@sluice/contracts/event-columns'
 import type { ClickHouse } from '../clickhouse/client.ts'
+import { eventColumnNames } from '../insert/event-table-structure.ts'
 import { userColumns } from '../insert/insert-users.ts'
 import { requireClosedStore } from '../store-identity.ts'
 import { keyHashSql } from './key-hash-sql.ts'
@@ -36,7 +36,6 @@ type Fingerprints = ReadonlyMap<string, string>
  * The fields identify an event and its copy: after an erasure, another copy of an event with the same id may be stored.
  */
 const eventHash = 'cityHash64(site_id, environment, event_id, timestamp, received_at)'
-const eventColumnNames = eventColumns.map(({ name }) => name).join(', ')
 
 /** The tables that every shard holds completely, with their columns and the condition for the rows that count. */
 const wholeTables = {

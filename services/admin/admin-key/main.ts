@@ -5,12 +5,10 @@ import { loadCommandConfig } from '@sluice/runtime/load-command-config'
 import { readArguments } from '@sluice/runtime/read-arguments'
 import { runCommand } from '@sluice/runtime/run-command'
 import { variables } from './config.ts'
-import { printNewAdminKey } from './print-new-admin-key.ts'
-
-const usage = 'npm run admin-key   (replaces the admin key: the former one stops working)'
+import { adminKeyUsage, printNewAdminKey } from './print-new-admin-key.ts'
 
 await runCommand(async () => {
-  readArguments(usage, {}, () => undefined)
+  readArguments(adminKeyUsage, {}, () => undefined)
   const url = loadCommandConfig(variables, process.env, console.error).SLUICE_POSTGRES_URL
   const postgres = openPostgres(url)
   try {

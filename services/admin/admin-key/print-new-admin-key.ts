@@ -4,6 +4,9 @@ import { isMigrated, migratePostgres, withMigrationLock } from '@sluice/postgres
 import type { Postgres } from '@sluice/postgres/open'
 import { internalMessage } from '@sluice/runtime/errors'
 
+/** What `--help` says about `npm run admin-key`, on servers and with the embedded Postgres. */
+export const adminKeyUsage = 'npm run admin-key   (replaces the admin key: the former one stops working)'
+
 /**
  * Brings the schema up to date, stores a new admin key and revokes the admin keys that no other key created
  * (docs/http-interface.md#first-admin-key). Prints the key to standard output, and returns a note for the operator with

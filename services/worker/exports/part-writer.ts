@@ -1,9 +1,6 @@
 import type { BlobStore, Upload, UploadedPart } from '@sluice/blobs/blob-store'
-import { partBytes } from '@sluice/blobs/part-bytes'
+import { partBytes, partBytesMin } from '@sluice/blobs/part-bytes'
 import { collectBuffers } from '@sluice/runtime/collect-buffers'
-
-/** Stores accept a smaller part only as the last one. */
-const partBytesMin = 5 * 1024 * 1024
 
 /** Writes bytes as parts of an upload. */
 export interface PartWriter {
