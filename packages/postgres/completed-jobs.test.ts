@@ -56,7 +56,7 @@ test('a completed export is told, once, and a failed one is not', async () => {
   const { exportId } = await addExport(exports, { site: 'shop' }, now)
   const [lease] = await exports.leases.take(now, 1)
   if (!lease) throw new Error('nothing is due')
-  await exports.fail(lease, 'no', now)
+  await exports.leases.fail(lease, 'no', now)
   expect(await told()).toStrictEqual([])
   const file = { rows: 1, bytes: 2, etag: 'e', expiresAt: now + 9 }
   // The acknowledgement of the first one is lost.

@@ -208,7 +208,7 @@ describe('a run by time of receipt that fails', () => {
     const { exportId } = await begin()
     const failed = await makeRun(noon)
     const lease = await take(noon)
-    await store.fail(lease, 'text', noon + 1)
+    await store.leases.fail(lease, 'text', noon + 1)
     // The worker did not learn that the transaction was committed.
     await store.leases.fail(lease, 'text', noon + 2)
     await store.leases.release(lease, null, { isProgress: false })
@@ -234,7 +234,7 @@ describe('a run by time of receipt that fails', () => {
     await store.beginFile(second, { object: 'exports/a', uploadId: 'u1' })
     await store.recordParts(second, { parts: [part(1)], afterKey: [7, 'e7', 'prod'], rows: 9, progress: 40 })
     await store.leases.release(second, noon + 4 * hourMs, { isProgress: true })
-    await store.fail(await take(noon + 3 * hourMs), 'text', noon + 3 * hourMs)
+    await store.leases.fail(await take(noon + 3 * hourMs), 'text', noon + 3 * hourMs)
     expect(await store.find(next?.exportId ?? '', null)).toStrictEqual({
       ...next,
       receivedFrom: new Date(noon - hourMs),
@@ -284,7 +284,7 @@ describe('a run by time of receipt that fails', () => {
     await store.withdraw('shop', noon + hourMs)
     const lease = await take(noon + 2 * hourMs)
     expect(lease.id).toBe(run?.exportId)
-    await store.fail(lease, 'text', noon + 2 * hourMs)
+    await store.leases.fail(lease, 'text', noon + 2 * hourMs)
     await store.leases.release(lease, null, { isProgress: false })
     // Somebody may have downloaded the file of the next run, which did not have these events.
     const after = await take(noon + 2 * hourMs)
@@ -299,13 +299,13 @@ describe('a run by time of receipt that fails', () => {
     const expiresAt = noon + 2 * hourMs
     await store.complete(await take(noon), { ...file, expiresAt }, noon)
     await store.withdraw('shop', noon)
-    await store.fail(await take(noon + hourMs / 2), 'text', noon + hourMs / 2)
+    await store.leases.fail(await take(noon + hourMs / 2), 'text', noon + hourMs / 2)
     // Its events may have been downloaded: they are in no other run.
     expect(await makeRun(noon + hourMs)).toMatchObject({ receivedFrom: new Date(noon) })
     await store.leases.release(await take(noon + hourMs), noon + dayMs, { isProgress: false })
     const again = await take(noon + 1.5 * hourMs)
     expect(again).toMatchObject({ id: run?.exportId })
-    await store.fail(again, 'text', noon + 1.5 * hourMs)
+    await store.leases.fail(again, 'text', noon + 1.5 * hourMs)
     expect(await store.leases.take(noon + dayMs - 1, 1)).toStrictEqual([])
   })
 
@@ -319,7 +319,7 @@ describe('a run by time of receipt that fails', () => {
       const schedule = await takeSchedule(at + hourMs)
       const receipt = { firstFrom: 0, completeUntil: at + hourMs }
       const next = { exportId: newId('exp'), spec, receipt, nextRun: at + 2 * hourMs }
-      await Promise.all([store.fail(failing, 'text', at), store.createRun(schedule, next, at + hourMs)])
+      await Promise.all([store.leases.fail(failing, 'text', at), store.createRun(schedule, next, at + hourMs)])
       await store.schedules.release(schedule, at + 2 * hourMs, { isProgress: true })
       expect(await store.find(next.exportId, null)).toMatchObject({ receivedFrom: new Date(from) })
     }

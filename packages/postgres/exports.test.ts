@@ -125,7 +125,7 @@ describe('an export', () => {
 
   test('fails with a text for users', async () => {
     const { exportId } = await addExport(store, {}, noon)
-    await store.fail(await take(noon), 'Cohort not found', noon + 9)
+    await store.leases.fail(await take(noon), 'Cohort not found', noon + 9)
     const failed = { status: 'failed', error: 'Cohort not found', finishedAt: new Date(noon + 9) }
     expect(await store.find(exportId, null)).toMatchObject(failed)
   })
@@ -198,7 +198,7 @@ describe('an export', () => {
     await expect(store.dropFile(lost)).rejects.toThrow(LeaseLost)
     await expect(store.recordParts(lost, done)).rejects.toThrow(LeaseLost)
     await expect(store.complete(lost, { rows: 1, bytes: 1, etag: '', expiresAt: 1 }, noon)).rejects.toThrow(LeaseLost)
-    await expect(store.fail(lost, 'text', noon)).rejects.toThrow(LeaseLost)
+    await expect(store.leases.fail(lost, 'text', noon)).rejects.toThrow(LeaseLost)
     expect(await store.find(exportId, null)).toStrictEqual(before)
     expect(await store.parts(exportId)).toStrictEqual([])
   })
@@ -228,7 +228,7 @@ describe('of the exports of one site', () => {
     const [lease] = taken.filter(({ id }) => id === first.exportId)
     const [others] = taken.filter(({ id }) => id === other.exportId)
     if (!lease || !others) throw new Error('the oldest were not taken')
-    await store.fail(others, 'text', noon)
+    await store.leases.fail(others, 'text', noon)
     await store.leases.release(lease, noon + 20_000, { isProgress: false })
     // While the oldest waits to be tried again, the next one has its turn, which the oldest does not interrupt.
     const next = await take(noon + 1)
@@ -248,7 +248,7 @@ describe('of the exports of one site', () => {
     const next = await addExport(store, { site }, noon)
     const lease = await take(noon)
     const other = await addExport(store, { site: 'blog' }, noon + 5)
-    await store.fail(lease, 'text', noon + 9)
+    await store.leases.fail(lease, 'text', noon + 9)
     expect((await take(noon + 10)).id).toBe(other.exportId)
     expect((await take(noon + 10)).id).toBe(next.exportId)
   })

@@ -64,7 +64,12 @@ export interface ExportFiles {
  * when the lease has ended.
  */
 export interface ExportStore {
-  /** The exports as jobs. Only one export of a site runs at a time: the oldest that is due. */
+  /**
+   * The exports as jobs. Only one export of a site runs at a time: the oldest that is due. When a run of a schedule
+   * fails, the next run takes over its range of receipt times, and restarts if it already exists. If the next run
+   * already has its file, or the failed run had one before an erasure, the failed run is due again after an hour. Every
+   * row is therefore in exactly one file.
+   */
   leases: LeaseTable<ExportRecord>
   /** The schedules as jobs: a unit of work makes the next run. */
   schedules: LeaseTable<ExportSchedule>
@@ -115,12 +120,6 @@ export interface ExportStore {
     file: { rows: number; bytes: number; etag: string; expiresAt: number },
     at: number,
   ): Promise<void>
-  /**
-   * `error` is shown to users. The next run takes over the failed run's range of receipt times, and restarts if it
-   * already exists. If the next run already has its file, or the failed run had one before an erasure, the failed run
-   * is due again after an hour. Every row is therefore in exactly one file.
-   */
-  fail(lease: LeaseKey, error: string, at: number): Promise<void>
   /** Marks up to `max` expired exports as `expired`, and returns their blobs, which the caller removes. */
   expire(at: number, max: number): Promise<string[]>
   /**
@@ -267,7 +266,6 @@ export function exportStore(postgres: Postgres): ExportStore {
         )
         await queueCompletion(transaction, lease.id, at)
       }),
-    fail: (lease, error, at) => leases.fail(lease, error, at),
     expire: (at, max) =>
       postgres.run(async (db) => {
         const { rows } = await sql<{ object: string | null }>`

@@ -107,7 +107,7 @@ describe('the progress of a segment', () => {
     const before = [await store.find(importId, null), await store.segments(importId)]
     await expect(store.recordSegment(lost, 0, segmentDone)).rejects.toThrow(LeaseLost)
     await expect(store.complete(lost, noon)).rejects.toThrow(LeaseLost)
-    await expect(store.fail(lost, 'text', noon)).rejects.toThrow(LeaseLost)
+    await expect(store.leases.fail(lost, 'text', noon)).rejects.toThrow(LeaseLost)
     expect([await store.find(importId, null), await store.segments(importId)]).toStrictEqual(before)
   })
 
@@ -130,7 +130,7 @@ describe('an import ends', () => {
 
   test('failed, with a text for users', async () => {
     const { importId } = await addImport(store, {}, noon)
-    await store.fail(await take(noon), 'Nothing could be read', noon + 9)
+    await store.leases.fail(await take(noon), 'Nothing could be read', noon + 9)
     const failed = { status: 'failed', error: 'Nothing could be read', finishedAt: new Date(noon + 9) }
     expect(await store.find(importId, null)).toMatchObject(failed)
   })

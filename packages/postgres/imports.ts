@@ -103,8 +103,6 @@ export interface ImportStore {
   /** Stores the progress of segment `n`, and the counts of the import, which are the sums over all segments. */
   recordSegment(lease: LeaseKey, n: number, done: SegmentProgress): Promise<void>
   complete(lease: LeaseKey, at: number): Promise<void>
-  /** `error` is what users read. */
-  fail(lease: LeaseKey, error: string, at: number): Promise<void>
   /** New imports have a `seq` above `last` from now on. */
   continueAfter(last: number): Promise<void>
 }
@@ -212,7 +210,6 @@ export function importStore(postgres: Postgres): ImportStore {
         await finish(transaction, lease, sql`status = 'completed', ${progress}`, at)
         await queueCompletion(transaction, lease.id, at)
       }),
-    fail: (lease, error, at) => leases.fail(lease, error, at),
   }
 }
 

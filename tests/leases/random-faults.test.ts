@@ -219,7 +219,7 @@ test('a worker that was frozen for longer than its lease changes nothing when it
     () => store.recordSegment(frozen, 0, segmentDone),
     () => store.recordSegment(frozen, 1, segmentDone),
     () => store.complete(frozen, at),
-    () => store.fail(frozen, 'text', at),
+    () => store.leases.fail(frozen, 'text', at),
     () => store.leases.release(frozen, at, { isProgress: true }),
     () => store.leases.countFailure(frozen, { isCausedByJob: true }),
   ]) {

@@ -190,7 +190,7 @@ describe('an export without a file', () => {
     const { exportId } = await addExport(store, { site: 'shop' }, Date.now())
     const [lease] = await store.leases.take(Date.now(), 1)
     if (!lease) throw new Error('nothing was taken')
-    await store.fail(lease, 'The cohort was deleted', Date.now())
+    await store.leases.fail(lease, 'The cohort was deleted', Date.now())
     expect(await refusal(exportId)).toStrictEqual([409, null, 'The export failed: The cohort was deleted'])
   })
 

@@ -140,7 +140,7 @@ test('GET /api/v1/exports/{export_id} shows an export from its creation to its e
   const part = { n: 1, etag: 'e', bytes: 9 }
   await store.recordParts(lease, { parts: [part], afterKey: [1, 'evt', 'prod'], rows: 7, progress: 12.5 })
   expect(await read(exportId)).toMatchObject({ status: 'processing', rows: 7, progress: 12.5 })
-  await store.fail(lease, 'The cohort was deleted', at)
+  await store.leases.fail(lease, 'The cohort was deleted', at)
   expect(await read(exportId)).toMatchObject({ status: 'failed', error: 'The cohort was deleted', finished_at: at })
 })
 

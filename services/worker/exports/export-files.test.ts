@@ -83,7 +83,7 @@ test('files and uploads go when no export needs them any more, and no earlier', 
   const { lease } = await rig.take()
   const left = await blobs.beginParts(`exports/${failed.exportId}`)
   await exports.beginFile(lease, { object: left.name, uploadId: left.uploadId })
-  await exports.fail(lease, 'text', 0)
+  await exports.leases.fail(lease, 'text', 0)
   const running = await addExport(exports, { site }, 0)
   const taken = await rig.take()
   const replaced = await blobs.beginParts(`exports/${running.exportId}`)

@@ -34,7 +34,7 @@ import { recentMembers } from './recent-members.ts'
 import type { StoredBlocks } from './stored-blocks.ts'
 
 export interface ExportUnitDeps extends SourceDeps {
-  exports: Pick<ExportStore, 'find' | 'parts' | 'beginFile' | 'dropFile' | 'recordParts' | 'complete' | 'fail'>
+  exports: Pick<ExportStore, 'find' | 'parts' | 'beginFile' | 'dropFile' | 'recordParts' | 'complete' | 'leases'>
   reader: Pick<ExportReader, 'runner' | 'read'>
   blobs: Pick<BlobStore, 'write' | 'remove' | 'beginParts' | 'writePart' | 'completeParts' | 'abortParts' | 'disk'>
   storedBlocks: StoredBlocks
@@ -228,7 +228,7 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
   }
 
   async function failFor(error: string, lease: Lease): Promise<UnitResult> {
-    await exports.fail(lease, error, clock.now())
+    await exports.leases.fail(lease, error, clock.now())
     return { next: 'done', log: { failed: error } }
   }
 

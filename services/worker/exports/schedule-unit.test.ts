@@ -220,7 +220,7 @@ test('over 200 runs that fail, wait or are withdrawn, every event is in one file
     const outcome = draw(8)
     if (outcome < failsMax) {
       if (outcome === 0) await rig.exports.leases.release(lease, now + draw(3 * hourMs), { isProgress: false })
-      else await rig.exports.fail(lease, 'text', now)
+      else await rig.exports.leases.fail(lease, 'text', now)
       failures++
       return true
     }

@@ -23,7 +23,7 @@ import { type PublishPace, type UnitPace, WritersStalled } from './publish-pace.
 import { type SegmentEncoder, unreadable } from './segment-encoder.ts'
 
 export interface ImportUnitDeps {
-  imports: Pick<ImportStore, 'find' | 'segments' | 'recordSegment' | 'complete' | 'fail'>
+  imports: Pick<ImportStore, 'find' | 'segments' | 'recordSegment' | 'complete' | 'leases'>
   sites: Pick<SiteStore, 'findKnown'>
   watermarks: Pick<WatermarkStore, 'isBackfillRead'>
   shards: Pick<ShardStore, 'readState'>
@@ -117,7 +117,7 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
     const text =
       `The uploaded file is no longer there from line ${firstLine} on. ` +
       'Import it again: events that are stored already are not stored twice.'
-    await imports.fail(lease, text, clock.now())
+    await imports.leases.fail(lease, text, clock.now())
     await removeSegments(lease.id)
     return { next: 'done', log: { failed_at_line: firstLine } }
   }
