@@ -5,9 +5,10 @@ import { addExport } from '../../tests/support/export-jobs.ts'
 import { addImport } from '../../tests/support/import-jobs.ts'
 import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { addWebhook } from '../../tests/support/webhooks.ts'
-import { toExportResource } from './export-records.ts'
+import { toExportResource } from './export-resource.ts'
 import { exportStore } from './exports.ts'
-import { importStore, toImportResource } from './imports.ts'
+import { toImportResource } from './import-resource.ts'
+import { importStore } from './imports.ts'
 
 const now = 1_700_000_000_000
 let postgres: TestPostgres

@@ -1,5 +1,6 @@
 import { encodeBody, queueForWebhooks } from './deliveries.ts'
-import { findRecord, toExportResource } from './export-records.ts'
+import { findRecord } from './export-records.ts'
+import { toExportResource } from './export-resource.ts'
 import type { Db } from './tables.ts'
 
 /** Queues `export.completed` in the transaction that completes the export, so that both are stored or neither. */

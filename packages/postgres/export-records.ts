@@ -1,6 +1,6 @@
 import { type Insertable, type RawBuilder, type Selectable, sql } from 'kysely'
 import type { Criteria } from '@sluice/contracts/conditions'
-import type { EventKey, ExportResource, ExportSpec, ExportStatus, Frequency } from '@sluice/contracts/exports'
+import type { EventKey, ExportSpec, ExportStatus, Frequency } from '@sluice/contracts/exports'
 import type { Page } from '@sluice/contracts/paging'
 import type { Postgres } from './open.ts'
 import { requirePageSize } from './page.ts'
@@ -195,43 +195,4 @@ export function toRecord(row: RecordRow): ExportRecord {
     expiresAt: row.expires_at,
     scheduled: frequency && nextRun ? { frequency, nextRun, paused: paused === true } : null,
   }
-}
-
-/** Converts a stored export to its form in responses; times are in Unix ms. */
-export function toExportResource(record: ExportRecord): ExportResource {
-  const { spec, scheduled } = record
-  return {
-    export_id: record.exportId,
-    site_id: record.siteId,
-    name: record.name,
-    type: spec.type,
-    format: spec.format,
-    compression: spec.compression ?? null,
-    environment: spec.environment,
-    start_date: spec.start_date ?? null,
-    end_date: spec.end_date ?? null,
-    filter: spec.filter ?? null,
-    cohort_id: spec.cohort_id ?? null,
-    metric: spec.metric ?? null,
-    group_by: spec.group_by ?? null,
-    csv_safe: spec.csv_safe,
-    status: record.status,
-    rows: record.rows,
-    bytes: record.bytes,
-    progress: record.progress,
-    scheduled: scheduled && {
-      frequency: scheduled.frequency,
-      next_run: scheduled.nextRun.getTime(),
-      paused: scheduled.paused,
-    },
-    created_at: record.createdAt.getTime(),
-    finished_at: record.finishedAt?.getTime() ?? null,
-    // A run that is repeated keeps the time at which its file will expire.
-    expires_at: hasExpiry(record) ? record.expiresAt.getTime() : null,
-    error: record.error,
-  }
-}
-
-function hasExpiry(record: ExportRecord): record is ExportRecord & { expiresAt: Date } {
-  return record.expiresAt !== null && (record.status === 'completed' || record.status === 'expired')
 }

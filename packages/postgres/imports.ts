@@ -1,11 +1,12 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely'
-import type { ImportResource, ImportStatus, ImportType } from '@sluice/contracts/imports'
+import type { ImportType } from '@sluice/contracts/imports'
 import type { Page } from '@sluice/contracts/paging'
-import type { Environment } from '@sluice/contracts/scopes'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
 import { unavailable } from '@sluice/runtime/errors'
 import { sum } from '@sluice/runtime/sum'
 import { encodeBody, queueForWebhooks } from './deliveries.ts'
+import type { ImportRecord } from './import-record.ts'
+import { toImportResource } from './import-resource.ts'
 import { leaseEnd, leaseTable, progress, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
 import { selectPage } from './page.ts'
@@ -14,31 +15,6 @@ import { lockSite } from './sites.ts'
 import type { Db, LogPositions, Tables } from './tables.ts'
 import { type UploadLeaseStore, uploadLeaseStore } from './uploads.ts'
 import { siteCondition, type SiteIds } from './visible-sites.ts'
-
-/** An import's record, which is also the worker's job. */
-export interface ImportRecord {
-  importId: string
-  /** The order of creation. */
-  seq: number
-  siteId: string
-  environment: Environment
-  type: ImportType
-  status: ImportStatus
-  /** SHA-256 of the uncompressed file, in hex. */
-  sha256: string
-  totalRecords: number
-  /** Records that were processed, including failed ones. */
-  processedRecords: number
-  failedRecords: number
-  /** Why the import failed, for users. */
-  error: string | null
-  keyId: string
-  /** When the upload began. */
-  createdAt: Date
-  /** When the upload was complete. It is the `received_at` of the rows. */
-  acceptedAt: Date
-  finishedAt: Date | null
-}
 
 /** An import whose file has been received. */
 export type NewImport = Pick<ImportRecord, 'importId' | 'siteId' | 'environment' | 'type' | 'keyId' | 'sha256'> & {
@@ -310,21 +286,5 @@ function toSegment(row: Selectable<Tables['import_segments']>): ImportSegment {
     failed: row.failed,
     errorsObject: row.errors_object,
     positions: row.positions,
-  }
-}
-
-/** Converts a stored import to its form in responses; times are in Unix ms. */
-export function toImportResource(record: ImportRecord): ImportResource {
-  return {
-    job_id: record.importId,
-    site_id: record.siteId,
-    type: record.type,
-    status: record.status,
-    total_records: record.totalRecords,
-    processed_records: record.processedRecords,
-    failed_records: record.failedRecords,
-    created_at: record.createdAt.getTime(),
-    finished_at: record.finishedAt?.getTime() ?? null,
-    error: record.error,
   }
 }

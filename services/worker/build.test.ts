@@ -11,7 +11,8 @@ import { openExportReader } from '@sluice/event-store/exports/export-reader'
 import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
 import { type LeaseOptions, runLeases } from '@sluice/leases/run-leases'
 import { openOutbound } from '@sluice/outbound/open-outbound'
-import { type ImportRecord, importStore } from '@sluice/postgres/imports'
+import type { ImportRecord } from '@sluice/postgres/import-record'
+import { importStore } from '@sluice/postgres/imports'
 import { createMetrics } from '@sluice/runtime/metrics'
 import { createSecretCipher } from '@sluice/runtime/secret-cipher'
 import { waitUntil } from '@sluice/runtime/wait-until'
@@ -22,7 +23,7 @@ import { testSecretsKey } from '../../tests/support/secrets-key.ts'
 import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { request, startTestService, type TestService } from '../../tests/support/test-service.ts'
 import { buildWorker } from './build.ts'
-import type { WorkerEngines,WorkerTask } from './worker-task.ts'
+import type { WorkerEngines, WorkerTask } from './worker-task.ts'
 
 let postgres: TestPostgres
 let engines: WorkerEngines

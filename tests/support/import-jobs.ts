@@ -1,5 +1,6 @@
 import { segmentName } from '@sluice/imports/blob-names'
-import type { ImportRecord, ImportStore, NewImport } from '@sluice/postgres/imports'
+import type { ImportRecord } from '@sluice/postgres/import-record'
+import type { ImportStore, NewImport } from '@sluice/postgres/imports'
 import { newId } from '@sluice/runtime/ids'
 
 /** Records of each segment of `addImport`. */

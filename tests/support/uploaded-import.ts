@@ -1,7 +1,8 @@
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import { segmentName } from '@sluice/imports/blob-names'
 import { writeSegments } from '@sluice/imports/segments'
-import type { ImportRecord, ImportStore, NewImport } from '@sluice/postgres/imports'
+import type { ImportRecord } from '@sluice/postgres/import-record'
+import type { ImportStore, NewImport } from '@sluice/postgres/imports'
 import { newId } from '@sluice/runtime/ids'
 
 /**

@@ -1,7 +1,7 @@
 import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
-import { toExportResource } from '@sluice/postgres/export-records'
+import { toExportResource } from '@sluice/postgres/export-resource'
 import type { ExportStore } from '@sluice/postgres/exports'
 import { requireVisibleExport } from './require-visible-export.ts'
 

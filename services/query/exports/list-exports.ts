@@ -2,7 +2,7 @@ import { type ReadableSites, requireReadableSite } from '@sluice/access/require-
 import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
-import { toExportResource } from '@sluice/postgres/export-records'
+import { toExportResource } from '@sluice/postgres/export-resource'
 import type { ExportStore } from '@sluice/postgres/exports'
 import { permittedTypes } from './permitted-types.ts'
 

@@ -2,8 +2,8 @@ import { type ReadableSites, requireReadableSite } from '@sluice/access/require-
 import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
+import { toImportResource } from '@sluice/postgres/import-resource'
 import type { ImportStore } from '@sluice/postgres/imports'
-import { toImportResource } from '@sluice/postgres/imports'
 import { permittedTypes } from './permitted-types.ts'
 
 /** GET /api/v1/imports: a site's imports, newest first. */

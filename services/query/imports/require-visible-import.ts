@@ -1,5 +1,6 @@
 import type { Credential } from '@sluice/access/credential'
-import type { ImportRecord, ImportStore } from '@sluice/postgres/imports'
+import type { ImportRecord } from '@sluice/postgres/import-record'
+import type { ImportStore } from '@sluice/postgres/imports'
 import { notFound } from '@sluice/runtime/errors'
 import { permittedTypes } from './permitted-types.ts'
 
