@@ -43,10 +43,9 @@ export function toUnixMs(time: RangeTime, timeZone: string): number {
 
 /** `90s`, `15m`, `12h`, `7d`, in ms. */
 export function parseDuration(value: string): number {
-  const [, count = '', unit = ''] = durationPattern.exec(value) ?? []
-  const size = unitMs[unit]
-  if (size === undefined) throw new InvalidArgumentError('Give a duration like 90s, 15m, 12h or 7d.')
-  return Number(count) * size
+  const match = durationPattern.exec(value)
+  if (!match) throw new InvalidArgumentError('Give a duration like 90s, 15m, 12h or 7d.')
+  return Number(match[1]) * unitMs[match[2] as keyof typeof unitMs]
 }
 
 /** Checks a duration and returns it unchanged, because the server reads the same form. */

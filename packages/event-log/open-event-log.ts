@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import { folderOf } from '@sluice/runtime/file-url'
-import type { Logger } from '@sluice/runtime/logger'
+import type { LineLogger } from '@sluice/runtime/logger'
 import { deadLetterDays } from './dead-letters.ts'
 import { type KafkaLogOptions, openKafkaLog } from './kafka/kafka-log.ts'
 import { parseKafkaUrl } from './kafka/url.ts'
@@ -8,7 +8,7 @@ import type { EventLog } from './log.ts'
 import { openSqliteLog, type SqliteLogOptions } from './sqlite/sqlite-log.ts'
 
 export interface OpenEventLogOptions {
-  logger: Pick<Logger, 'debug' | 'info' | 'warn' | 'error'>
+  logger: LineLogger
   /** Options of a `file:` log. */
   file?: Omit<SqliteLogOptions, 'logger' | 'onEngine'>
   /** Options of a `kafka:` log. */

@@ -9,9 +9,15 @@ export type Logger = Pick<
   'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'flush' | 'child' | 'isLevelEnabled'
 >
 
+/** The levels of lines; one of them is the least severe that is logged. */
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
+
+/** A logger of lines of these levels. */
+export type LineLogger = Pick<Logger, LogLevel>
+
 export interface LoggerOptions {
   service: string
-  level: 'debug' | 'info' | 'warn' | 'error'
+  level: LogLevel
   /** Defaults to standard output. */
   destination?: DestinationStream
   /** Called for each line that is dropped because the reader of standard output is too slow. */

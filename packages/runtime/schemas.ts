@@ -1,5 +1,5 @@
 import joi from 'joi'
-import { durationMs } from './durations.ts'
+import { durationMs, unitMs } from './durations.ts'
 
 /**
  * A text of at most `max` code points (docs/http-interface.md#event-text): `""` and `null` mean absent, so that a
@@ -91,11 +91,11 @@ export function duration(maxMs: number): joi.StringSchema {
     .custom((value: string, helpers) => {
       const ms = durationMs(value)
       if (ms === undefined) return helpers.error('duration')
-      return ms <= maxMs ? ms : helpers.error('duration.max', { max: `${maxMs / 86_400_000}d` })
+      return ms <= maxMs ? ms : helpers.error('duration.max', { max: `${maxMs / unitMs.d}d` })
     })
     .meta({
       pattern: '^[0-9]{1,9}[smhd]$',
-      description: `A number and a unit, s, m, h or d; at most ${maxMs / 86_400_000}d.`,
+      description: `A number and a unit, s, m, h or d; at most ${maxMs / unitMs.d}d.`,
     })
     .messages({
       duration: 'must be a number and a unit, s, m, h or d, e.g. 7d',

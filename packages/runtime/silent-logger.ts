@@ -1,9 +1,9 @@
-import type { Logger } from './logger.ts'
+import type { LineLogger } from './logger.ts'
 
 const ignore = (): void => undefined
 
 /** A logger that drops its lines, for callers whose failures are thrown. */
-export const silentLogger: Pick<Logger, 'debug' | 'info' | 'warn' | 'error'> = {
+export const silentLogger: LineLogger = {
   debug: ignore,
   info: ignore,
   warn: ignore,

@@ -1,6 +1,7 @@
 import joi from 'joi'
 import type { Variable } from './config.ts'
 import { folderOf } from './file-url.ts'
+import type { LogLevel } from './logger.ts'
 import { readSecretsKey } from './secret-cipher.ts'
 import { tracingVariables } from './tracing-variables.ts'
 
@@ -187,7 +188,7 @@ export function listenVariables(defaultPort: number, defaultHost: string) {
       'PEM file with the key of SLUICE_TLS_CERT, without a passphrase. Both files are read again when they change.',
     ),
     SLUICE_LOG_LEVEL: variable({
-      schema: joi.string<'debug' | 'info' | 'warn' | 'error'>().valid('debug', 'info', 'warn', 'error').required(),
+      schema: joi.string<LogLevel>().valid('debug', 'info', 'warn', 'error').required(),
       description:
         'Least severe level that is logged: debug, info, warn or error; info holds one line per request and per batch.',
       default: 'info',

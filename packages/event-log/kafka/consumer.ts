@@ -1,4 +1,4 @@
-import type { Logger } from '@sluice/runtime/logger'
+import type { LineLogger } from '@sluice/runtime/logger'
 import { sleep } from '@sluice/runtime/sleep'
 import { createClaimSet } from '../consumer/claim-set.ts'
 import type { ConsumerOptions, LogConsumer } from '../log.ts'
@@ -28,7 +28,7 @@ export interface KafkaConsumerContext {
   createClient: () => KafkaClient
   admin: KafkaAdmin
   times: KafkaGroupTimes
-  logger: Pick<Logger, 'debug' | 'info' | 'warn' | 'error'>
+  logger: LineLogger
   /** Called when `run` begins and when it ends. */
   onRunning: (consumer: LogConsumer, running: boolean) => void
 }

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import type { Admin } from 'kafkajs'
 import { unavailable } from '@sluice/runtime/errors'
-import type { Logger } from '@sluice/runtime/logger'
+import type { LineLogger } from '@sluice/runtime/logger'
 import { retry } from '@sluice/runtime/retry'
 import type { EventLog, LogConsumer } from '../log.ts'
 import { createKafkaAdmin, createKafkaClient, describeKafkaError, type KafkaAdmin, kafkaErrorType } from './client.ts'
@@ -51,7 +51,7 @@ interface Repetition {
 }
 
 export interface KafkaLogOptions extends Partial<KafkaGroupTimes> {
-  logger: Pick<Logger, 'debug' | 'info' | 'warn' | 'error'>
+  logger: LineLogger
   /** Shown in the brokers' logs and quotas. Default `sluice`. */
   clientId?: string
   /** Maximum bytes of unacknowledged publishes. Above this limit, publishes fail with 503 at once. Default 128 MiB. */

@@ -1,6 +1,6 @@
 import type { Consumer } from 'kafkajs'
 import { withDeadline } from '@sluice/runtime/deadline'
-import type { Logger } from '@sluice/runtime/logger'
+import type { LineLogger } from '@sluice/runtime/logger'
 import type { ClaimSet } from '../consumer/claim-set.ts'
 import { readBudget } from '../consumer/read-budget.ts'
 import type { ConsumerOptions, PartitionLag } from '../log.ts'
@@ -25,7 +25,7 @@ export interface KafkaSessionOptions {
   draining: AbortSignal
   /** Called each time that the member has joined the group: at the beginning and after each rebalance. */
   onJoined: () => void
-  logger: Pick<Logger, 'debug' | 'info' | 'warn' | 'error'>
+  logger: LineLogger
 }
 
 /**

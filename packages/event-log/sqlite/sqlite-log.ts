@@ -1,7 +1,7 @@
 import { withDeadline } from '@sluice/runtime/deadline'
 import { unavailable } from '@sluice/runtime/errors'
 import { NotReady } from '@sluice/runtime/health'
-import type { Logger } from '@sluice/runtime/logger'
+import type { LineLogger } from '@sluice/runtime/logger'
 import { compressBlocks } from '../compression.ts'
 import type { EventLog, LogConsumer } from '../log.ts'
 import { createSqliteConsumer, type LocalGroup, type SqliteConsumerContext } from './consumer.ts'
@@ -13,7 +13,7 @@ const checkTimeoutMs = 2000
 const mebibyte = 1024 * 1024
 
 export interface SqliteLogOptions {
-  logger: Pick<Logger, 'debug' | 'info' | 'warn' | 'error'>
+  logger: LineLogger
   /** Number of partitions of a new log. An existing log keeps its number. Default 4. */
   partitions?: number
   /**
