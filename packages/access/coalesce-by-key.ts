@@ -14,8 +14,9 @@ export interface CoalesceOptions {
 }
 
 /**
- * Runs one call per key at a time, or more with `overlapAfterMs`. The ids of calls that arrive meanwhile are combined in
- * the next call, whose result all of them get. Rejects with a 503 when too many ids would wait for the next call.
+ * Runs one call per key at a time, or more with `overlapAfterMs`. The ids of calls that arrive meanwhile are combined
+ * in the next call, whose result all of them get. Rejects with AppError `unavailable` when too many ids would wait for
+ * the next call.
  */
 export function coalesceByKey<Result>(
   call: Call<Result>,

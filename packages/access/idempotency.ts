@@ -1,6 +1,6 @@
 /**
  * Claims and results of requests with an `Idempotency-Key` (docs/http-interface.md#idempotency). Every method throws
- * AppError 503 while Redis is unavailable.
+ * AppError `unavailable` while Redis is unavailable.
  */
 export interface IdempotencyStore {
   /**

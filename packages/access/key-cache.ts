@@ -17,7 +17,8 @@ import { polledCache } from './polled-cache.ts'
 export interface KeyCache extends Component {
   /**
    * Returns the credential of a key. For a cached key it returns without a promise, so that the hot path awaits
-   * nothing. Throws (or rejects with) 401 for an unusable key, 503 when Postgres is needed and unavailable.
+   * nothing. Throws (or rejects with) AppError `unauthenticated` for an unusable key, `unavailable` when Postgres is
+   * needed and unavailable.
    */
   authenticate(key: string): Credential | Promise<Credential>
   /** Does the same for the SHA-256 of a key, which is what a session holds. */
@@ -94,7 +95,10 @@ export function keyCache(
   /** The write of `last_used_at` that is under way. */
   let writing: Promise<void> | undefined
 
-  /** Notes the use of a key; throws 401 for a key that is revoked or expired, 503 when its record may be outdated. */
+  /**
+   * Notes the use of a key; throws AppError `unauthenticated` for a key that is revoked or expired, `unavailable` when
+   * its record may be outdated.
+   */
   function useKey(key: KeyRecord): Credential {
     const now = clock.now()
     if (unusableReason(key, now) !== undefined) throw invalidApiKey()

@@ -6,8 +6,9 @@ import { type KeyRecord, unusableReason } from './keys.ts'
 type Rights = Pick<KeyRecord, 'scopes' | 'siteIds'>
 
 /**
- * Throws 403 unless the key `maker` may give another key these scopes and sites: a key can't grant what it lacks
- * (docs/http-interface.md#key-grants). `rate_limits` are no grants; requireNoLaterExpiry checks the expiry.
+ * Throws AppError `forbidden` unless the key `maker` may give another key these scopes and sites: a key can't grant
+ * what it lacks (docs/http-interface.md#key-grants). `rate_limits` are no grants; requireNoLaterExpiry checks the
+ * expiry.
  */
 export function requireGrantable(maker: Credential, { scopes, siteIds }: Rights): void {
   for (const scope of scopes) if (!grants(maker.scopes, scope)) throw insufficientScope(scope)
@@ -33,19 +34,22 @@ function addsEntries(before: readonly string[] | null, after: readonly string[] 
   return after === null || after.some((entry) => !before.includes(entry))
 }
 
-/** Throws 400 for an expiry that is not later than `now`; both are Unix ms. */
+/** Throws AppError `invalid_field` for an expiry that is not later than `now`; both are Unix ms. */
 export function requireFuture(expiresAt: number | null | undefined, now: number): void {
   if (expiresAt !== undefined && expiresAt !== null && expiresAt <= now) {
     throw invalidField('expires_at', 'must be Unix time in milliseconds, in the future')
   }
 }
 
-/** Throws 400 for a key that would expire later than `maker`: temporary rights would become permanent. */
+/**
+ * Throws AppError `invalid_field` for a key that would expire later than `maker`: temporary rights would become
+ * permanent.
+ */
 export function requireNoLaterExpiry(maker: Credential, expiresAt: number | null): void {
   if (outlives(maker, expiresAt)) throw invalidField('expires_at', 'must not be later than that of the key that asks')
 }
 
-/** Throws 403 for the rotation of a key that expires later than `maker`, for the same reason. */
+/** Throws AppError `forbidden` for the rotation of a key that expires later than `maker`, for the same reason. */
 export function requireRotatable(maker: Credential, expiresAt: number | null): void {
   if (outlives(maker, expiresAt)) {
     throw new AppError('forbidden', {
@@ -58,7 +62,10 @@ function outlives({ expiresAt: end }: Credential, expiresAt: number | null): boo
   return end !== null && (expiresAt === null || expiresAt > end)
 }
 
-/** Throws 409 for a key that is revoked or expired at `now` (Unix ms): a change must not make it usable again. */
+/**
+ * Throws AppError `conflict` for a key that is revoked or expired at `now` (Unix ms): a change must not make it usable
+ * again.
+ */
 export function requireUsable(key: KeyRecord, now: number): void {
   const reason = unusableReason(key, now)
   if (reason === 'revoked') throw conflict('Key is revoked: make a new one')

@@ -52,7 +52,7 @@ export interface ActingKey {
   siteIds: readonly string[] | null
 }
 
-/** API keys in Postgres. Every method throws AppError 503 while Postgres is unavailable. */
+/** API keys in Postgres. Every method throws AppError `unavailable` while Postgres is unavailable. */
 export interface KeyStore {
   /**
    * Stores a new key and registers its sites, with `makerId` as the key that registered them (null: a start). Returns

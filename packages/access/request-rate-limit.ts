@@ -43,8 +43,8 @@ export class RequestRateLimit {
   }
 
   /**
-   * Throws 429 when not even a cost of 1 fits, as far as this process knows. Refunds of other processes become known
-   * with its next call to Redis.
+   * Throws AppError `rate_limited` when not even a cost of 1 fits, as far as this process knows. Refunds of other
+   * processes become known with its next call to Redis.
    */
   rejectIfExhausted(): void {
     if (this.remaining < 1) throw rateLimitedUntil(this.resetAt)
@@ -53,7 +53,10 @@ export class RequestRateLimit {
     if (remaining < 1) throw rateLimitedUntil(resetAt)
   }
 
-  /** Counts `cost`. Throws 429 when it does not fit, 413 when it exceeds a whole limit; nothing is counted then. */
+  /**
+   * Counts `cost`. Throws AppError `rate_limited` when it does not fit, `too_large` when it exceeds a whole limit;
+   * nothing is counted then.
+   */
   consume(cost: number): void | Promise<void> {
     if (cost > this.limit) {
       throw tooLarge(

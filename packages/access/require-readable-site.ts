@@ -9,7 +9,7 @@ export interface ReadableSites<Site = { settings: SiteDefaults }> {
 }
 
 /**
- * Returns the record of a site that the request may read. Throws 404 `Site not found` for any other site, and what the
+ * Returns the record of a site that the request may read. Throws AppError `not_found` for any other site, and what the
  * look-up throws.
  */
 export async function requireReadableSite<Site>(

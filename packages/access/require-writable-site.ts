@@ -3,8 +3,9 @@ import { notFound, siteNotAllowed } from '@sluice/runtime/errors'
 import type { SiteLookup, SiteRequest } from './sites.ts'
 
 /**
- * Resolves when the request may create a record for a site; an unknown site is registered. Throws 403 for a site that
- * its credential is not bound to, 404 `Site not found`, and 429 when its key has reached its limit of new sites a day.
+ * Resolves when the request may create a record for a site; an unknown site is registered. Throws AppError `forbidden`
+ * for a site that its credential is not bound to, `not_found` (`Site not found`), and `rate_limited` when its key has
+ * reached its limit of new sites a day.
  */
 export async function requireWritableSite(
   sites: Pick<SiteLookup, 'findOrRegister'>,

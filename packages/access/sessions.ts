@@ -1,7 +1,7 @@
 /**
  * Sign-in sessions (their lifetimes: packages/contracts/session.ts) by the SHA-256 of their token
- * (docs/http-interface.md#sessions). Every method throws AppError 503 while Redis is unavailable: without Redis no
- * session is valid.
+ * (docs/http-interface.md#sessions). Every method throws AppError `unavailable` while Redis is unavailable: without
+ * Redis no session is valid.
  */
 export interface Sessions {
   /** Stores a session under the hash of its token. */

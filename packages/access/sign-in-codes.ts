@@ -1,6 +1,6 @@
 /**
- * Sign-in codes by their SHA-256 (docs/http-interface.md#sign-in-codes). Every method throws AppError 503 while Redis
- * is unavailable.
+ * Sign-in codes by their SHA-256 (docs/http-interface.md#sign-in-codes). Every method throws AppError `unavailable`
+ * while Redis is unavailable.
  */
 export interface SignInCodes {
   /** Stores a code, which is good for one session of a key within contracts/session.ts: signInCodeMs. */

@@ -26,7 +26,7 @@ export interface SiteCache extends Component {
    *
    * While Postgres is unavailable or slow it registers none and resolves: the next event of the site tries again, and
    * until then the query service finds the site by its events. Where only administrators register sites, an unknown one
-   * is refused, and the promise rejects with AppError 503 while Postgres is unavailable.
+   * is refused, and the promise rejects with AppError `unavailable` while Postgres is unavailable.
    */
   register(keyId: string, siteIds: ReadonlySet<string>): SitePolicies | Promise<SitePolicies>
 }

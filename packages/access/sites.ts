@@ -9,7 +9,7 @@ export interface SiteRecord {
   createdAt: Date
 }
 
-/** Sites in Postgres. Every method throws AppError 503 while Postgres is unavailable. */
+/** Sites in Postgres. Every method throws AppError `unavailable` while Postgres is unavailable. */
 export interface SiteStore {
   find(siteId: string): Promise<SiteRecord | undefined>
   /** Lists the sites among `siteIds` (null: all), sorted by the bytes of their id; `total` counts all of them. */
@@ -76,12 +76,13 @@ export interface SiteRequest {
 export interface SiteLookup {
   /**
    * Returns the record of a registered site and, unless only administrators register sites, of a site with stored
-   * events; undefined for any other site. Throws AppError 503 while an engine that it needs is unavailable.
+   * events; undefined for any other site. Throws AppError `unavailable` while an engine that it needs is unavailable.
    */
   find(siteId: string, request: SiteRequest): Promise<SiteRecord | undefined>
   /**
    * Like `find`, for a request that creates a record for the site: an unknown site is registered, unless the key is
-   * bound to sites or only administrators register sites. Throws 429 beyond the key's limit of new sites a day.
+   * bound to sites or only administrators register sites. Throws AppError `rate_limited` beyond the key's limit of new
+   * sites a day.
    */
   findOrRegister(siteId: string, request: SiteRequest): Promise<SiteRecord | undefined>
 }

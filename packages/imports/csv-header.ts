@@ -24,8 +24,8 @@ export function detectDelimiter(line: Uint8Array): Delimiter {
 }
 
 /**
- * The names in the header of a CSV file. Throws 400 `Invalid format: …` for a header that is not CSV in UTF-8, has more
- * than 2,000 columns, or contains a name twice.
+ * The names in the header of a CSV file. Throws AppError `invalid_format` for a header that is not CSV in UTF-8, has
+ * more than 2,000 columns, or contains a name twice.
  */
 export function readHeader({ bytes, error }: FileRecord, delimiter: Delimiter): string[] {
   if (bytes === undefined) throw invalidFormat(`header: ${error.replace(/^Invalid format: /, '')}`)
@@ -43,9 +43,9 @@ export function readHeader({ bytes, error }: FileRecord, delimiter: Delimiter): 
 }
 
 /**
- * For each column of a file, the name of the field that it holds; undefined for an ignored column. Throws 400
- * `Invalid format: …` that names the first unknown column, the field of two columns, or the missing required column.
- * For an unknown or missing column, the error also lists the known columns.
+ * For each column of a file, the name of the field that it holds; undefined for an ignored column. Throws AppError
+ * `invalid_format` that names the first unknown column, the field of two columns, or the missing required column. For
+ * an unknown or missing column, the error also lists the known columns.
  */
 export function resolveColumns(names: readonly string[], type: ImportType): (string | undefined)[] {
   const fields = names.map((name) => {

@@ -31,7 +31,7 @@ const openBrace = 0x7b
  * format: `[` is a JSON list, `{` is NDJSON, and anything else is CSV with a header. A byte order mark is ignored.
  * Memory is constant: one incomplete record, `blockBytes`, and the records that were returned last.
  *
- * Throws 400 `Invalid format: …` for a file of white space and for a bad header (`readHeader`). Throws the errors of
+ * Throws AppError `invalid_format` for a file of white space and for a bad header (`readHeader`). Throws the errors of
  * `bytes` unchanged. A bad record is an item with `error`.
  */
 export async function splitRecords(bytes: AsyncIterable<Buffer>, blockBytes = blockBytesMin): Promise<RecordFile> {
@@ -67,7 +67,7 @@ async function splitCsv(reader: BlockReader, line: number): Promise<RecordFile> 
 
 /**
  * Drops the blank lines at the start of a file. Returns the number of the next line, and the first byte in it that is
- * not white space. Throws 400 if there is none.
+ * not white space. Throws AppError `invalid_format` if there is none.
  */
 async function skipBlank(reader: BlockReader): Promise<{ line: number; first: number | undefined }> {
   let line = 1

@@ -59,9 +59,9 @@ const headerAlone = `file holds no record: its only line is taken for the header
  * Splits an uploaded file of CSV or JSON, with or without gzip, into segments while it is read. Passes the segments to
  * `write`, one after the other. Memory is constant.
  *
- * Throws the 400 and 413 of `unpack` and `splitRecords`, 400 for a file without a record, and the errors of `file` and
- * `write` unchanged. The caller removes the segments that were already written. `recordParser` checks the header's
- * columns against the import's type.
+ * Throws the AppErrors of `unpack` and `splitRecords`, `invalid_format` for a file without a record, and the errors of
+ * `file` and `write` unchanged. The caller removes the segments that were already written. `recordParser` checks the
+ * header's columns against the import's type.
  */
 export async function writeSegments(
   file: AsyncIterable<Uint8Array>,

@@ -27,7 +27,7 @@ const refusedKinds: readonly { magic: Buffer; problem: string }[] = [
  * The text of an uploaded file. It is decompressed when its first bytes are those of gzip (RFC 1952, with any number of
  * members). The file is read as the text is consumed, in constant memory.
  *
- * Throws 400 `Invalid format: …` for an empty file, for a kind of file that is not UTF-8 text, and for gzip that is
+ * Throws AppError `invalid_format` for an empty file, for a kind of file that is not UTF-8 text, and for gzip that is
  * damaged, ends early or has bytes after its end. Throws 413 above `bytesMax` decompressed bytes, and the errors of
  * `file` unchanged.
  */

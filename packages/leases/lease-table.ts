@@ -48,8 +48,8 @@ export interface FailureCounts {
 
 /**
  * The port of one kind of job, whose rows are leased (packages/postgres/leases.ts). `now` and `dueAt` are times of the
- * caller's clock in Unix ms; the table has no clock. Every method throws AppError 503, which is retryable, while the
- * table is unavailable. Methods with a lease throw LeaseLost when another worker, or nobody, holds the job.
+ * caller's clock in Unix ms; the table has no clock. Every method throws AppError `unavailable`, which is retryable,
+ * while the table is unavailable. Methods with a lease throw LeaseLost when another worker, or nobody, holds the job.
  */
 export interface LeaseTable<Job> {
   /** Takes up to `max` due jobs without a lease, each for `leaseMs`. The job that has been due longest comes first. */

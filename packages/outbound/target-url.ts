@@ -18,7 +18,7 @@ const checkTimeoutMs = 2_000
  * Checks a URL that a user wants to save: scheme, credentials, port, and the addresses of the host. If one of several
  * addresses is not allowed, the name is refused: it is a mistake or an attack, and the user learns of it now. A name
  * that can't be resolved is accepted, because the name may be new, or its servers unavailable. The check only informs
- * the user early: each connection checks the addresses again. Throws AppError 400 that names `field`.
+ * the user early: each connection checks the addresses again. Throws AppError `invalid_field` that names `field`.
  */
 export async function checkTarget(
   url: string,

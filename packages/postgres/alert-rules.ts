@@ -65,15 +65,16 @@ export interface AlertSite {
 }
 
 /**
- * Alert rules in Postgres. Times `at` are Unix ms of the caller's clock. Every method throws AppError 503 while
- * Postgres is unavailable.
+ * Alert rules in Postgres. Times `at` are Unix ms of the caller's clock. Every method throws AppError `unavailable`
+ * while Postgres is unavailable.
  */
 export interface AlertRuleStore {
   /** The sites that have rules, as jobs. A job never fails permanently. */
   leases: LeaseTable<AlertSite>
   /**
-   * Stores a rule and makes its site a job. If a rule with this id is stored already, returns that rule. Throws AppError
-   * 409 when the site has the maximum number of rules (`alertLimits`), and 404 when the site has been deleted.
+   * Stores a rule and makes its site a job. If a rule with this id is stored already, returns that rule. Throws
+   * AppError `conflict` when the site has the maximum number of rules (`alertLimits`), and `not_found` when the site
+   * has been deleted.
    */
   create(rule: NewAlertRule, at: number): Promise<AlertRule>
   find(ruleId: string, siteIds: SiteIds): Promise<AlertRule | undefined>

@@ -21,7 +21,7 @@ export interface FinishedBackup {
  */
 const rowsPerKindMax = 1_000
 
-/** The backups that were finished. Every method throws AppError 503 while Postgres is unavailable. */
+/** The backups that were finished. Every method throws AppError `unavailable` while Postgres is unavailable. */
 export interface BackupStore {
   /** Records a finished backup. Recording it again changes nothing. */
   add(backup: FinishedBackup): Promise<void>

@@ -21,7 +21,7 @@ export interface WatchedCanaryEvent extends CanaryEvent {
 /** A finding of the canary about one of its events. */
 export type CanaryState = 'found' | 'lost' | 'doubled'
 
-/** The canary's events that are watched. Every method throws AppError 503 while Postgres can't be reached. */
+/** The canary's events that are watched. Every method throws AppError `unavailable` while Postgres can't be reached. */
 export interface CanaryStore {
   /** The canary as a job. One worker at a time runs it. */
   leases: LeaseTable<RecurringJob>

@@ -20,18 +20,18 @@ export interface CohortRecord {
 
 /**
  * Cohorts in Postgres. Cohorts of sites that are not in `siteIds` are treated as absent. Every method throws AppError
- * 503 while Postgres is unavailable.
+ * `unavailable` while Postgres is unavailable.
  */
 export interface CohortStore {
   /**
-   * If a cohort with this id is stored already, returns that cohort. Throws AppError 409 when the site has the maximum
-   * number of cohorts (`cohortLimits`), and 404 when the site has been deleted.
+   * If a cohort with this id is stored already, returns that cohort. Throws AppError `conflict` when the site has the
+   * maximum number of cohorts (`cohortLimits`), and `not_found` when the site has been deleted.
    */
   create(cohort: { cohortId: string; siteId: string; settings: CohortSettings }): Promise<CohortRecord>
   find(cohortId: string, siteIds: SiteIds): Promise<CohortRecord | undefined>
   /**
-   * Lists the cohorts of one site, newest first; `total` counts all of them. Throws AppError 400 for a page whose
-   * criteria are too large in total.
+   * Lists the cohorts of one site, newest first; `total` counts all of them. Throws AppError `invalid_field` for a page
+   * whose criteria are too large in total.
    */
   list(siteId: string, page: Page): Promise<{ cohorts: CohortRecord[]; total: number }>
   /** Changes the settings that are present; undefined where `find` returns undefined. */

@@ -15,8 +15,8 @@ export async function countRows<T extends keyof Tables, Row>(
 }
 
 /**
- * Throws AppError 409 when `selected` has `max` rows already: those of a site, which `what` names in the plural. The
- * caller prevents concurrent creations, which would both count before either has stored a row.
+ * Throws AppError `conflict` when `selected` has `max` rows already: those of a site, which `what` names in the plural.
+ * The caller prevents concurrent creations, which would both count before either has stored a row.
  */
 export async function requireRoom<T extends keyof Tables, Row>(
   selected: SelectQueryBuilder<Tables, T, Row>,

@@ -68,7 +68,7 @@ export interface RecordedAttempt {
 
 /**
  * The queue for the worker that sends deliveries. Times are Unix ms of the caller's clock. Every method throws AppError
- * 503 while Postgres is unavailable.
+ * `unavailable` while Postgres is unavailable.
  */
 export interface DeliveryQueue {
   /**

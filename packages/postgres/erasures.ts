@@ -38,8 +38,8 @@ export type NewErasure = Pick<ErasureRecord, 'erasureId' | 'siteId' | 'kind' | '
 }
 
 /**
- * Erasures in Postgres. Times `at` are Unix ms of the caller's clock. Every method throws AppError 503 while Postgres
- * is unavailable. Methods with a lease throw LeaseLost when the lease has ended.
+ * Erasures in Postgres. Times `at` are Unix ms of the caller's clock. Every method throws AppError `unavailable` while
+ * Postgres is unavailable. Methods with a lease throw LeaseLost when the lease has ended.
  */
 export interface ErasureStore {
   /** The erasures as jobs. A job never fails permanently: a persistent failure is tried again every hour. */

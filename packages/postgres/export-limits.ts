@@ -14,8 +14,8 @@ export async function lockCreation(transaction: Db, siteId: string): Promise<voi
 }
 
 /**
- * Throws 409 when the site has the maximum number of schedules, or the key has the maximum number of unfinished exports
- * of the site. Call `lockCreation` first.
+ * Throws AppError `conflict` when the site has the maximum number of schedules, or the key has the maximum number of
+ * unfinished exports of the site. Call `lockCreation` first.
  */
 export async function requireFurtherExport(transaction: Db, { siteId, keyId, scheduled }: NewExport): Promise<void> {
   const { schedulesPerSiteMax, waitingPerKeyMax } = exportLimits

@@ -148,8 +148,8 @@ export async function findRecord(db: Db, exportId: string): Promise<ExportRecord
 }
 
 /**
- * A page of the records that meet `condition`, sorted by `order`, and the number of all of them. Throws AppError 400
- * for a page whose filters are too large in total.
+ * A page of the records that meet `condition`, sorted by `order`, and the number of all of them. Throws AppError
+ * `invalid_field` for a page whose filters are too large in total.
  */
 export function listRecords(
   postgres: Postgres,

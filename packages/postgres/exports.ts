@@ -60,8 +60,8 @@ export interface ExportFiles {
 
 /**
  * Exports in Postgres. Exports of sites that are not in `siteIds` are treated as absent. Times `at` are Unix ms of the
- * caller's clock. Every method throws AppError 503 while Postgres is unavailable. Methods with a lease throw LeaseLost
- * when the lease has ended.
+ * caller's clock. Every method throws AppError `unavailable` while Postgres is unavailable. Methods with a lease throw
+ * LeaseLost when the lease has ended.
  */
 export interface ExportStore {
   /**
@@ -76,14 +76,14 @@ export interface ExportStore {
   /**
    * Stores an export and makes it a job. Its status is `queued`, and it reads what was received until `at`. A schedule
    * makes its first run at its time, or at once if that has passed. If an export with this id is stored already,
-   * returns that export. Throws AppError 404 when the site has been deleted, and 409 at the limits of a site's
-   * schedules and of a key's unfinished exports of the site (`exportLimits`).
+   * returns that export. Throws AppError `not_found` when the site has been deleted, and `conflict` at the limits of a
+   * site's schedules and of a key's unfinished exports of the site (`exportLimits`).
    */
   create(created: NewExport, at: number): Promise<ExportRecord>
   find(exportId: string, siteIds: SiteIds): Promise<ExportRecord | undefined>
   /**
    * Lists the exports of these types of one site, newest first, without the runs of schedules; `total` counts all of
-   * them. Like `runs`, it throws AppError 400 for a page whose filters are too large in total.
+   * them. Like `runs`, it throws AppError `invalid_field` for a page whose filters are too large in total.
    */
   list(siteId: string, types: readonly ExportType[], page: Page): Promise<{ exports: ExportRecord[]; total: number }>
   /**

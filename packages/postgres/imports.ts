@@ -52,8 +52,8 @@ export interface ImportSegment extends NewSegment, SegmentProgress {}
 
 /**
  * Imports in Postgres. Imports of sites that are not in `siteIds` are treated as absent. Times `at` are Unix ms of the
- * caller's clock. Every method throws AppError 503 while Postgres is unavailable. Methods with a lease throw LeaseLost
- * when the lease has ended.
+ * caller's clock. Every method throws AppError `unavailable` while Postgres is unavailable. Methods with a lease throw
+ * LeaseLost when the lease has ended.
  */
 export interface ImportStore {
   /** The imports as jobs. Workers take only the oldest unfinished import of a site. */
@@ -62,8 +62,8 @@ export interface ImportStore {
   uploads: UploadLeaseStore
   /**
    * Stores an import with its segments when its upload is complete, at `at`, and makes it a job with the status
-   * `queued`. The same transaction ends its upload. Throws AppError 503 when the upload has already ended, and 404 when
-   * the site has been deleted.
+   * `queued`. The same transaction ends its upload. Throws AppError `unavailable` when the upload has already ended,
+   * and `not_found` when the site has been deleted.
    */
   create(created: NewImport, at: number): Promise<ImportRecord>
   find(importId: string, siteIds: SiteIds): Promise<ImportRecord | undefined>

@@ -92,7 +92,7 @@ const tableRetryMs = 1_000
  * of the applied migrations. If another transaction uses a table, for example one of pg_dump, waits in several attempts
  * for up to `waitMs`: while a statement waits for a table lock, everybody else who uses the table has to wait too.
  * Throws AppError when this build can't work with the schema, AppError with what to do when a table stays in use, and
- * 503 while Postgres is unavailable.
+ * AppError `unavailable` while Postgres is unavailable.
  */
 export async function migratePostgres(
   postgres: Postgres,
@@ -151,7 +151,10 @@ async function hasAll(postgres: Postgres, wanted: Migrations): Promise<boolean> 
   return missingMigrations(await schemaVersions(postgres, wanted)).length === 0
 }
 
-/** Throws AppError, with what to do, when this build can't work with the schema; 503 while Postgres is unavailable. */
+/**
+ * Throws AppError, with what to do, when this build can't work with the schema; AppError `unavailable` while Postgres
+ * is unavailable.
+ */
 export async function checkPostgresSchema(postgres: Postgres): Promise<void> {
   await postgres.run(async () => {
     requireWorkableSchema(await schemaVersions(postgres, migrations))
@@ -159,8 +162,8 @@ export async function checkPostgresSchema(postgres: Postgres): Promise<void> {
 }
 
 /**
- * The migrations that were applied, each with the oldest build that can work with it. Throws AppError 503 while
- * Postgres is unavailable.
+ * The migrations that were applied, each with the oldest build that can work with it. Throws AppError `unavailable`
+ * while Postgres is unavailable.
  */
 export async function appliedPostgresMigrations(postgres: Postgres): Promise<AppliedMigrations> {
   return postgres.run(async () => [...(await schemaVersions(postgres, migrations)).applied])

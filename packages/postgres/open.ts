@@ -8,8 +8,8 @@ import type { Db, Tables } from './tables.ts'
 export interface Postgres {
   readonly db: Db
   /**
-   * Runs database work. Failures that a later attempt may not have become AppError 503, which is retryable. Other
-   * failures are not changed. Every store uses this method.
+   * Runs database work. Failures that a later attempt may not have become AppError `unavailable`, which is retryable.
+   * Other failures are not changed. Every store uses this method.
    */
   run<T>(work: (db: Db) => Promise<T>): Promise<T>
   /**
@@ -17,7 +17,7 @@ export interface Postgres {
    * when that rejects. Failures become those of `run`.
    */
   transaction<T>(work: (transaction: Db) => Promise<T>): Promise<T>
-  /** Resolves when Postgres replies; rejects with AppError 503 while it is unavailable. */
+  /** Resolves when Postgres replies; rejects with AppError `unavailable` while it is unavailable. */
   check(): Promise<void>
   close(): Promise<void>
 }

@@ -8,8 +8,8 @@ import type { Db, Tables } from './tables.ts'
 const pageBytesMax = 32 * 1024 * 1024
 
 /**
- * Throws AppError 400 when the documents of a page are too large in total. `documents` selects the `document` of each
- * row of the page, a text or JSON.
+ * Throws AppError `invalid_field` when the documents of a page are too large in total. `documents` selects the
+ * `document` of each row of the page, a text or JSON.
  */
 export async function requirePageSize(db: Db, documents: RawBuilder<unknown>): Promise<void> {
   const { rows } = await sql<{ bytes: string | null }>`

@@ -3,7 +3,7 @@ import type { Postgres } from './open.ts'
 
 /**
  * How far the dead letters of a log were replayed. Kafka deletes the offsets of a group without members after a week,
- * but these are permanent. Every method throws AppError 503 while Postgres is unavailable.
+ * but these are permanent. Every method throws AppError `unavailable` while Postgres is unavailable.
  */
 export interface ReplayPositionStore {
   /** The offsets after the last replayed letters, by partition. Partitions without one are absent. */

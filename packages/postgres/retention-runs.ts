@@ -20,7 +20,7 @@ export interface RetentionJob {
 }
 
 /**
- * The runs of the deletion of expired events in Postgres. Every method throws AppError 503 while Postgres is
+ * The runs of the deletion of expired events in Postgres. Every method throws AppError `unavailable` while Postgres is
  * unavailable. Methods with a lease throw LeaseLost when the lease has ended.
  */
 export interface RetentionRunStore {

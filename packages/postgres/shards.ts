@@ -14,7 +14,7 @@ export interface Shards {
 
 /**
  * The number of ClickHouse's shards. Only `npm run reshard` changes it, because it moves the events. Every method
- * throws AppError 503 while Postgres is unavailable.
+ * throws AppError `unavailable` while Postgres is unavailable.
  */
 export interface ShardStore {
   /**

@@ -145,7 +145,7 @@ export async function registerNamed(db: Db, siteIds: readonly string[], keyId: s
 
 /**
  * Prevents the deletion of a site until the end of the transaction, which must store a record of the site. Waits for a
- * deletion that runs. Throws 404 `Site not found` for a deleted site. Call it before any other lock is taken.
+ * deletion that runs. Throws AppError `not_found` for a deleted site. Call it before any other lock is taken.
  */
 export async function lockSite(transaction: Db, siteId: string): Promise<void> {
   const { rows } = await sql`SELECT FROM sites WHERE site_id = ${siteId} FOR KEY SHARE`.execute(transaction)

@@ -29,7 +29,10 @@ export interface FinishedPeriod {
   body: Uint8Array | undefined
 }
 
-/** Times `now` are Unix ms of the caller's clock. Every method throws AppError 503 while Postgres is unavailable. */
+/**
+ * Times `now` are Unix ms of the caller's clock. Every method throws AppError `unavailable` while Postgres is
+ * unavailable.
+ */
 export interface SummaryStore {
   /**
    * The summaries as jobs. A take first compares the jobs with the webhooks: it adds missing jobs, and removes those

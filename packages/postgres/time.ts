@@ -2,7 +2,8 @@ import { sql } from 'kysely'
 import type { Postgres } from './open.ts'
 
 /**
- * Returns the time of Postgres's clock in Unix ms, with fractions. Throws AppError 503 while Postgres is unavailable.
+ * Returns the time of Postgres's clock in Unix ms, with fractions. Throws AppError `unavailable` while Postgres is
+ * unavailable.
  */
 export async function postgresTime(postgres: Pick<Postgres, 'run'>): Promise<number> {
   return postgres.run(async (db) => {

@@ -7,7 +7,7 @@ export const uploadLeaseMs = 60_000
 
 /**
  * The running uploads of files, in all processes. Times `at` are Unix ms of the caller's clock. Every method throws
- * AppError 503 while Postgres is unavailable.
+ * AppError `unavailable` while Postgres is unavailable.
  */
 export interface UploadLeaseStore {
   /** Registers a new upload. Registers nothing and returns false if the key already has `max` running uploads. */

@@ -12,7 +12,7 @@ export interface CompleteTimes {
 
 /**
  * The watermark of each partition of a log: the time until which all accepted events can be read. Every method throws
- * AppError 503 while Postgres is unavailable.
+ * AppError `unavailable` while Postgres is unavailable.
  */
 export interface WatermarkStore {
   /**

@@ -53,12 +53,12 @@ const listedResponseLength = 200
 
 /**
  * Webhooks and their deliveries in Postgres. Webhooks of sites that are not in `siteIds` are treated as absent. Times
- * `at` are Unix ms of the caller's clock. Every method throws AppError 503 while Postgres is unavailable.
+ * `at` are Unix ms of the caller's clock. Every method throws AppError `unavailable` while Postgres is unavailable.
  */
 export interface WebhookStore {
   /**
-   * If a webhook with this id is stored already, returns that webhook. Throws AppError 409 when the site has the maximum
-   * number of webhooks (`webhookLimits`), and 404 when the site has been deleted.
+   * If a webhook with this id is stored already, returns that webhook. Throws AppError `conflict` when the site has the
+   * maximum number of webhooks (`webhookLimits`), and `not_found` when the site has been deleted.
    */
   create(endpoint: NewEndpoint, at: number): Promise<Endpoint>
   find(webhookId: string, siteIds: SiteIds): Promise<Endpoint | undefined>

@@ -21,7 +21,9 @@ export interface RedisConnection {
   readonly client: Client
   /** False without a connection, and after a call without a reply until the next reply. */
   isUp(): boolean
-  /** Resolves with the reply to `send`; rejects with AppError 503, whose text holds neither keys nor values. */
+  /**
+   * Resolves with the reply to `send`; rejects with AppError `unavailable`, whose text holds neither keys nor values.
+   */
   run<T>(send: (client: Client) => Promise<T>): Promise<T>
   close(): Promise<void>
 }

@@ -54,7 +54,10 @@ export interface KafkaLogOptions extends Partial<KafkaGroupTimes> {
   logger: LineLogger
   /** Shown in the brokers' logs and quotas. Default `sluice`. */
   clientId?: string
-  /** Maximum bytes of unacknowledged publishes. Above this limit, publishes fail with 503 at once. Default 128 MiB. */
+  /**
+   * Maximum bytes of unacknowledged publishes. Above this limit, publishes fail with AppError `unavailable` at once.
+   * Default 128 MiB.
+   */
   unacknowledgedBytesMax?: number
 }
 

@@ -31,8 +31,8 @@ export interface EventEraser {
    */
   startDelete(erased: readonly ErasedRows[]): Promise<void>
   /**
-   * Whether deletions run. Throws AppError 503 with the reason when a deletion fails repeatedly. Other mutations do not
-   * count: a mutation that fails would stop all erasures, although deletions may not need it.
+   * Whether deletions run. Throws AppError `unavailable` with the reason when a deletion fails repeatedly. Other
+   * mutations do not count: a mutation that fails would stop all erasures, although deletions may not need it.
    */
   isDeleting(): Promise<boolean>
   /**

@@ -10,8 +10,9 @@ export const adminKeyUsage = 'npm run admin-key   (replaces the admin key: the f
 /**
  * Brings the schema up to date, stores a new admin key and revokes the admin keys that no other key created
  * (docs/http-interface.md#first-admin-key). Prints the key to standard output, and returns a note for the operator with
- * `place`, which names the Postgres, and the number of revoked keys. Throws AppError 503 while Postgres is unavailable.
- * Throws an Error when the key could not be printed: the key is valid nevertheless, and nothing can show it again.
+ * `place`, which names the Postgres, and the number of revoked keys. Throws AppError `unavailable` while Postgres is
+ * unavailable. Throws an Error when the key could not be printed: the key is valid nevertheless, and nothing can show
+ * it again.
  */
 export async function printNewAdminKey(postgres: Postgres, place: string): Promise<string> {
   const { key, revoked } = await replaceAdminKey(postgres)
