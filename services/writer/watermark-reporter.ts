@@ -9,7 +9,7 @@ import { poller } from '@sluice/runtime/poller'
 import type { Component } from '@sluice/runtime/supervisor'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { metricPrefix } from './metrics.ts'
-import { type LogSnapshot, watermark } from './watermark.ts'
+import { type LogSnapshot, watermarkRule } from './watermark.ts'
 
 const defaultIntervalMs = 250
 /**
@@ -53,7 +53,7 @@ export function watermarkReporter({
   clock,
   intervalMs = defaultIntervalMs,
 }: WatermarkReporterDeps): Component {
-  const rule = watermark()
+  const rule = watermarkRule()
   /** The last stored watermarks by partition, Unix ms. */
   let reported: readonly (number | undefined)[] = []
   new Gauge({

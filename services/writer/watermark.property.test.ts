@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { acceptance } from '@sluice/event-log/acceptance-deadline'
-import { watermark } from './watermark.ts'
+import { watermarkRule } from './watermark.ts'
 
 const margin = acceptance.msMax + acceptance.clockMarginMs + 1
 const writers = 3
@@ -76,7 +76,7 @@ function simulate(clocks: { gateways: readonly number[]; writers: readonly numbe
   const reported = Array.from({ length: partitions }, () => -Infinity)
   const members = clocks.writers.map((behind) => ({
     behind,
-    rule: watermark(),
+    rule: watermarkRule(),
     /** Partitions that the member believes to own. After a freeze, another member may own them. */
     committed: new Map<number, bigint>(),
     requestedAt: undefined as number | undefined,
@@ -170,7 +170,7 @@ test('no accepted event is missing below the watermark, which follows the time o
 })
 
 test('the watermark advances under load, when the end is always ahead, by each end that was requested', () => {
-  const rule = watermark()
+  const rule = watermarkRule()
   const at = (requestedAt: number, end: number, position: number) =>
     rule({ requestedAt: requestedAt, endOffsets: [BigInt(end)], committed: new Map([[0, BigInt(position)]]) })
   expect(at(1_000, 10, 0)).toStrictEqual([undefined])
@@ -182,7 +182,7 @@ test('the watermark advances under load, when the end is always ahead, by each e
 })
 
 test('an end that does not move is reached as of its latest request', () => {
-  const rule = watermark()
+  const rule = watermarkRule()
   const at = (requestedAt: number, position: number) =>
     rule({ requestedAt, endOffsets: [10n, 10n], committed: new Map([[0, BigInt(position)]]) })
   expect(at(1_000, 0)).toStrictEqual([undefined, undefined])
@@ -191,7 +191,7 @@ test('an end that does not move is reached as of its latest request', () => {
 })
 
 test('after a long backlog the watermark follows by ends that lie further apart', () => {
-  const rule = watermark()
+  const rule = watermarkRule()
   const at = (requestedAt: number, position: number) =>
     rule({ requestedAt, endOffsets: [BigInt(requestedAt)], committed: new Map([[0, BigInt(position)]]) })[0]
   for (let time = 1; time <= 10_000; time++) expect(at(time, 0)).toBeUndefined()

@@ -43,7 +43,7 @@ interface Backlog {
  * committed up to such an end, only events that were acknowledged later can be missing, and a gateway received them at
  * most `acceptance.msMax` before their acknowledgement.
  */
-export function watermark(): (snapshot: LogSnapshot) => (number | undefined)[] {
+export function watermarkRule(): (snapshot: LogSnapshot) => (number | undefined)[] {
   const backlogs = new Map<number, Backlog>()
 
   function completeSince(partition: number, position: bigint, newest: Target): number | undefined {
