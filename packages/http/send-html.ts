@@ -30,6 +30,7 @@ small { font-size: 12px; line-height: 16px; color: var(--muted); overflow-wrap: 
 @media (max-width: 607px) { main { margin: 24px 16px } }
 `
 
+/** A page: its title as text, its own CSS, and its body as HTML. */
 export interface HtmlPage {
   title: string
   /** Added to the look that all pages share. */

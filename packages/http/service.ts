@@ -35,6 +35,7 @@ export interface Service {
 /** All probes within this time share one result: probes are public, and a check sends a request to each engine. */
 const readinessAgeMsMax = 1_000
 
+/** Where a service listens, and whom it answers: the variables of docs/configuration.md, as they are read. */
 export interface ListenConfig extends StopConfig, TlsConfig {
   SLUICE_HOST: string
   SLUICE_PORT: number

@@ -23,6 +23,7 @@ export interface WorkQueue {
   turn(readAt: number): Promise<void> | undefined
 }
 
+/** The times that decide when requests are read, handled and refused, in ms. */
 export interface WorkQueueTimes {
   /** Time for the handlers that one turn of the event loop begins. */
   sliceMs: number

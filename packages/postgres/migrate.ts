@@ -37,6 +37,7 @@ import * as indexes from './migrations/029-indexes.ts'
 import type { Postgres } from './open.ts'
 import type { Db } from './tables.ts'
 
+/** A migration with the builds that can work with its schema. */
 export interface VersionedMigration extends Migration {
   /** The number of the oldest build that can work with the schema that the migration leaves. */
   oldestBuild: number

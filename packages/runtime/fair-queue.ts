@@ -16,6 +16,7 @@ export interface FairQueue {
   counts(): { running: number; waiting: number }
 }
 
+/** The limits of a queue: numbers of calls, and a time in ms. */
 export interface FairQueueLimits {
   /** Calls that run at once. */
   concurrencyMax: number

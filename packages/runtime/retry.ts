@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto'
 import pRetry from 'p-retry'
 
+/** The delays between attempts. */
 export interface RetryDelays {
   /** Delay before the second attempt, in ms; it doubles with each further attempt. */
   firstMs: number

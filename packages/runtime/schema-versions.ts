@@ -15,6 +15,7 @@ export const oldestBuildOfShards = 2
 /** Names of applied migrations, each with the oldest build that can work with it; null: not noted. */
 export type AppliedMigrations = readonly (readonly [name: string, oldestBuild: number | null])[]
 
+/** The migrations that an engine has applied, and those that this build knows. */
 export interface SchemaVersions {
   /** The engine's name in the error: `Postgres`. */
   engine: string

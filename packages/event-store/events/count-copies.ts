@@ -1,6 +1,7 @@
 import type { QueryRunner } from '../clickhouse/query-runner.ts'
 import { timeSql } from '../time-sql.ts'
 
+/** The events whose copies are counted: those of a site in a range of timestamps, whose ids have a prefix. */
 export interface CopiesSpec {
   siteId: string
   /** Unix ms, both inclusive. */

@@ -38,6 +38,7 @@ export interface NewUsersNumbers {
   weeks: RetentionWeekNumbers[]
 }
 
+/** The new users of each calendar week, how many of them returned in each week since, and the average of all. */
 export interface RetentionMatrixNumbers {
   /** One for each calendar week, ascending. */
   newUsers: NewUsersNumbers[]

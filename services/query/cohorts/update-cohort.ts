@@ -7,7 +7,10 @@ import { requireFound } from '@sluice/runtime/errors'
 import { requireUnchangedSite } from '../require-unchanged-site.ts'
 import { toCohortResource } from './cohort-resource.ts'
 
-/** PUT /api/v1/cohorts/:cohort_id: fields left out keep their value. */
+/**
+ * PUT /api/v1/cohorts/:cohort_id: fields left out keep their value. Throws 404 for a missing or hidden cohort, and 400
+ * for another `site_id` than the cohort's.
+ */
 export function updateCohortRoute({ cohorts }: { cohorts: Pick<CohortStore, 'find' | 'update'> }): Route {
   return handle(operations.updateCohort, async ({ params, body, credential, log }) => {
     const { site_id: repeatedId, ...sent } = body

@@ -7,7 +7,11 @@ import type { Route } from '@sluice/http/route'
 import { createWithRecovery } from './create-with-recovery.ts'
 import { toKeyResource } from './key-resource.ts'
 
-/** POST /api/v1/settings/keys: creates a key, which only this response holds (docs/http-interface.md#create-key). */
+/**
+ * POST /api/v1/settings/keys: creates a key, which only this response holds (docs/http-interface.md#create-key). Throws
+ * 400 for an expiry in the past or after that of the creating key, and 403 for scopes or sites that the creating key
+ * lacks.
+ */
 export function createKeyRoute({ keys }: { keys: Pick<KeyStore, 'create' | 'findByHash'> }): Route {
   return handle(operations.createKey, async ({ body, credential, receivedAt, log }) => {
     const { name, scopes, environment, site_ids, expires_at, rate_limits, allowed_origins } = body

@@ -11,6 +11,8 @@ import { toKeyResource } from './key-resource.ts'
 /**
  * POST /api/v1/settings/keys/:key_id/rotate: creates a key with the same grants, which only this response holds;
  * the old key works until the end of the overlap, but not beyond its own expiry (docs/http-interface.md#rotate-key).
+ * Throws 403 for a key that has more rights than the key that asks or expires later, 404 for a missing or hidden key,
+ * and 409 for a key that is revoked, expired or rotated already.
  */
 export function rotateKeyRoute({ keys }: { keys: Pick<KeyStore, 'rotate' | 'findByHash'> }): Route {
   return handle(

@@ -13,7 +13,11 @@ import type { Route } from '@sluice/http/route'
 import { notFound } from '@sluice/runtime/errors'
 import { toKeyResource } from './key-resource.ts'
 
-/** PUT /api/v1/settings/keys/:key_id: fields left out keep their value; every process applies the change within 2 s. */
+/**
+ * PUT /api/v1/settings/keys/:key_id: fields left out keep their value; every process applies the change within 2 s.
+ * Throws 400 for an expiry in the past or after that of the key that asks, 403 when the resulting key has scopes or
+ * sites that the key that asks lacks, 404 for a missing or hidden key, and 409 for a key that is revoked or expired.
+ */
 export function updateKeyRoute({ keys }: { keys: Pick<KeyStore, 'update'> }): Route {
   return handle(operations.updateKey, async ({ params, body: sent, credential, receivedAt, log }) => {
     requireFuture(sent.expires_at, receivedAt)

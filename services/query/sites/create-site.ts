@@ -12,7 +12,8 @@ import { storedSettings } from './stored-settings.ts'
 
 /**
  * POST /api/v1/sites: registers a site with settings; its first event would register it without any
- * (docs/http-interface.md#create-site).
+ * (docs/http-interface.md#create-site). Throws 403 for a site that the key is not bound to, and 409 for a registered
+ * one.
  */
 export function createSiteRoute({
   siteStore,

@@ -6,7 +6,10 @@ import { type AnalysisReader, handleAnalysis } from '../run-analysis.ts'
 import { readEventTimeRanges } from './read-event-time-ranges.ts'
 import { toSiteResource } from './site-resource.ts'
 
-/** GET /api/v1/sites/:site_id: a registered site, or one that is known by its events. */
+/**
+ * GET /api/v1/sites/:site_id: a registered site, or one that is known by its events. Throws 404 for a missing or hidden
+ * site.
+ */
 export function getSiteRoute({
   sites,
   eventReader,

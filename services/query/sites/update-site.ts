@@ -10,7 +10,10 @@ import { readEventTimeRanges } from './read-event-time-ranges.ts'
 import { toSiteResource } from './site-resource.ts'
 import { storedSettings } from './stored-settings.ts'
 
-/** PUT /api/v1/sites/:site_id: settings left out keep their value; gateways apply the change within 2 s. */
+/**
+ * PUT /api/v1/sites/:site_id: settings left out keep their value; gateways apply the change within 2 s. Throws 400 for
+ * another `site_id` in the body, and 404 for a missing or hidden site.
+ */
 export function updateSiteRoute({
   sites,
   siteStore,
