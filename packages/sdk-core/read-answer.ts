@@ -16,8 +16,8 @@ export type Refusal = readonly [index: number, error: string]
 /**
  * The next step of an SDK for the events of a request:
  *
- * - `done`: all events but `refused` are stored. If `more` is set, the response listed only some of the refused events: all
- *   events that it did not list are sent again, which stores nothing twice.
+ * - `done`: all events but `refused` are stored. If `more` is set, the response listed only some of the refused events:
+ *   all events that it did not list are sent again, which stores nothing twice.
  * - `repeat`: the same events are sent again, after `afterMs` or, if that is 0, after the next backoff.
  * - `split`: the events are sent again in two requests. (A single event in such a request is refused.)
  * - `stop`: the key may not send events. The events are kept until the application uses another key.

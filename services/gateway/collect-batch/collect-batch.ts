@@ -10,6 +10,7 @@ export function collectBatchHandler(acceptBatch: AcceptBatch) {
   return async (request: ApiRequest): Promise<HandlerResult> => {
     const noneValid = 'Invalid field: events holds no valid event, see data.errors'
     const accepting = acceptBatch(request, readEvents(request.body), noneValid)
+    // No await, so that nothing that this function has read stays in memory during the publish (accept-batch.ts).
     return accepting.then((data) => ({ status: 202, data }))
   }
 }

@@ -6,8 +6,8 @@ const isoDate = /^(\d{4}-\d\d-(\d\d))(?:[Tt ](\d\d:\d\d)(?::(\d\d)(?:[.,](\d+))?
 
 /**
  * Unix ms of a message's time: ISO 8601, as Segment's clients send it, or a number of Unix ms. A time without a time
- * zone is UTC; fractions of milliseconds are dropped; a leap second is the second after it. Undefined if it is absent. Throws 400 with the name `field` for
- * anything else.
+ * zone is UTC; fractions of milliseconds are dropped; a leap second is the second after it. Undefined if it is absent.
+ * Throws 400 with the name `field` for anything else.
  */
 export function parseTimestamp(value: unknown, field: string): number | undefined {
   if (value === undefined || value === null || value === '') return undefined

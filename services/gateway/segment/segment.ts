@@ -45,6 +45,7 @@ export function segmentBatchHandler(acceptBatch: AcceptBatch) {
   return async (request: ApiRequest): Promise<HandlerResult> => {
     const messages = readMessages(request.body.bytes, siteOf(request.credential))
     const accepting = acceptBatch(request, messages, 'Invalid field: batch holds no valid message, see data.errors')
+    // No await, so that nothing that this function has read stays in memory during the publish (accept-batch.ts).
     return accepting.then((data) => ({ status: 200, data }))
   }
 }
