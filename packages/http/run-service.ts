@@ -1,7 +1,7 @@
 import type { Access } from '@sluice/access/access'
 import { type Config, ConfigError, type Environment, loadConfig, type Variables } from '@sluice/runtime/config'
 import { AppError, internalMessage } from '@sluice/runtime/errors'
-import { createLogger, type Logger } from '@sluice/runtime/logger'
+import { createLogger, type Logger, type LogLevel } from '@sluice/runtime/logger'
 import { Counter, createMetrics, Gauge, type Metrics } from '@sluice/runtime/metrics'
 import { describeMisspeltName, misspeltNames } from '@sluice/runtime/misspelt-variables'
 import { readArguments } from '@sluice/runtime/read-arguments'
@@ -62,7 +62,7 @@ export async function runService<V extends Variables>({
   environment: Environment
   renamed?: RenamedVariables
   build: (
-    config: Config<V> & ListenConfig & TracingConfig & { SLUICE_LOG_LEVEL: 'debug' | 'info' | 'warn' | 'error' },
+    config: Config<V> & ListenConfig & TracingConfig & { SLUICE_LOG_LEVEL: LogLevel },
     context: Context,
   ) => Promise<Built>
 }): Promise<never> {
