@@ -51,6 +51,21 @@ describeWithChromium('a sorted table', () => {
     expect(values).toBe(61)
   })
 
+  it('of all values has every metric of a value that is searched for, and says where it has none', async () => {
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/sites/${siteId}?range=7d&metric=visitors`)
+    await page.getByRole('region', { name: 'Pages', exact: true }).getByRole('button', { name: 'All' }).click()
+    const dialog = page.getByRole('dialog', { name: 'All pages' })
+    const reader = dialog.getByRole('row').filter({ hasText: /^\/reader/ })
+    await reader
+      .getByTitle(/^Search for it/)
+      .first()
+      .waitFor()
+    await dialog.getByLabel('Search').fill('read')
+    await reader.locator('td:nth-child(3) [data-number="10"]').waitFor()
+  })
+
   it('of sites ranks those as well that were not on the screen', async () => {
     for (let n = 0; n < 60; n++) {
       await rig.call('POST', '/api/v1/sites', { site_id: `site-${n}` })

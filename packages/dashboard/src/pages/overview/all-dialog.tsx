@@ -18,13 +18,15 @@ import { TextField } from '../../ui/field.tsx'
 import { MoreMenu, Num, Unknown } from '../../ui/numbers.tsx'
 import { ErrorPanel, SkeletonRows } from '../../ui/states.tsx'
 import { type Column, DataTable } from '../../ui/table.tsx'
+import { useSettled } from '../../ui/use-settled.ts'
 import { type Batch, BatchError } from './batch-error.tsx'
 import { texts } from './messages.ts'
 import { breakdownSource, otherKey, resultOf, withoutChoice } from './queries.ts'
 
 const rowsMax = 1_000
 /**
- * How many rows get their other metrics at once. The further rows get theirs when the table is sorted by one of them.
+ * How many rows get their other metrics at once, of those that a search finds. The further rows get theirs when the
+ * table is sorted by one of them.
  */
 const detailedRows = 50
 /** Bytes of the values that one query names: a filter has room for twice as many, and may have other conditions. */
@@ -53,16 +55,17 @@ export function AllDialog({ title, dimension, viewQueries, metric, onClose }: Al
     () => (result?.breakdown ?? []).map(({ key = '', value, estimated = false }) => ({ key, value, estimated })),
     [result],
   )
-  const shown = entries.filter(({ key }) =>
-    `${key} ${valueLabel(dimension, key)}`.toLowerCase().includes(text.trim().toLowerCase()),
-  )
-  const { details, batch } = useDetails(
-    viewQueries,
-    dimension,
-    metric,
-    (isRanked ? entries : entries.slice(0, detailedRows)).map(({ key }) => key),
-  )
+  const found = (searched: string) =>
+    entries.filter(({ key }) =>
+      `${key} ${valueLabel(dimension, key)}`.toLowerCase().includes(searched.trim().toLowerCase()),
+    )
+  const settled = useSettled(text)
+  const detailed = new Set((isRanked ? entries : found(settled).slice(0, detailedRows)).map(({ key }) => key))
+  const { details, batch } = useDetails(viewQueries, dimension, metric, [...detailed])
   type Row = (typeof entries)[number]
+  /** Of "(other)" nothing can be asked. */
+  const unasked = (key: string): Detail | undefined =>
+    detailed.has(key) || key === otherKey ? undefined : { why: texts.unasked }
   const columns: Column<Row>[] = [
     {
       id: 'key',
@@ -85,7 +88,7 @@ export function AllDialog({ title, dimension, viewQueries, metric, onClose }: Al
       align: 'end' as const,
       sort: ({ key }: Row) => values.get(key)?.value,
       onSort: () => setRanked(true),
-      cell: ({ key }: Row) => <DetailCell detail={values.get(key)} metric={other} name={key} />,
+      cell: ({ key }: Row) => <DetailCell detail={values.get(key) ?? unasked(key)} metric={other} name={key} />,
     })),
   ]
   return (
@@ -107,7 +110,7 @@ export function AllDialog({ title, dimension, viewQueries, metric, onClose }: Al
           <DataTable
             caption={title}
             columns={columns}
-            rows={shown}
+            rows={found(text)}
             rowKey={({ key }) => key}
             empty={<p class="muted">{messages.ui.noMatch}</p>}
             onOpen={({ key }, event) => {
