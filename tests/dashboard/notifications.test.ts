@@ -101,6 +101,39 @@ describeWithChromium('notifications', () => {
     })
   })
 
+  it('are sent again since a time of the site, which the field names, however the browser’s clock is set', async () => {
+    const site = { site_id: 'kolkata', timezone: 'Asia/Kolkata' }
+    await rig.call('POST', '/api/v1/sites', site)
+    const { webhook_id: id } = await rig.call<{ webhook_id: string }>('POST', '/api/v1/webhooks', {
+      site_id: site.site_id,
+      url: 'http://127.0.0.1:9/',
+      events: ['alert'],
+    })
+    await rig.call('POST', `/api/v1/webhooks/${id}/test`)
+    const { page } = await visitors.open({ timezoneId: 'America/New_York' })
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/sites/${site.site_id}/webhooks?open=${id}`)
+    const drawer = page.getByRole('dialog').first()
+    await drawer.getByRole('button', { name: 'Recover' }).click()
+    const form = page.getByRole('dialog', { name: /^Send again/ })
+    const day = new Date(Date.now() - 86_400_000).toISOString().slice(0, 10)
+    await form.getByLabel('Since (Asia/Kolkata)').fill(`${day}T12:00`)
+    const request = page.waitForRequest(/\/recover$/)
+    await form.getByRole('button', { name: 'Recover', exact: true }).click()
+    expect((await request).postDataJSON()).toEqual({ since: Date.parse(`${day}T06:30Z`) })
+    await form.waitFor({ state: 'detached' })
+    const row = drawer
+      .getByRole('region', { name: 'Deliveries' })
+      .getByRole('row')
+      .filter({ hasText: /Waiting|Failed/ })
+    await row.getByRole('button').first().click()
+    await drawer
+      .getByRole('region', { name: 'Attempts' })
+      .getByText(/GMT\+5:30|IST/)
+      .first()
+      .waitFor()
+  })
+
   it('of a webhook that was switched off stay so when it is edited, until the box is ticked', async () => {
     receiving.isGone = true
     const body = { site_id: siteId, url: `${receiver.url}/gone`, events: ['alert'] }

@@ -127,8 +127,8 @@ export function formatRelative(ms: number, now: number): string {
   return (count === 0 ? relativeWords : relativeNumbers).format(count, unit)
 }
 
-/** `2026-11-22T14:05` in the zone, by default the browser's: what `datetime-local` fields take. */
-export function localTime(ms: number, zone = ownZone()): string {
+/** `2026-11-22T14:05` in the zone: what `datetime-local` fields take. */
+export function localTime(ms: number, zone: string): string {
   return temporal()
     .Instant.fromEpochMilliseconds(Math.floor(ms))
     .toZonedDateTimeISO(zone)

@@ -1,6 +1,7 @@
 import type { AttemptResource } from '@sluice/contracts/webhooks'
 import { useApi, useChange } from '../../api/hooks.ts'
-import { formatDateSeconds, ownZone } from '../../format/dates.ts'
+import { formatDateSeconds } from '../../format/dates.ts'
+import { useSite } from '../../state/session.tsx'
 import { toast } from '../../ui/announce.tsx'
 import { Button } from '../../ui/button.tsx'
 import { CodeBlock } from '../../ui/copy.tsx'
@@ -21,6 +22,7 @@ interface DeliveryProps {
 
 /** A delivery: its attempts on a time line, and what was sent. */
 export function Delivery({ webhookId, deliveryId, onBack }: DeliveryProps) {
+  const { timezone } = useSite()
   const params = { webhook_id: webhookId, delivery_id: deliveryId }
   const record = useApi('getDelivery', { params }, { refetchMs: refreshMs, staleMs: 0 })
   const replay = useChange('replayDelivery', ['getDelivery', 'listDeliveries'])
@@ -51,6 +53,7 @@ export function Delivery({ webhookId, deliveryId, onBack }: DeliveryProps) {
             <MoreMenu
               source={listSource(texts.attempts, ['getDelivery', { params }], data.attempts, {
                 fileParts: [deliveryId, 'attempts'],
+                zone: timezone,
               })}
             />
           </div>
@@ -63,7 +66,7 @@ export function Delivery({ webhookId, deliveryId, onBack }: DeliveryProps) {
             {data.attempts.length === 0 ? <p class="muted">{texts.noAttempts}</p> : null}
             <ol class="timeline">
               {data.attempts.map((attempt) => (
-                <Attempt key={attempt.at} of={attempt} />
+                <Attempt key={attempt.at} of={attempt} zone={timezone} />
               ))}
               {data.next_attempt_at === null ? null : (
                 <li>
@@ -84,13 +87,13 @@ export function Delivery({ webhookId, deliveryId, onBack }: DeliveryProps) {
   )
 }
 
-function Attempt({ of }: { of: AttemptResource }) {
+function Attempt({ of, zone }: { of: AttemptResource; zone: string }) {
   return (
     <li>
       <div class="row">
         <Status kind={of.error === null ? 'good' : 'danger'}>{texts.attempt(of.status)}</Status>
         <span class="muted small">
-          {formatDateSeconds(of.at, ownZone())} · {texts.latency(of.latency_ms)}
+          {formatDateSeconds(of.at, zone)} · {texts.latency(of.latency_ms)}
         </span>
       </div>
       {of.error === null ? null : (

@@ -67,7 +67,7 @@ export const texts = {
   recover: 'Recover',
   recoverTitle: 'Send again what did not succeed',
   recoverText: 'Every delivery since then that has not succeeded is sent again at once, with its own id.',
-  since: 'Since',
+  since: (zone: string) => `Since (${zone})`,
   wrongSince: 'Choose a time of the last 30 days.',
   recovered: (count: number) => `${messages.count(count, 'delivery', 'deliveries')} sent again`,
   rotate: 'Rotate secret',

@@ -4,8 +4,9 @@ import type { WebhookResource } from '@sluice/contracts/webhooks'
 import { serverNow } from '../../api/client.ts'
 import { fieldErrors } from '../../api/field-errors.ts'
 import { useChange } from '../../api/hooks.ts'
-import { localTime } from '../../format/dates.ts'
+import { localTime, parseLocalTime } from '../../format/dates.ts'
 import { OverlapField } from '../../parts/overlap-field.tsx'
+import { useSite } from '../../state/session.tsx'
 import { toast } from '../../ui/announce.tsx'
 import { TextField } from '../../ui/field.tsx'
 import { ConfirmDialog, FormDialog } from '../../ui/form-dialog.tsx'
@@ -17,13 +18,14 @@ interface TaskProps {
   onClose: () => void
 }
 
-/** Has everything since a time sent again that did not succeed. */
+/** Has everything since a time sent again that did not succeed: a time of the site's zone, as those of deliveries. */
 export function Recover({ of, onClose }: TaskProps) {
   const recover = useChange('recoverDeliveries', ['listDeliveries'])
-  const [since, setSince] = useState(localTime(serverNow() - dayMs))
+  const { timezone } = useSite()
+  const [since, setSince] = useState(() => localTime(serverNow() - dayMs, timezone))
   const [isTried, setTried] = useState(false)
   const errors = fieldErrors(recover.error, ['since'])
-  const ms = new Date(since).getTime()
+  const ms = parseLocalTime(since, timezone)
   return (
     <FormDialog
       title={texts.recoverTitle}
@@ -41,7 +43,7 @@ export function Recover({ of, onClose }: TaskProps) {
     >
       <p>{texts.recoverText}</p>
       <TextField
-        label={texts.since}
+        label={texts.since(timezone)}
         type="datetime-local"
         value={since}
         onInput={setSince}
