@@ -8,6 +8,16 @@ import { waitUntilPasses } from './support/wait-until-passes.ts'
 
 const siteId = 'shop'
 
+/** The element that has the focus, if something else is shown at its centre. What is higher than the window is left out. */
+const hiddenFocus = `(() => {
+  const focused = document.activeElement
+  const { left, top, width, height } = focused.getBoundingClientRect()
+  if (focused === document.body || height > innerHeight / 2) return []
+  const shown = document.elementFromPoint(left + width / 2, top + height / 2)
+  const isSeen = shown !== null && (focused.contains(shown) || shown.contains(focused))
+  return isSeen ? [] : [focused.outerHTML.slice(0, 120)]
+})()`
+
 describeWithChromium('the keyboard alone', () => {
   const visitors = useBrowser()
   let rig: Rig
@@ -193,6 +203,22 @@ describeWithChromium('the keyboard alone', () => {
     await page.keyboard.press('Escape')
     await page.waitForURL((url) => url.searchParams.getAll('f').length === 1)
     expect(new URL(page.url()).searchParams.get('f')).toBe('country:equals:DE')
+  })
+
+  it('never has the focus behind the bars of a low window', async () => {
+    const { page } = await visitors.open({ viewport: { width: 640, height: 450 } })
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/sites/${siteId}?f=device_type:equals:mobile`)
+    await waitUntilPasses(async () => expect(await headline(page, 'Events')).toBeGreaterThan(0))
+    await page.waitForLoadState('networkidle')
+    const hidden: string[] = []
+    for (const key of ['Tab', 'Shift+Tab']) {
+      for (let presses = 0; presses < 60; presses++) {
+        await page.keyboard.press(key)
+        hidden.push(...(await page.evaluate<string[]>(hiddenFocus)))
+      }
+    }
+    expect(hidden).toEqual([])
   })
 
   /**

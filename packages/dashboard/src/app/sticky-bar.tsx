@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import { useContext, useState } from 'preact/hooks'
+import { useContext, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { formatCustom } from '../format/dates.ts'
 import { rangeLabel } from '../format/sentences.ts'
 import { messages } from '../messages/en.ts'
@@ -34,9 +34,22 @@ const parts: Partial<Record<SitePage, readonly Part[]>> = {
 export function StickyBar({ page }: { page: SitePage }) {
   const shown = parts[page]
   const isKnown = useContext(SiteContext) !== undefined
+  const bar = useRef<HTMLElement>(null)
+  // What Tab reaches is scrolled into view below the bar, whose height depends on the filters in it.
+  useLayoutEffect(() => {
+    const element = bar.current
+    if (element === null) return undefined
+    const { style } = document.documentElement
+    const observer = new ResizeObserver(() => style.setProperty('--bar-height', `${element.offsetHeight}px`))
+    observer.observe(element)
+    return () => {
+      observer.disconnect()
+      style.removeProperty('--bar-height')
+    }
+  }, [shown])
   if (shown === undefined) return null
   return (
-    <section class="sticky-bar" aria-label={messages.bar.view}>
+    <section ref={bar} class="sticky-bar" aria-label={messages.bar.view}>
       {isKnown ? <BarParts shown={shown} /> : null}
       <div class="bar-end">
         <Freshness />
