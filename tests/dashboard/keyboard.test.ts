@@ -205,6 +205,21 @@ describeWithChromium('the keyboard alone', () => {
     expect(new URL(page.url()).searchParams.get('f')).toBe('country:equals:DE')
   })
 
+  it('chooses the comparison and the filters on a narrow page, too', async () => {
+    const { page } = await visitors.open({ viewport: { width: 640, height: 900 } })
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/sites/${siteId}?f=country:equals:DE`)
+    await page.getByRole('button', { name: /^View/ }).waitFor()
+    await page.keyboard.press('x')
+    await page.waitForURL(/compare=none/)
+    await page.keyboard.press('/')
+    await page.getByRole('dialog', { name: 'Filter', exact: true }).waitFor()
+    await page.keyboard.press('Escape')
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+    await page.keyboard.press('Escape')
+    await page.waitForURL((url) => !url.searchParams.has('f'))
+  })
+
   it('never has the focus behind the bars of a low window', async () => {
     const { page } = await visitors.open({ viewport: { width: 640, height: 450 } })
     await openSession(page, rig.url, rig.admin)

@@ -8,17 +8,21 @@ import { Icon } from '../ui/icon.tsx'
 import { FilterDialog } from './filter-dialog.tsx'
 import { useShortcut } from './shortcuts.tsx'
 
+/** The keys of the filters, also where a narrow page shows none: `/` adds one, Escape removes the last one. */
+export function FilterShortcuts() {
+  const { filters, setView } = useView()
+  const [isAdding, setAdding] = useState(false)
+  useShortcut('/', messages.shortcuts.filter, () => setAdding(true))
+  useShortcut('Escape', messages.shortcuts.dropFilter, () => {
+    if (filters.length > 0) setView({ filters: filters.slice(0, -1) })
+  })
+  return isAdding ? <EditedFilter at={filters.length} onClose={() => setAdding(false)} /> : null
+}
+
 /** The filters as chips, each to be edited or removed, and a button that adds one. */
 export function FilterBar() {
   const { filters, setView } = useView()
   const [edited, setEdited] = useState<number>()
-  const set = (next: Condition[]) => {
-    setView({ filters: next })
-  }
-  useShortcut('/', messages.shortcuts.filter, () => setEdited(filters.length))
-  useShortcut('Escape', messages.shortcuts.dropFilter, () => {
-    if (filters.length > 0) set(filters.slice(0, -1))
-  })
   return (
     <>
       <Button kind="quiet" icon="list-filter" title={messages.bar.addFilter} onClick={() => setEdited(filters.length)}>
@@ -43,7 +47,9 @@ export function FilterBar() {
                   type="button"
                   class="chip-remove"
                   aria-label={messages.filters.remove(text)}
-                  onClick={() => set(filters.filter((_, other) => other !== at))}
+                  onClick={() => {
+                    setView({ filters: filters.filter((_, other) => other !== at) })
+                  }}
                 >
                   <Icon name="x" size={14} />
                 </button>
@@ -52,24 +58,30 @@ export function FilterBar() {
           })}
         </div>
       )}
-      {edited === undefined ? null : (
-        <FilterDialog
-          condition={filters[edited]}
-          onClose={() => setEdited(undefined)}
-          onApply={(condition) => {
-            setEdited(undefined)
-            set(
-              filters[edited] === undefined
-                ? [...filters, condition]
-                : filters.map((each, at) => (at === edited ? condition : each)),
-            )
-          }}
-          onRemove={() => {
-            setEdited(undefined)
-            set(filters.filter((_, at) => at !== edited))
-          }}
-        />
-      )}
+      {edited === undefined ? null : <EditedFilter at={edited} onClose={() => setEdited(undefined)} />}
     </>
+  )
+}
+
+/** The dialog of the filter at a place; at the end of the list, of a new one. */
+function EditedFilter({ at, onClose }: { at: number; onClose: () => void }) {
+  const { filters, setView } = useView()
+  const set = (next: Condition[]) => {
+    onClose()
+    setView({ filters: next })
+  }
+  return (
+    <FilterDialog
+      condition={filters[at]}
+      onClose={onClose}
+      onApply={(condition) =>
+        set(
+          filters[at] === undefined
+            ? [...filters, condition]
+            : filters.map((each, other) => (other === at ? condition : each)),
+        )
+      }
+      onRemove={() => set(filters.filter((_, other) => other !== at))}
+    />
   )
 }

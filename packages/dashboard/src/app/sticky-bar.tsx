@@ -11,7 +11,7 @@ import { Button } from '../ui/button.tsx'
 import { Combobox } from '../ui/combobox.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { Select } from '../ui/select.tsx'
-import { FilterBar } from './filter-bar.tsx'
+import { FilterBar, FilterShortcuts } from './filter-bar.tsx'
 import { Freshness } from './freshness.tsx'
 import { isNarrow } from './narrow.ts'
 import { RangeDialog } from './range-dialog.tsx'
@@ -68,9 +68,17 @@ function BarParts({ shown }: { shown: readonly Part[] }) {
     (has('environment') && env !== undefined ? 1 : 0) +
     (has('zone') && zone !== undefined ? 1 : 0)
   const filter = has('filter') ? <FilterBar /> : null
+  // Keys work also where a narrow page has what they stand for in its dialog.
+  const keys = (
+    <>
+      {has('compare') ? <CompareShortcut /> : null}
+      {has('filter') ? <FilterShortcuts /> : null}
+    </>
+  )
   if (!isNarrow.value) {
     return (
       <>
+        {keys}
         {has('range') ? <RangeChoice /> : null}
         {has('compare') ? <CompareChoice /> : null}
         {has('zone') ? <ZoneChoice /> : null}
@@ -81,6 +89,7 @@ function BarParts({ shown }: { shown: readonly Part[] }) {
   }
   return (
     <>
+      {keys}
       {has('range') ? <RangeChoice /> : null}
       <Button kind="quiet" icon="sliders-horizontal" isIconOnly={changes === 0} onClick={() => setOpen(true)}>
         {changes === 0 ? messages.bar.view : messages.bar.viewWith(changes)}
@@ -192,6 +201,15 @@ function RangeChoice() {
   )
 }
 
+function CompareShortcut() {
+  const { setView } = useView()
+  const { compare } = useChosenView()
+  useShortcut('x', messages.shortcuts.compare, () => {
+    setView({ compare: compare === 'none' ? 'previous' : 'none' })
+  })
+  return null
+}
+
 function CompareChoice() {
   const { setView } = useView()
   const { compare } = useChosenView()
@@ -199,7 +217,6 @@ function CompareChoice() {
   const choose = (chosen: Compare) => {
     setView({ compare: chosen })
   }
-  useShortcut('x', messages.shortcuts.compare, () => choose(compare === 'none' ? 'previous' : 'none'))
   const names = messages.bar.compares
   const custom = typeof compare === 'object' ? [{ value: 'chosen', label: formatCustom(compare) }] : []
   return (
