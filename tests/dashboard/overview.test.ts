@@ -284,6 +284,21 @@ describeWithChromium('the overview', () => {
       .waitFor()
   })
 
+  it('says of the first week of a chart that it is cut, and of the last one that it still counts', async () => {
+    const dayOf = (at: number) => new Date(at).toISOString().slice(0, 10)
+    // A Tuesday.
+    const first = now - (21 + ((new Date(now).getUTCDay() + 5) % 7)) * dayMs
+    const page = await overview(`?range=${dayOf(first)}..${dayOf(now)}&by=week&compare=none`)
+    const chart = page.getByRole('figure').first()
+    await chart.locator('canvas').waitFor()
+    await chart.focus()
+    const notes = { Home: 'part of the range only', End: 'still counting' }
+    for (const [key, note] of Object.entries(notes)) {
+      await page.keyboard.press(key)
+      await chart.locator('.chart-tip').getByText(note).waitFor()
+    }
+  })
+
   it('opens of two events with one id the one that was pressed, and keeps it when the list goes on without it', async () => {
     const page = await overview('/events', 'twins')
     const rows = page.getByRole('table', { name: 'What was sent' }).getByRole('button')

@@ -21,8 +21,10 @@ export interface ChartProps {
   isFirstPartial?: boolean
   /** The last bucket is not over, or goes beyond the range. */
   isLastPartial?: boolean
-  /** Said of partial buckets: `still counting`. */
-  partialNote?: string
+  /** Said of a partial first bucket: `part of the range only`. */
+  firstNote?: string
+  /** Said of a partial last bucket: `still counting`. */
+  lastNote?: string
   /** A click, or Enter on a point. */
   onPick?: (index: number) => void
   /** A drag from one bucket to another, both included. */

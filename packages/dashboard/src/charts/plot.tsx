@@ -12,18 +12,20 @@ const heightNarrow = 220
 const narrow = 700
 
 /** A bucket as one line: date, value, and what it is compared with. */
-function describe(
-  { timestamps, values, compared, kind, unit, zone, isFirstPartial, isLastPartial, partialNote = '' }: ChartProps,
-  at: number,
-) {
+function describe({ timestamps, values, compared, kind, unit, zone, ...partial }: ChartProps, at: number) {
   const value = values[at] ?? 0
   const before = compared?.values[at]
   const beforeAt = compared?.timestamps[at]
-  const isPartial = (at === 0 && isFirstPartial === true) || (at === values.length - 1 && isLastPartial === true)
+  const note =
+    at === values.length - 1 && partial.isLastPartial === true
+      ? partial.lastNote
+      : at === 0 && partial.isFirstPartial === true
+        ? partial.firstNote
+        : undefined
   return {
     date: formatBucket(timestamps[at] ?? 0, unit, zone),
     value: formatExact(value, kind),
-    note: isPartial ? partialNote : '',
+    note: note ?? '',
     before:
       before === undefined || beforeAt === undefined
         ? undefined

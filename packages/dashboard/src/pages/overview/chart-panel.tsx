@@ -174,7 +174,8 @@ function ResultChart({ result, before, sentence, viewQueries }: ResultChartProps
       zone={zone}
       isFirstPartial={first < startMs}
       isLastPartial={bucketEnd(last, unit, zone) > endMs}
-      partialNote={viewQueries.bounds.isOpen ? texts.incomplete : texts.partial}
+      firstNote={texts.partial}
+      lastNote={viewQueries.bounds.isOpen ? texts.incomplete : texts.partial}
       {...(finer[unit] === undefined
         ? {}
         : {
