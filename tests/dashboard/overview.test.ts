@@ -299,6 +299,17 @@ describeWithChromium('the overview', () => {
     }
   })
 
+  it('has the title of the page spoken that the navigation or a key opens', async () => {
+    const page = await overview()
+    await settledHeadline(page, 'Visitors')
+    const spoken = page.locator('.announcer').first()
+    await page.getByRole('link', { name: 'Funnels', exact: true }).first().click()
+    await spoken.getByText(/^Funnels · .* · Sluice$/).waitFor({ state: 'attached' })
+    await page.keyboard.press('g')
+    await page.keyboard.press('l')
+    await spoken.getByText(/^Live · .* · Sluice$/).waitFor({ state: 'attached' })
+  })
+
   it('opens of two events with one id the one that was pressed, and keeps it when the list goes on without it', async () => {
     const page = await overview('/events', 'twins')
     const rows = page.getByRole('table', { name: 'What was sent' }).getByRole('button')

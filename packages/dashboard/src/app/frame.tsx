@@ -8,6 +8,7 @@ import { useView, useWholeLocation } from '../state/hooks.ts'
 import { type Route, routeOf, type SitePage } from '../state/route.ts'
 import { SiteContext, useMay, useSession } from '../state/session.tsx'
 import { remember, remembered } from '../state/storage.ts'
+import { announce } from '../ui/announce.tsx'
 import { Button } from '../ui/button.tsx'
 import { EmptyState, ErrorPanel, SkeletonRows } from '../ui/states.tsx'
 import { ErrorBoundary } from './error-boundary.tsx'
@@ -54,6 +55,10 @@ export function Frame() {
   // Back and forward leave it to the browser, which remembers where each page was.
   useLayoutEffect(() => {
     if (wasPush) scrollTo(0, 0)
+  }, [path])
+  // After the effects that give the title: those of a page whose script is still loaded may give a longer one later.
+  useEffect(() => {
+    if (wasPush) announce(document.title)
   }, [path])
   return (
     <div class="frame">
