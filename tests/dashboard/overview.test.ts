@@ -284,6 +284,18 @@ describeWithChromium('the overview', () => {
       .waitFor()
   })
 
+  it('compares no rate and no duration of a range without a session', async () => {
+    const day = (days: number) => new Date(now - days * dayMs).toISOString().slice(0, 10)
+    const page = await overview(`?range=${day(9)}..${day(3)}&compare=${day(0)}..${day(0)}`, 'kinds')
+    const text = (name: string) => page.getByRole('radio', { name, exact: true }).textContent()
+    await waitUntilPasses(async () => {
+      expect(await text('Sessions')).toMatch(/before: \d/)
+      expect(await text('Bounce rate')).toContain('%')
+    })
+    for (const name of ['Bounce rate', 'Session duration', 'Conversion rate'])
+      expect(await text(name)).not.toContain('before')
+  })
+
   it('says of the first week of a chart that it is cut, and of the last one that it still counts', async () => {
     const dayOf = (at: number) => new Date(at).toISOString().slice(0, 10)
     // A Tuesday.

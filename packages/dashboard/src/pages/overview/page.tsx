@@ -136,10 +136,11 @@ function useBatch(queries: StatsQuery[]): Batch {
 const comparedQueries = (viewQueries: ViewQueries, metrics: readonly HeadlineMetric[]): StatsQuery[] =>
   metrics.map((each) => viewQueries.comparedQuery(each)).filter((each) => each !== undefined)
 
-/** The headlines by metric. A rate or a duration of a range without a session is none to compare with. */
+/** The headlines by metric. A rate or a duration of a range without a session is none to compare, or compare with. */
 function withoutEmptyRange(entries: (readonly [HeadlineMetric, Headline])[]): Record<HeadlineMetric, Headline> {
   const headlines = Object.fromEntries(entries) as Record<HeadlineMetric, Headline>
-  if (headlines.unique_sessions.before?.value === 0)
+  const { result, before } = headlines.unique_sessions
+  if (result?.value === 0 || before?.value === 0)
     for (const each of ofSessions) headlines[each] = { ...headlines[each], before: undefined }
   return headlines
 }
