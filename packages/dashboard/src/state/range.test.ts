@@ -158,6 +158,12 @@ describe('moving a range', () => {
 test('bounds of whole days are days, others local times', () => {
   expect(customOf(boundsOf('yesterday', now), now.zone)).toStrictEqual({ from: '2026-11-21', to: '2026-11-21' })
   expect(customOf(boundsOf('today', now), now.zone)).toStrictEqual({ from: '2026-11-22T00:00', to: '2026-11-22T14:30' })
+  const todayAt = (time: string) => {
+    const late = moment(`2026-11-22T${time}`)
+    return customOf(boundsOf('today', late), late.zone)
+  }
+  expect(todayAt('14:05:50')).toStrictEqual({ from: '2026-11-22T00:00', to: '2026-11-22T14:06' })
+  expect(todayAt('00:00:30')).toStrictEqual({ from: '2026-11-22T00:00', to: '2026-11-22T00:01' })
 })
 
 describe('a bucket', () => {

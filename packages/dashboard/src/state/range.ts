@@ -202,11 +202,14 @@ function wholeOf(preset: Preset): Duration {
 
 const localTime = (at: Zoned) => at.toPlainDateTime().toString({ smallestUnit: 'minute' })
 
-/** The chosen days of bounds, as absolute dates for links that stay: whole days as dates, else local times. */
+/**
+ * The chosen days of bounds, as absolute dates for links that stay: whole days as dates, else local times. These are
+ * written without seconds: the end is that of its minute.
+ */
 export function customOf({ startMs, endMs }: Bounds, zone: string): CustomRange {
   const start = zonedAt(startMs, zone)
-  const end = zonedAt(endMs, zone)
-  const isWholeDays = startMs === start.startOfDay().epochMilliseconds && endMs === end.startOfDay().epochMilliseconds
+  const end = zonedAt(Math.ceil(endMs / minuteMs) * minuteMs, zone)
+  const isWholeDays = startMs === start.startOfDay().epochMilliseconds && end.equals(end.startOfDay())
   if (isWholeDays) {
     return { from: start.toPlainDate().toString(), to: end.toPlainDate().subtract({ days: 1 }).toString() }
   }
@@ -275,10 +278,7 @@ export function customOfBuckets({ from, to, unit }: Buckets, answered: Bounds, z
   const endMs = Math.min(bucketEnd(to, unit, zone), answered.endMs)
   // A range that reaches the present stands for whole days, so that it goes on growing.
   const isGrowing = answered.isOpen && endMs === answered.endMs && unit !== 'hour' && unit !== 'minute'
-  const wholeMs = isGrowing
-    ? bucketEnd(zonedAt(endMs - 1, zone).startOfDay().epochMilliseconds, 'day', zone)
-    : // Times are written without seconds.
-      Math.ceil(endMs / unitMs.minute) * unitMs.minute
+  const wholeMs = isGrowing ? bucketEnd(zonedAt(endMs - 1, zone).startOfDay().epochMilliseconds, 'day', zone) : endMs
   const range = customOf({ startMs, endMs: wholeMs, isOpen: false }, zone)
   // Where clocks are put back, the end may have the wall clock of the start, or an earlier one.
   return isValidCustom(range) ? range : customOf({ startMs, endMs: wholeMs + hourMs, isOpen: false }, zone)

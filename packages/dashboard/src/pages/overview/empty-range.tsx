@@ -7,7 +7,7 @@ import { messages } from '../../messages/en.ts'
 import { ClearFilters } from '../../parts/clear-filters.tsx'
 import { moveClock } from '../../state/clock.ts'
 import { useView, type ViewQueries } from '../../state/hooks.ts'
-import { customOf } from '../../state/range.ts'
+import { datesOf } from '../../state/range.ts'
 import { useSite } from '../../state/session.tsx'
 import { Button } from '../../ui/button.tsx'
 import { EmptyState } from '../../ui/states.tsx'
@@ -67,8 +67,7 @@ export function EmptyRange({ viewQueries }: { viewQueries: ViewQueries }) {
         <Button
           kind="primary"
           onClick={() => {
-            const { from, to } = customOf(shown, zone)
-            setView({ range: { from: from.slice(0, 10), to: to.slice(0, 10) }, by: undefined })
+            setView({ range: datesOf(shown, zone), by: undefined })
           }}
         >
           {texts.show(formatBounds(shown, zone))}
