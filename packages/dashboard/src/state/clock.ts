@@ -18,7 +18,9 @@ export function startClock(): void {
   if (clock.value !== 0) return
   clock.value = serverNow()
   const tick = () => {
-    if (document.visibilityState === 'visible' && serverNow() - clock.value >= tickMs) clock.value = serverNow()
+    // Also back, when the server's clock is set.
+    const isMoved = Math.abs(serverNow() - clock.value) >= tickMs
+    if (document.visibilityState === 'visible' && isMoved) clock.value = serverNow()
   }
   setInterval(tick, 1_000)
   document.addEventListener('visibilitychange', tick)
