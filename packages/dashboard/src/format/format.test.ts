@@ -37,12 +37,15 @@ describe('numbers', () => {
 
   test('percent and bytes', () => {
     expect(formatPercent(38.24)).toBe('38.2%')
+    expect([0, 0.04, 0.996, 1, 1.04].map(formatPercent)).toStrictEqual(['0.0%', '0.04%', '1.00%', '1.0%', '1.0%'])
     expect([0, 999, 3_210_000].map(formatBytes)).toStrictEqual(['0 B', '999 B', '3.21 MB'])
   })
 
   test('rates change in points, and from zero everything is new', () => {
     expect(formatChange(changeOf(200, 225, 'count'))).toBe('12.5%')
     expect(formatChange(changeOf(38.2, 40, 'percent'))).toBe('1.8 points')
+    expect(formatChange(changeOf(0.08, 0.04, 'percent'))).toBe('0.04 points')
+    expect(formatChange(changeOf(38.2, 38.204, 'percent'))).toBe('no change')
     expect(formatChange(changeOf(0, 5, 'count'))).toBe('new')
     expect(formatChange(changeOf(0, 0, 'count'))).toBe('no change')
   })

@@ -7,7 +7,10 @@ export const locale = 'en-GB'
 const whole = new Intl.NumberFormat(locale, { maximumFractionDigits: 2 })
 const compact = new Intl.NumberFormat('en-US', { notation: 'compact', maximumSignificantDigits: 3 })
 const percent = new Intl.NumberFormat(locale, { minimumFractionDigits: 1, maximumFractionDigits: 1 })
+const lowPercent = new Intl.NumberFormat(locale, { minimumFractionDigits: 2, maximumFractionDigits: 2 })
 const finePercent = new Intl.NumberFormat(locale, { maximumFractionDigits: 2 })
+
+const percentDigits = (value: number): string => (value > 0 && value < 1 ? lowPercent : percent).format(value)
 
 /** `1,240,312`: all digits, at most two after the point. */
 export const formatNumber = (value: number): string => whole.format(value)
@@ -16,8 +19,8 @@ export const formatNumber = (value: number): string => whole.format(value)
 export const formatCompact = (value: number): string =>
   Math.abs(value) < 10_000 ? formatNumber(value) : compact.format(value)
 
-/** `38.2%` from a percentage (0–100). */
-export const formatPercent = (value: number): string => `${percent.format(value)}%`
+/** `38.2%` from a percentage (0–100); `0.38%` below 1 %, where one digit would be too few. */
+export const formatPercent = (value: number): string => `${percentDigits(value)}%`
 
 /** `3m 24s` from seconds: the two largest units; `0.4s` below ten seconds. */
 export function formatDuration(seconds: number): string {
@@ -73,7 +76,7 @@ export function changeOf(before: number, after: number, kind: NumberKind): Numbe
   if (before === after) return { kind: 'same' }
   if (kind === 'percent') {
     const amount = Math.abs(after - before)
-    return amount < 0.05 ? { kind: 'same' } : { kind: 'points', amount, isRise: after > before }
+    return amount < 0.005 ? { kind: 'same' } : { kind: 'points', amount, isRise: after > before }
   }
   if (before === 0) return { kind: 'new' }
   const amount = (Math.abs(after - before) / Math.abs(before)) * 100
@@ -85,6 +88,6 @@ export function formatChange(change: NumberChange): string {
   if (change.kind === 'same') return texts.unchanged
   if (change.kind === 'new') return texts.fromZero
   const { amount } = change
-  if (change.kind === 'points') return texts.points(percent.format(amount))
+  if (change.kind === 'points') return texts.points(percentDigits(amount))
   return `${amount >= 1000 ? formatCompact(Math.round(amount)) : percent.format(amount)}%`
 }
