@@ -291,6 +291,56 @@ describeWithChromium('faults', () => {
     await waitUntilPasses(async () => expect(await dialog.getByText(failed.error).count()).toBe(0))
   })
 
+  /** Opens a page while an operation is refused, and expects the reason on it. */
+  const expectReason = async (path: string, refused: RegExp): Promise<void> => {
+    const { page, expectMessages } = await visit()
+    expectMessages(/status of 503/)
+    const error = 'Service temporarily unavailable'
+    await page.route(refused, (route) =>
+      route.fulfill({ status: 503, json: { success: false, error, timestamp: Date.now() } }),
+    )
+    await page.goto(rig.url + path)
+    await page.getByRole('main').getByText(error).first().waitFor()
+  }
+
+  it('says why the last deliveries of a webhook are not drawn', async () => {
+    await rig.call('POST', '/api/v1/webhooks', { site_id: siteId, url: 'http://127.0.0.1:9/', events: ['alert'] })
+    await expectReason(`/sites/${siteId}/webhooks`, /\/deliveries[?]/)
+  })
+
+  it('says why the chart of what an alert rule did is missing', async () => {
+    const { rule_id: id } = await rig.call<{ rule_id: string }>('POST', '/api/v1/alerts', {
+      site_id: siteId,
+      name: 'Always',
+      condition: { metric: 'event_count', operator: 'greater_than_or_equal', threshold: 0, window: '1h' },
+      notification_type: 'webhook',
+      notification_config: { url: 'http://127.0.0.1:9/' },
+    })
+    const { page, expectMessages } = await visit()
+    expectMessages(/status of 503/)
+    const error = 'Service temporarily unavailable'
+    await page.route(/\/api\/v1\/.*\/history[?]/, async (route) => {
+      const response = await route.fetch()
+      const answer = (await response.json()) as { data: { history: object[] } }
+      const fired = { from: 'ok', to: 'firing', value: 1, firing_id: 'f', test: false, notification: null }
+      answer.data.history = [{ ...fired, timestamp: Date.now() - 60_000 }]
+      await route.fulfill({ response, json: answer })
+    })
+    await page.route(/\/api\/v1\/alerts\/preview$/, (route) =>
+      route.fulfill({ status: 503, json: { success: false, error, timestamp: Date.now() } }),
+    )
+    await page.goto(`${rig.url}/sites/${siteId}/alerts?open=${id}`)
+    await page.getByRole('region', { name: 'History' }).getByRole('alert').getByText(error).waitFor()
+    await page.close()
+    await rig.call('DELETE', `/api/v1/alerts/${id}`)
+  })
+
+  it('says that it is not known whether another environment has the events of an empty range', async () => {
+    const event = { site_id: 'quiet', event_type: 'view', event_id: 'only', session_id: 'only' }
+    await rig.send([{ ...event, timestamp: Date.now() - 60 * 86_400_000 }])
+    await expectReason('/sites/quiet?range=28d', /\/api\/v1\/stats[?].*environment=dev/)
+  })
+
   it('names an answer that is not of Sluice, and goes on with the rest', async () => {
     const { page, expectMessages } = await visit()
     expectMessages(/status of 502/)

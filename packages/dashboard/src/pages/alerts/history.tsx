@@ -74,6 +74,7 @@ export function History({ of }: { of: AlertResource }) {
       <ErrorPanel error={history.error} onRetry={history.retry} />
       {/* No higher than an empty history: a page that became shorter would move the form from under the pointer. */}
       {history.isLoading ? <Skeleton /> : null}
+      <ErrorPanel error={preview.error} onRetry={preview.retry} />
       {preview.data === undefined || bands.length === 0 ? null : (
         <AlertChart
           label={`${texts.historyChart}: ${messages.metrics[condition.metric]}`}

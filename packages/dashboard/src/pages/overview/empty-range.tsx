@@ -10,7 +10,7 @@ import { useView, type ViewQueries } from '../../state/hooks.ts'
 import { datesOf } from '../../state/range.ts'
 import { useSite } from '../../state/session.tsx'
 import { Button } from '../../ui/button.tsx'
-import { EmptyState } from '../../ui/states.tsx'
+import { EmptyState, ErrorPanel } from '../../ui/states.tsx'
 import { texts } from './messages.ts'
 
 /** Days that are shown when the last event lies elsewhere, unless the site is younger. */
@@ -55,24 +55,34 @@ export function EmptyRange({ viewQueries }: { viewQueries: ViewQueries }) {
       />
     )
   }
-  if (lastAt === null || firstAt === null) return <EmptyState icon="radio" title={texts.emptyTitle} />
+  const failure = <ErrorPanel error={elsewhere.error} onRetry={elsewhere.retry} />
+  if (lastAt === null || firstAt === null)
+    return (
+      <>
+        {failure}
+        <EmptyState icon="radio" title={texts.emptyTitle} />
+      </>
+    )
   const startMs = Math.max(firstAt, lastAt - (shownDays - 1) * dayMs)
   const shown = { startMs, endMs: lastAt + 1, isOpen: false }
   return (
-    <EmptyState
-      icon="radio"
-      title={texts.emptyTitle}
-      why={texts.lastEvent(formatDate(lastAt, zone))}
-      action={
-        <Button
-          kind="primary"
-          onClick={() => {
-            setView({ range: datesOf(shown, zone), by: undefined })
-          }}
-        >
-          {texts.show(formatBounds(shown, zone))}
-        </Button>
-      }
-    />
+    <>
+      {failure}
+      <EmptyState
+        icon="radio"
+        title={texts.emptyTitle}
+        why={texts.lastEvent(formatDate(lastAt, zone))}
+        action={
+          <Button
+            kind="primary"
+            onClick={() => {
+              setView({ range: datesOf(shown, zone), by: undefined })
+            }}
+          >
+            {texts.show(formatBounds(shown, zone))}
+          </Button>
+        }
+      />
+    </>
   )
 }

@@ -7,6 +7,7 @@ import { usePageParameter } from '../../state/hooks.ts'
 import { useSite } from '../../state/session.tsx'
 import { SecretDialog } from '../../ui/form-dialog.tsx'
 import { InView } from '../../ui/in-view.tsx'
+import { Unknown } from '../../ui/numbers.tsx'
 import { Skeleton } from '../../ui/states.tsx'
 import type { Column } from '../../ui/table.tsx'
 import { texts } from './messages.ts'
@@ -73,8 +74,10 @@ const stripSize = 50
 function Outcomes({ id }: { id: string }) {
   const input = { params: { webhook_id: id }, query: { limit: stripSize } }
   const deliveries = useApi('listDeliveries', input, { refetchMs: refreshMs, staleMs: 0 })
-  if (deliveries.data === undefined) return <Skeleton width={198} height={14} />
-  return <Strip deliveries={deliveries.data.deliveries} />
+  const { data, error } = deliveries
+  if (data === undefined)
+    return error === undefined ? <Skeleton width={198} height={14} /> : <Unknown why={error.message} />
+  return <Strip deliveries={data.deliveries} />
 }
 
 const columns: readonly Column<WebhookResource>[] = [
