@@ -9,6 +9,14 @@ const siteId = 'shop'
 /** Sites are listed in the order of their ids. */
 const lastSiteId = 'site-9'
 
+/** The element that has the focus, if it or what it stands in is clipped away. */
+const clippedFocus = `(() => {
+  const found = []
+  for (let each = document.activeElement; each !== null; each = each.parentElement)
+    if (getComputedStyle(each).clipPath !== 'none') found.push(document.activeElement.outerHTML)
+  return found
+})()`
+
 /** What is used of a cell: the tests' types have no DOM. */
 interface Cell {
   textContent: string
@@ -85,6 +93,22 @@ describeWithChromium('a sorted table', () => {
     await page.getByRole('columnheader', { name: 'Visitors' }).getByRole('button').click()
     await waitUntilPasses(async () => expect(await page.getByRole('row').nth(1).textContent()).toContain(lastSiteId))
     await waitUntilPasses(async () => expect(await page.getByRole('row').locator('[data-number]').count()).toBe(61))
+  })
+
+  it('sorts on a narrow page, too, where nothing has the focus that is not shown', async () => {
+    const { page } = await visitors.open({ viewport: { width: 390, height: 844 } })
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/sites/${siteId}?range=7d&metric=visitors`)
+    await page.getByRole('region', { name: 'Pages', exact: true }).getByRole('button', { name: 'All' }).click()
+    const dialog = page.getByRole('dialog', { name: 'All pages' })
+    await dialog.getByRole('row').last().getByText('/reader').waitFor()
+    await dialog.getByLabel('Search').focus()
+    for (let presses = 0; presses < 12; presses++) {
+      await page.keyboard.press('Tab')
+      expect(await page.evaluate<string[]>(clippedFocus)).toEqual([])
+    }
+    await dialog.getByRole('button', { name: 'Events', exact: true }).click()
+    await waitUntilPasses(async () => expect(await dialog.getByRole('row').nth(1).textContent()).toMatch(/^\/reader/))
   })
 
   /** Opens the Overview of a site, and from it the list of all values of a panel. */
