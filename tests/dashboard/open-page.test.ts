@@ -181,6 +181,19 @@ describeWithChromium('a page that is open', () => {
     expect(await dialog.count()).toBe(0)
   })
 
+  it('mutes the numbers of a funnel while other steps are shown than they are of', async () => {
+    const { page } = await visit()
+    await page.goto(`${rig.url}/sites/${siteId}/funnels?steps=page_view>click`)
+    const steps = page.getByRole('list', { name: 'Steps' })
+    await steps.locator('[data-number]').first().waitFor()
+    expect(await page.locator('main .old').count()).toBe(0)
+    // The address gets the steps a moment later, and then they are asked about.
+    await page.clock.pauseAt((await page.evaluate<number>('Date.now()')) + 1_000)
+    await page.getByRole('button', { name: 'Move step 2 up' }).click()
+    await page.locator('.funnel.old').waitFor()
+    await page.locator('.funnel-result.old').waitFor()
+  })
+
   it.each([
     ['is not reached, from the first try on', 0, (route: Route) => route.abort(), [5, 10, 20, 30]],
     [

@@ -121,7 +121,7 @@ function Settings({ funnel }: { funnel: Funnel }) {
 
 /** The share that did all steps, and how it was before. */
 function Result({ funnel }: { funnel: Funnel }) {
-  const { result, comparedResult, compared, of, window, setOf } = funnel
+  const { result, isOld, comparedResult, compared, of, window, setOf } = funnel
   const { zone } = useViewQueries()
   if (result.error !== undefined) return <ErrorPanel error={result.error} onRetry={result.retry} />
   if (result.data === undefined)
@@ -132,7 +132,7 @@ function Result({ funnel }: { funnel: Funnel }) {
     ) : null
   const { steps } = result.data
   const last = steps.at(-1)
-  const comparedSteps = comparedResult.isOld || result.isOld ? [] : (comparedResult.data?.steps ?? [])
+  const comparedSteps = comparedResult.isOld || isOld ? [] : (comparedResult.data?.steps ?? [])
   // A rate of nobody is none to compare with.
   const before = comparedSteps[0]?.users === 0 ? undefined : comparedSteps.at(-1)
   if (last === undefined || steps[0]?.users === 0) {
@@ -146,7 +146,7 @@ function Result({ funnel }: { funnel: Funnel }) {
     )
   }
   return (
-    <div class={`funnel-result${result.isOld ? ' old' : ''}`}>
+    <div class={`funnel-result${isOld ? ' old' : ''}`}>
       <div class="row">
         <span class="big-number">
           <Num value={last.rate_from_first} kind="percent" />
@@ -171,15 +171,15 @@ function Result({ funnel }: { funnel: Funnel }) {
 }
 
 function Steps({ funnel }: { funnel: Funnel }) {
-  const { steps, setSteps, types, input, result, comparedResult, compared, of } = funnel
+  const { steps, setSteps, types, input, result, isOld, comparedResult, compared, of } = funnel
   const isCurrent = result.data?.steps.length === steps.length && result.error === undefined
   const found = isCurrent ? result.data?.steps : undefined
-  const comparedSteps = comparedResult.isOld || result.isOld ? undefined : comparedResult.data?.steps
+  const comparedSteps = comparedResult.isOld || isOld ? undefined : comparedResult.data?.steps
   const before = comparedSteps?.length === steps.length ? comparedSteps : undefined
   const next = types.find(({ value }) => !steps.some(({ event_type }) => event_type === value)) ?? types[0]
   return (
     <>
-      <ol class={`funnel${result.isOld ? ' old' : ''}`} aria-label={texts.steps}>
+      <ol class={`funnel${isOld ? ' old' : ''}`} aria-label={texts.steps}>
         {steps.map((_, at) => (
           <li key={at}>
             <span class="step-place" aria-hidden="true">

@@ -31,6 +31,8 @@ export interface Funnel {
   /** Event types with counts, the most frequent first. */
   types: readonly { value: string; count: number }[]
   input: Input<'funnel'> | null
+  /** The answer is about other steps, another window or other days than those that are shown. */
+  isOld: boolean
   result: ApiState<Data<'funnel'>>
   compared: Bounds | undefined
   comparedInput: Input<'funnel'> | null
@@ -66,10 +68,11 @@ export function useFunnel(): Funnel {
     timer.current = setTimeout(() => setText(formatSteps(next)), settleMs)
   }
   const of = isOneOf(actors, ofText) ? ofText : 'visitor'
-  const problems: Funnel['problems'] = []
-  if (windowText !== undefined && windowText !== window) problems.push(['window', windowText])
-  if (text !== undefined && asked === undefined) problems.push(['steps', text])
-  if (ofText !== undefined && ofText !== of) problems.push(['of', ofText])
+  const problems = [
+    ['window', windowText, windowText === window],
+    ['steps', text, asked !== undefined],
+    ['of', ofText, ofText === of],
+  ] as const
   const inputOf = (range: Bounds | undefined): Input<'funnel'> | null =>
     range === undefined || settled === emptySteps || settled.length === 0
       ? null
@@ -89,6 +92,7 @@ export function useFunnel(): Funnel {
         }
   const input = inputOf(bounds)
   const comparedInput = inputOf(compared)
+  const result = useApi('funnel', input)
   return {
     steps,
     askedSteps: settled,
@@ -98,11 +102,14 @@ export function useFunnel(): Funnel {
     setWindow: (value) => setWindow(value === windowDefault ? undefined : value),
     of,
     setOf: (value) => setOf(value === 'visitor' ? undefined : value),
-    problems,
+    problems: problems.flatMap(([parameter, value, isKnown]): Funnel['problems'] =>
+      value === undefined || isKnown ? [] : [[parameter, value]],
+    ),
     seen,
     types,
     input,
-    result: useApi('funnel', input),
+    isOld: result.isOld || formatSteps(steps) !== formatSteps(settled),
+    result,
     compared,
     comparedInput,
     comparedResult: useApi('funnel', comparedInput),
