@@ -257,6 +257,11 @@ describeWithChromium('a page that is open', () => {
       expect(await page.locator('.live.old').count()).toBe(1)
       expect(await page.getByText('Freshness unknown').count()).toBe(1)
     })
+    // Nor does it have them spoken, as those of the present are each 30 seconds.
+    const spoken = page.locator('.announcer').first()
+    const before = await spoken.textContent()
+    await page.clock.runFor(31_000)
+    expect(await spoken.textContent()).toBe(before)
     expect(await page.getByRole('main').getByRole('alert').count()).toBe(0)
   })
 

@@ -51,12 +51,14 @@ export default function Page() {
   useMenuKey()
   const { data, error, isOld, answeredAt } = live
   const isOverdue = useOverdue(answeredAt, presentMs)
-  const latest = useRef(data)
-  latest.current = data
+  const isPast = isOld || isOverdue || error !== undefined
+  /** What may be announced as the present. */
+  const present = useRef(data)
+  present.current = isPast ? undefined : data
   useEffect(() => {
     const timer = setInterval(() => {
-      if (latest.current !== undefined && document.visibilityState === 'visible')
-        announce(texts.spoken(latest.current.visitors_5m, latest.current.events_5m))
+      if (present.current !== undefined && document.visibilityState === 'visible')
+        announce(texts.spoken(present.current.visitors_5m, present.current.events_5m))
     }, spokenMs)
     return () => clearInterval(timer)
   }, [])
@@ -74,7 +76,7 @@ export default function Page() {
       <PageTitle title={messages.nav.live} sentence={texts.sentence} />
       <div class="stack">
         <ErrorPanel error={error} onRetry={live.retry} />
-        <div class={`stack live${isOld || isOverdue || error !== undefined ? ' old' : ''}`}>
+        <div class={`stack live${isPast ? ' old' : ''}`}>
           <div class="live-now">
             <Now data={data} isLoading={live.isLoading} sourceOf={sourceOf} />
             <Minutes data={data} answeredAt={answeredAt} isLoading={live.isLoading} zone={zone} sourceOf={sourceOf} />
