@@ -181,6 +181,42 @@ describeWithChromium('a page that is open', () => {
     expect(await dialog.count()).toBe(0)
   })
 
+  it('opens by T no table that has no numbers yet, and closes one that has none any more, for good', async () => {
+    const { page } = await visit()
+    const asked = /\/api\/v1\/stats\/batch$/
+    const isOfChart = (route: Route) => {
+      const { queries } = route.request().postDataJSON() as { queries: { group_by?: string }[] }
+      return ['hour', 'day'].includes(queries[0]?.group_by ?? '')
+    }
+    const held = Promise.withResolvers<undefined>()
+    const service = { isBroken: false }
+    await page.route(asked, async (route) => {
+      if (!isOfChart(route)) return route.fallback()
+      await held.promise
+      if (!service.isBroken) return route.fallback()
+      const failed = { success: false, status: 503, error: 'Service temporarily unavailable' }
+      const response = await route.fetch()
+      const answer = (await response.json()) as { data: { results: object[] } }
+      answer.data.results = answer.data.results.map(() => failed)
+      return route.fulfill({ response, json: answer })
+    })
+    await page.goto(`${rig.url}/sites/${siteId}?range=28d`)
+    const chart = page.getByRole('region', { name: 'Visitors', exact: true })
+    await chart.waitFor()
+    await page.keyboard.press('t')
+    held.resolve(undefined)
+    await chart.getByRole('button', { name: /^More/ }).waitFor()
+    const dialog = page.getByRole('dialog')
+    expect(await dialog.count()).toBe(0)
+    await page.keyboard.press('t')
+    await dialog.waitFor()
+    service.isBroken = true
+    await runUntil(page, async () => expect(await dialog.count()).toBe(0))
+    service.isBroken = false
+    await runUntil(page, async () => expect(await chart.getByRole('button', { name: /^More/ }).count()).toBe(1))
+    expect(await dialog.count()).toBe(0)
+  })
+
   it('mutes the numbers of a funnel while other steps are shown than they are of', async () => {
     const { page } = await visit()
     await page.goto(`${rig.url}/sites/${siteId}/funnels?steps=page_view>click`)

@@ -30,11 +30,16 @@ export function ChartPanel({ viewQueries, sentence, isAsked }: ChartPanelProps) 
   const [isTable, setTable] = useState(false)
   const statsQuery = viewQueries.statsQuery(metric, { group_by: unit })
   const { answer, result, earlier, compared } = useChart(viewQueries, statsQuery, isAsked)
-  useShortcut('t', texts.showTable, () => setTable(true))
   const label = messages.metrics[metric]
   const source = useFromAnswer({ data: result, isOld: answer.isOld }, (answered) =>
     breakdownSource(label, statsQuery, answered, viewQueries),
   )
+  const hasSource = source !== undefined
+  useShortcut('t', texts.showTable, () => setTable(hasSource))
+  // A table without numbers closes, and does not open again with the next ones.
+  useEffect(() => {
+    if (!hasSource) setTable(false)
+  }, [hasSource])
   return (
     <section
       class={`chart-panel${answer.isOld ? ' old' : ''}${answer.isFetching ? ' refreshing' : ''}`}
