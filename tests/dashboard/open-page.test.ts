@@ -423,6 +423,12 @@ describeWithChromium('a page that is open', () => {
     const drawn = await chart.innerHTML()
     series.push({ timestamp: Date.now(), value: 9 })
     await runUntil(page, async () => expect(await chart.innerHTML()).not.toBe(drawn))
+    const figure = page.getByRole('region', { name: 'History' }).getByRole('figure')
+    // The rule was changed after the firing, which ended it.
+    for (const text of [/: 9$/, /: 4, fires$/]) {
+      await figure.press('ArrowLeft')
+      await figure.getByText(text).waitFor()
+    }
     await page.close()
     await rig.call('DELETE', `/api/v1/alerts/${id}`)
   })

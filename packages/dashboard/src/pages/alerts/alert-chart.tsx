@@ -2,7 +2,7 @@ import { useRef, useState } from 'preact/hooks'
 import { formatDate, formatDateTime } from '../../format/dates.ts'
 import { formatCompact, formatExact, formatValue, type NumberKind } from '../../format/numbers.ts'
 import { announce } from '../../ui/announce.tsx'
-import { type Band, type Point, roundedTo3, type Scale, scaleOf, shownBands } from './geometry.ts'
+import { type Band, isFiringAt, type Point, roundedTo3, type Scale, scaleOf, shownBands } from './geometry.ts'
 import { texts } from './messages.ts'
 
 export interface AlertChartProps {
@@ -33,12 +33,16 @@ export function AlertChart({ label, series, bands, kind, zone, threshold, onThre
     .map(({ timestamp, value }) => `${scale.x(timestamp) * width},${scale.y(value) * height}`)
     .join(' ')
   const point = at === undefined ? undefined : series[at]
-  const textOf = ({ timestamp, value }: Point) => texts.point(formatDateTime(timestamp, zone), formatExact(value, kind))
+  const textAt = (index: number) => {
+    const there = series[index]
+    if (there === undefined) return ''
+    const { timestamp, value } = there
+    return texts.point(formatDateTime(timestamp, zone), formatExact(value, kind), isFiringAt(index, series, bands))
+  }
   const move = (to: number) => {
     const next = Math.min(series.length - 1, Math.max(0, to))
     setAt(next)
-    const there = series[next]
-    if (there !== undefined) announce(textOf(there))
+    if (series.length > 0) announce(textAt(next))
   }
   const shareOf = (event: PointerEvent) => {
     const box = plot.current?.getBoundingClientRect()
@@ -122,7 +126,7 @@ export function AlertChart({ label, series, bands, kind, zone, threshold, onThre
       </div>
       <figcaption>
         <span>{series[0] === undefined ? '' : formatDate(series[0].timestamp, zone)}</span>
-        <span class="alert-point">{point === undefined ? '' : textOf(point)}</span>
+        <span class="alert-point">{at === undefined ? '' : textAt(at)}</span>
         <span>{last === undefined ? '' : formatDate(last.timestamp, zone)}</span>
       </figcaption>
     </figure>

@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals'
-import { bandsOf, niceTop, roundedTo3, scaleOf, shownBands } from './geometry.ts'
+import { bandsOf, isFiringAt, niceTop, roundedTo3, scaleOf, shownBands } from './geometry.ts'
 
 it('the top of a chart is a round number that is not below the highest value', () => {
   expect([0, 1, 1.2, 23, 26, 51, 999, 0.03].map(niceTop)).toStrictEqual([1, 1, 2, 25, 50, 100, 1000, 0.05])
@@ -48,4 +48,13 @@ it('a firing that ended before the chart begins is no band, one that lasts into 
     { from: 25, to: null },
   ]
   expect(shownBands(bands, series)).toStrictEqual(bands.slice(1))
+})
+
+it('a rule fires at a point while a firing lasts, also one that ends before the next point', () => {
+  const series = [0, 10, 20, 30].map((timestamp) => ({ timestamp, value: 1 }))
+  const firingAt = (bands: { from: number; to: number | null }[]) =>
+    series.map((_, at) => isFiringAt(at, series, bands))
+  expect(firingAt([{ from: 10, to: 20 }])).toStrictEqual([false, true, false, false])
+  expect(firingAt([{ from: 12, to: 15 }])).toStrictEqual([false, true, false, false])
+  expect(firingAt([{ from: 20, to: null }])).toStrictEqual([false, false, true, true])
 })

@@ -43,6 +43,13 @@ export function scaleOf(series: readonly Point[], threshold: number | undefined)
 export const shownBands = (bands: readonly Band[], series: readonly Point[]): Band[] =>
   bands.filter(({ to }) => to === null || to >= (series[0]?.timestamp ?? 0))
 
+/** Whether a rule fires at a point, or at any time until the next one. */
+export function isFiringAt(at: number, series: readonly Point[], bands: readonly Band[]): boolean {
+  const from = series[at]?.timestamp ?? Infinity
+  const next = series[at + 1]?.timestamp ?? Infinity
+  return bands.some((band) => band.from < next && (band.to === null || band.to > from))
+}
+
 /** A value as one would type it: three significant digits. */
 export const roundedTo3 = (value: number): number => Number(value.toPrecision(3))
 

@@ -68,8 +68,7 @@ export const texts = {
   wouldNever: 'It would not have fired in 30 days.',
   incomplete: 'Fill in the condition, and this shows the last 30 days.',
   chart: (metric: string, latest: string, highest: string) => `${metric}: latest ${latest}, highest ${highest}`,
-  firing: 'Fires',
-  point: (time: string, value: string) => `${time}: ${value}`,
+  point: (time: string, value: string, isFiring: boolean) => `${time}: ${value}${isFiring ? ', fires' : ''}`,
   chartHint: 'Arrow keys move along the points.',
   thresholdLine: (value: string) => `Threshold ${value}`,
   columns: {

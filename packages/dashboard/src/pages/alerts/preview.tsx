@@ -15,6 +15,7 @@ import { useSettled } from '../../ui/use-settled.ts'
 import { AlertChart } from './alert-chart.tsx'
 import { conditionOf, type Draft, lineOf } from './draft.ts'
 import { durationOf } from './duration-field.tsx'
+import { isFiringAt } from './geometry.ts'
 import { texts } from './messages.ts'
 
 function bodyOf(draft: Draft, siteId: string, environment: Environment): PreviewAlertBody | undefined {
@@ -45,16 +46,17 @@ export function Preview({ draft, environment, onThreshold }: PreviewProps) {
     if (sentence !== undefined && !isOld) announce(sentence)
   }, [sentence, isOld])
   const label = messages.metrics[draft.metric]
-  const source = useFromAnswer(preview, ({ series, times_fired }) =>
+  const source = useFromAnswer(preview, ({ series, firings, times_fired }) =>
     body === undefined
       ? undefined
       : {
           label: texts.preview,
           request: requestOf('previewAlert', { body }),
           rows: () =>
-            series.map(({ timestamp, value }) => ({
+            series.map(({ timestamp, value }, at) => ({
               timestamp: formatIso(timestamp, site.timezone),
               value,
+              firing: isFiringAt(at, series, firings),
               times_fired,
             })),
           fileName: fileNameOf([site.site_id, 'alert-preview', body.condition.metric], 'csv'),
