@@ -594,6 +594,16 @@ describeWithChromium('the overview', () => {
     expect(await spoken()).toEqual([''])
   })
 
+  it('makes no guest link when its dialog is cancelled', async () => {
+    const page = await overview()
+    await settledHeadline(page, 'Visitors')
+    await page.getByRole('button', { name: 'Share' }).click()
+    await page.getByRole('button', { name: 'Make a guest link' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByRole('button', { name: 'Cancel' }).click()
+    await dialog.waitFor({ state: 'detached' })
+  })
+
   it('says on a narrow page how many settings its numbers depend on', async () => {
     const page = await overview('?f=country:equals:DE&env=dev')
     await page.setViewportSize({ width: 375, height: 812 })

@@ -8,11 +8,9 @@ import { useMay } from '../../state/session.tsx'
 import type { ViewChanges } from '../../state/view.ts'
 import { Button } from '../../ui/button.tsx'
 import { copyText } from '../../ui/copy.tsx'
-import { Dialog } from '../../ui/dialog.tsx'
 import { SelectField } from '../../ui/field.tsx'
-import { SecretDialog } from '../../ui/form-dialog.tsx'
+import { FormDialog, SecretDialog } from '../../ui/form-dialog.tsx'
 import { Action, Popover } from '../../ui/popover.tsx'
-import { ErrorPanel } from '../../ui/states.tsx'
 import { texts } from './messages.ts'
 
 type SharedQueries = Pick<ViewQueries, 'bounds' | 'compared' | 'zone' | 'environment'>
@@ -110,35 +108,27 @@ function GuestDialog({ onClose }: { onClose: () => void }) {
     )
   }
   return (
-    <Dialog
+    <FormDialog
       title={texts.guestTitle}
-      onClose={onClose}
+      submit={texts.guestMake}
+      onSubmit={submit}
+      isBusy={make.isBusy}
+      error={make.error}
       // The key works from the request on: its link must be seen.
       isDismissible={!make.isBusy}
-      actions={
-        <Button
-          kind="primary"
-          isBusy={make.isBusy}
-          onClick={() => {
-            submit().catch(() => undefined)
-          }}
-        >
-          {texts.guestMake}
-        </Button>
-      }
+      onClose={() => {
+        if (!make.isBusy) onClose()
+      }}
     >
-      <div class="stack">
-        <p>
-          <bdi>{texts.guestWhy(siteId)}</bdi>
-        </p>
-        <SelectField
-          label={texts.guestDays}
-          value={days}
-          options={choices.map((value) => ({ value, label: texts.days(Number(value)) }))}
-          onChange={setDays}
-        />
-        <ErrorPanel error={make.error} />
-      </div>
-    </Dialog>
+      <p>
+        <bdi>{texts.guestWhy(siteId)}</bdi>
+      </p>
+      <SelectField
+        label={texts.guestDays}
+        value={days}
+        options={choices.map((value) => ({ value, label: texts.days(Number(value)) }))}
+        onChange={setDays}
+      />
+    </FormDialog>
   )
 }
