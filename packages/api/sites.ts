@@ -9,6 +9,7 @@ import {
   type UpdateSiteBody,
 } from '@sluice/contracts/sites'
 import { nameText, text } from '@sluice/runtime/schemas'
+import { timeOrNull } from './times.ts'
 
 export const siteId = text(eventLimits.siteIdLengthMax).example('my-site')
 
@@ -58,7 +59,7 @@ export const siteResource = joi
     conversion_event: joi.string().allow(null).required(),
     retention_days: joi.number().integer().allow(null).required(),
     created_at: joi.number().integer().required(),
-    first_event_at: joi.number().allow(null).required().description('Null: the site has no events.'),
-    last_event_at: joi.number().allow(null).required().description('Null: the site has no events.'),
+    first_event_at: timeOrNull.description('Null: the site has no events.'),
+    last_event_at: timeOrNull.description('Null: the site has no events.'),
   })
   .id('Site')

@@ -103,12 +103,12 @@ const headers: Record<string, Header> = {
   'Retry-After': {
     description: 'Seconds that the client should wait before it repeats the request.',
     required: true,
-    schema: { type: 'integer', minimum: 0 },
+    schema: { type: 'integer', format: 'int64', minimum: 0 },
   },
 }
 
 function rateHeader(text: string): Header {
-  return { description: text, required: true, schema: { type: 'integer', minimum: 0 } }
+  return { description: text, required: true, schema: { type: 'integer', format: 'int64', minimum: 0 } }
 }
 
 const rateHeaders = ['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset'] as const
@@ -350,7 +350,7 @@ function json(schema: JsonSchema): Record<string, MediaType> {
   return { 'application/json': { schema } }
 }
 
-const timestamp: JsonSchema = { type: 'integer', description: 'Unix ms.' }
+const timestamp: JsonSchema = { type: 'integer', format: 'int64', description: 'Unix ms.' }
 
 function envelope(data?: JsonSchema): JsonSchema {
   return {

@@ -13,7 +13,7 @@ import type { JsonSchema } from './types.ts'
 
 function acceptedBy(schema: joi.ObjectSchema, value: unknown): { joi: boolean; document: boolean } {
   const components: Record<string, JsonSchema> = {}
-  const ajv = new Ajv2020({ allowUnionTypes: true, coerceTypes: true })
+  const ajv = new Ajv2020({ allowUnionTypes: true, coerceTypes: true, validateFormats: false })
   ajv.addVocabulary(['components'])
   const json = { ...toJsonSchema(schema, 'input', components), components: { schemas: components } }
   const document = ajv.validate(json, structuredClone(value))

@@ -4,6 +4,7 @@
 export interface JsonSchema {
   $ref?: string
   type?: string | string[]
+  format?: 'int64' | 'double'
   description?: string
   default?: unknown
   examples?: readonly unknown[]
@@ -19,6 +20,7 @@ export interface JsonSchema {
   uniqueItems?: boolean
   items?: JsonSchema
   properties?: Record<string, JsonSchema>
+  patternProperties?: Record<string, JsonSchema>
   required?: string[]
   additionalProperties?: boolean | JsonSchema
   anyOf?: JsonSchema[]
