@@ -68,6 +68,21 @@ describe('the OpenAPI document', () => {
     expect(schemas.Event?.properties?.timestamp).toMatchObject({ type: ['number', 'null'], format: 'double' })
   })
 
+  it('says of each object without fields and of each list what it may hold', () => {
+    const everySchema = everySchemaIn([document.paths, { ...document.components, securitySchemes: {} }])
+    const untyped = everySchema.filter(
+      (schema) =>
+        (hasType(schema, 'object') && !schema.properties && !schema.anyOf && !schema.additionalProperties) ||
+        (hasType(schema, 'array') && !schema.items),
+    )
+    expect(untyped).toEqual([])
+    expect(schemas.Event).toMatchObject({
+      properties: { properties: { additionalProperties: true } },
+      additionalProperties: true,
+    })
+    expect(schemas.StoredEvent?.properties?.properties?.additionalProperties).toHaveProperty('anyOf')
+  })
+
   it('has every operation with its id, section, status and scope', () => {
     for (const operation of table) {
       const { operationId, tags, responses, description } = describedOperation(operation)
@@ -91,7 +106,7 @@ describe('the OpenAPI document', () => {
     ]
     // An `anyOf` is closed if its alternatives are closed, which are checked themselves.
     const open = everySchemaIn(answers).filter(
-      ({ type, additionalProperties, anyOf }) => type === 'object' && additionalProperties !== false && !anyOf,
+      (schema) => hasType(schema, 'object') && (schema.additionalProperties ?? true) === true && !schema.anyOf,
     )
     expect(open).toEqual([])
   })

@@ -1,4 +1,5 @@
 import type joi from 'joi'
+import { mapSchema } from './map-schema.ts'
 import type { JsonSchema } from './types.ts'
 
 /**
@@ -7,7 +8,7 @@ import type { JsonSchema } from './types.ts'
  *
  * - `.meta()` has the keywords that describe a custom rule, e.g. `{ maxLength: 64 }`. A custom rule without `.meta()` is
  *   an error, because the document would accept any value.
- * - A number has a `format` (`withFormats`).
+ * - What generators of clients need is stated (`complete`).
  * - Examples, values that mean "absent" (`.empty()`), and null among the values of an enumeration are included.
  * - A schema with an `.id()` is added to `components` under that name, and referenced.
  */
@@ -17,33 +18,36 @@ export function toJsonSchema(
   components: Record<string, JsonSchema>,
 ): JsonSchema {
   const { $defs: _, ...json } = schema['~standard'].jsonSchema[mode]({ target: 'draft-2020-12' })
-  return withFormats(amend(json, schema.describe(), components))
+  return complete(amend(json, schema.describe(), components))
 }
 
 /** The largest value of a 32-bit integer, which generators of clients choose for an integer without a format. */
 const int32Max = 2 ** 31 - 1
 
 /**
- * Returns the schema with a `format` for each of its numbers. Without one, generators of clients choose 32 bits, which
- * hold neither a time in milliseconds nor the digits of a share.
+ * Returns the schema with what generators of clients need to choose a type:
+ *
+ * - the `format` of each number. Without one they choose 32 bits, which hold neither a time in milliseconds nor the
+ *   digits of a share.
+ * - `additionalProperties` of each object with any fields, which would be an object without fields otherwise; it has
+ *   the values' schema where joi states it as the pattern of any name.
+ * - `items` of each list with any items.
  */
-function withFormats(json: JsonSchema): JsonSchema {
-  const types = typesOf(json)
-  const { properties, patternProperties, additionalProperties, items, anyOf, maximum = Infinity } = json
-  return {
-    ...json,
-    ...(types.includes('integer') && maximum > int32Max && { format: 'int64' }),
-    ...(types.includes('number') && { format: 'double' }),
-    ...(properties && { properties: withFormatsEach(properties) }),
-    ...(patternProperties && { patternProperties: withFormatsEach(patternProperties) }),
-    ...(typeof additionalProperties === 'object' && { additionalProperties: withFormats(additionalProperties) }),
-    ...(items && { items: withFormats(items) }),
-    ...(anyOf && { anyOf: anyOf.map(withFormats) }),
-  }
-}
-
-function withFormatsEach(schemas: Readonly<Record<string, JsonSchema>>): Record<string, JsonSchema> {
-  return Object.fromEntries(Object.entries(schemas).map(([name, schema]) => [name, withFormats(schema)]))
+function complete(json: JsonSchema): JsonSchema {
+  return mapSchema(json, ({ patternProperties, ...schema }) => {
+    const { maximum = Infinity, anyOf } = schema
+    const types = typesOf(schema)
+    const ofAnyName = patternProperties?.['.*']
+    return {
+      ...schema,
+      ...(patternProperties && !ofAnyName && { patternProperties }),
+      ...(types.includes('integer') && maximum > int32Max && { format: 'int64' }),
+      ...(types.includes('number') && { format: 'double' }),
+      ...(types.includes('object') && !anyOf && { additionalProperties: schema.additionalProperties ?? true }),
+      ...(ofAnyName && { additionalProperties: ofAnyName }),
+      ...(types.includes('array') && { items: schema.items ?? {} }),
+    }
+  })
 }
 
 /** The part of joi's `describe()` that is used here. */
@@ -106,8 +110,8 @@ function typesOf({ type = [] }: JsonSchema): string[] {
   return typeof type === 'string' ? [type] : type
 }
 
-function shared(components: Record<string, JsonSchema>, id: string, unformatted: JsonSchema): string {
-  const schema = withFormats(unformatted)
+function shared(components: Record<string, JsonSchema>, id: string, incomplete: JsonSchema): string {
+  const schema = complete(incomplete)
   const known = components[id]
   if (known && JSON.stringify(known) !== JSON.stringify(schema)) throw new Error(`two schemas are called ${id}`)
   components[id] = schema
