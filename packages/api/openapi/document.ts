@@ -6,6 +6,7 @@ import { type BodyRule, mediaTypesOf, type MultipartBodyRule, type Operation } f
 import { exampleOf } from './example.ts'
 import { failures } from './failures.ts'
 import { idempotencyKey } from './idempotency-key.ts'
+import { withOpenAnswers } from './open-answers.ts'
 import { toJsonSchema } from './schema.ts'
 import type {
   Header,
@@ -24,7 +25,7 @@ type Schemas = Record<string, JsonSchema>
 /** The description of the interface: rules that apply to all operations. */
 const description = `Requests and answers are JSON. Every answer has \`success\` and \`timestamp\` (Unix ms). Successful answers with a result have \`data\`; failures have \`error\`. Every answer has the header \`X-Request-Id\`: a valid one of the request is returned, otherwise Sluice generates one. All times are Unix milliseconds, lengths are counted in code points, and NUL characters are refused in every text.
 
-Clients send a key as \`Authorization: Bearer <key>\`, or as \`?api_key=\` where they can't set a header. Browsers may open a session and send its cookie. The header takes precedence over the query, and the query over the cookie. Answers to a valid credential show the state of its rate limit: \`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\`, \`X-RateLimit-Reset\`. Unknown fields and parameters are refused, except in events, where they are stored as properties. In optional fields of an event, \`null\` and \`""\` mean that the field is absent.
+Clients send a key as \`Authorization: Bearer <key>\`, or as \`?api_key=\` where they can't set a header. Browsers may open a session and send its cookie. The header takes precedence over the query, and the query over the cookie. Answers to a valid credential show the state of its rate limit: \`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\`, \`X-RateLimit-Reset\`. Unknown fields and parameters are refused, except in events, where they are stored as properties. Later versions add fields to answers: clients must ignore those that they do not know. In optional fields of an event, \`null\` and \`""\` mean that the field is absent.
 
 Sluice checks a request in this order: path, method, credential, rate limit, scope, content type, body, site. The answer names only the first problem.
 
@@ -32,11 +33,12 @@ When the services run separately, the gateway serves \`/collect\`, \`/collect/ba
 
 /**
  * The OpenAPI 3.1 document of a table of operations, which /openapi.json serves, /docs renders and tests compare with
- * responses. `serverUrl` is the base URL of the interface; by default the origin that serves the document.
+ * responses. `serverUrl` is the base URL of the interface; by default the origin that serves the document. With
+ * `closed`, no object of a response may have other fields than those of the document, so that tests find them.
  */
 export function openApiDocument(
   operations: Readonly<Record<string, Operation>>,
-  { version, serverUrl = '/' }: { version: string; serverUrl?: string },
+  { version, serverUrl = '/', closed = false }: { version: string; serverUrl?: string; closed?: boolean },
 ): OpenApiDocument {
   const table = Object.values(operations)
   const schemas: Schemas = { Success: envelope(), Error: errorEnvelope() }
@@ -47,7 +49,7 @@ export function openApiDocument(
     const method = operation.method.toLowerCase() as Lowercase<Operation['method']>
     paths[path] = { ...paths[path], [method]: describeOperation(operation, { schemas, responses }) }
   }
-  return {
+  const document: OpenApiDocument = {
     openapi: '3.1.1',
     info: {
       title: 'Sluice',
@@ -61,6 +63,7 @@ export function openApiDocument(
     paths,
     components: { securitySchemes, schemas: sorted(schemas), headers, responses: sorted(responses) },
   }
+  return closed ? document : withOpenAnswers(document)
 }
 
 /** The error statuses that an operation may respond with, in ascending order (docs/http-interface.md#errors). */
