@@ -210,20 +210,54 @@ describe('the document of an operation with files', () => {
     },
     response: { status: 200, file: ['text/csv'] },
   } as const satisfies Operation
-  const { requestBody, responses } = openApiDocument({ operation }, { version: '1' }).paths['/convert']?.post ?? {}
+  const { requestBody, responses, parameters } =
+    openApiDocument({ operation }, { version: '1' }).paths['/convert']?.post ?? {}
 
   it('describes the fields and the file as a form', () => {
     expect(Object.keys(requestBody?.content ?? {})).toEqual(['multipart/form-data'])
     expect(requestBody?.content['multipart/form-data']?.schema).toMatchObject({
-      properties: { title: { type: 'string' }, file: { contentMediaType: 'application/octet-stream' } },
+      properties: { title: { type: 'string' }, file: { type: 'string', format: 'binary' } },
       required: ['title', 'file'],
     })
   })
 
   it('has the media type of the response and the statuses of ranges', () => {
-    expect(responses?.[200]).toMatchObject({ content: { 'text/csv': {} } })
-    expect(responses?.[206]).toMatchObject({ content: { 'text/csv': {} } })
+    const file = { 'text/csv': { schema: { type: 'string', format: 'binary' } } }
+    expect(responses?.[200]).toMatchObject({ content: file })
+    expect(responses?.[206]).toMatchObject({ content: file })
     expect(responses).toHaveProperty('416')
+  })
+
+  it('has the headers of a request for a range', () => {
+    expect(parameters?.map(({ name, in: place, required }) => [name, place, required])).toEqual([
+      ['Range', 'header', undefined],
+      ['If-Range', 'header', undefined],
+      ['If-Match', 'header', undefined],
+      ['If-None-Match', 'header', undefined],
+    ])
+  })
+
+  it('has the headers of a file and of its ranges', () => {
+    const required = { required: true }
+    const whole = { 'Content-Disposition': required, ETag: required, 'Accept-Ranges': required }
+    expect(responses?.[200]).toMatchObject({ headers: whole })
+    expect(responses?.[200]).not.toHaveProperty('headers.Content-Range')
+    expect(responses?.[206]).toMatchObject({ headers: { ...whole, 'Content-Range': required } })
+    expect(document.components.responses.RangeNotSatisfiable).toMatchObject({ headers: { 'Content-Range': required } })
+  })
+
+  it('has Retry-After in the 409 of a download that is not ready', () => {
+    const conflict = describedOperation(operations.downloadExport).responses[409]
+    expect(conflict).toHaveProperty(['headers', 'Retry-After'])
+    expect(conflict).not.toHaveProperty(['headers', 'Retry-After', 'required'])
+    expect(describedOperation(operations.createExport).responses[409]).toHaveProperty('$ref')
+  })
+
+  it('has an optional name of the file where the client may choose JSON', () => {
+    const listed = describedOperation(operations.listImportErrors).responses[200]
+    expect(listed).toMatchObject({ headers: { 'Content-Disposition': {} } })
+    expect(listed).not.toHaveProperty('headers.Content-Disposition.required')
+    expect(listed).not.toHaveProperty('headers.ETag')
   })
 
   it('has the statuses of If-Match and If-None-Match', () => {

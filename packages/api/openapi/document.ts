@@ -5,6 +5,17 @@ import type { ErrorStatus } from '../error-status.ts'
 import { type BodyRule, mediaTypesOf, type MultipartBodyRule, type Operation } from '../operation.ts'
 import { exampleOf } from './example.ts'
 import { failures } from './failures.ts'
+import {
+  bytes,
+  contentRange,
+  fileContents,
+  fileHeaders,
+  hasRanges,
+  notModified,
+  partOf,
+  rangeParameters,
+  waitForFile,
+} from './files.ts'
 import { idempotencyKey } from './idempotency-key.ts'
 import { withOpenAnswers } from './open-answers.ts'
 import { toJsonSchema } from './schema.ts'
@@ -144,8 +155,9 @@ interface Shared {
 }
 
 function describeOperation(operation: Operation, shared: Shared): OperationObject {
-  const { id, section, summary, scope, body } = operation
+  const { id, section, summary, scope, limit, body } = operation
   const parameters = parametersOf(operation, shared.schemas)
+  const answer = success(operation, shared.schemas)
   return {
     operationId: id,
     tags: [section],
@@ -160,8 +172,11 @@ function describeOperation(operation: Operation, shared: Shared): OperationObjec
     ...(parameters.length > 0 && { parameters }),
     ...(body && { requestBody: requestBody(body, shared.schemas) }),
     responses: {
-      [operation.response.status]: success(operation, shared.schemas),
-      ...(hasRanges(operation.response) && { 206: success(operation, shared.schemas), 304: notModified(operation) }),
+      [operation.response.status]: answer,
+      ...(hasRanges(operation.response) && {
+        206: partOf(answer),
+        304: notModified(headersOf(limit === undefined ? [] : rateHeaders)),
+      }),
       ...Object.fromEntries(failuresOf(operation).map((status) => [status, failure(status, operation, shared)])),
     },
   }
@@ -192,7 +207,8 @@ function describeAccess(operation: Operation): string {
   return `${needs} Each ${counted} counts against the limit of \`${limit}\`: ${limitText} in ${limitWindowSeconds} seconds, unless the key has its own limit.`
 }
 
-function parametersOf({ path, query, idempotent, hasGeneratedSecret }: Operation, schemas: Schemas): Parameter[] {
+function parametersOf(operation: Operation, schemas: Schemas): Parameter[] {
+  const { path, query, idempotent, hasGeneratedSecret, response } = operation
   const parameters: Parameter[] = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => ({
     name,
     in: 'path',
@@ -213,6 +229,7 @@ function parametersOf({ path, query, idempotent, hasGeneratedSecret }: Operation
     }
   }
   if (idempotent) parameters.push(idempotencyKey({ hasGeneratedSecret: hasGeneratedSecret !== undefined }))
+  if (hasRanges(response)) parameters.push(...rangeParameters)
   return parameters
 }
 
@@ -261,7 +278,7 @@ function multipartBody({ fields, file, maxBytes }: MultipartBodyRule, schemas: S
   const { properties = {}, required = [], ...form } = toJsonSchema(fields, 'input', schemas)
   const schema: JsonSchema = {
     ...form,
-    properties: { ...properties, [file]: { type: 'string', contentMediaType: 'application/octet-stream' } },
+    properties: { ...properties, [file]: { ...bytes, contentMediaType: 'application/octet-stream' } },
     required: [...required, file],
   }
   return {
@@ -295,6 +312,7 @@ function success({ limit, idempotent, response }: Operation, schemas: Schemas): 
           schema: { const: 'true' },
         },
       }),
+      ...fileHeaders(response),
       ...Object.fromEntries(
         Object.entries(response.headers ?? {}).flatMap(([name, text]) =>
           text === null ? [] : [[name, { description: text, required: true, schema: { type: 'string' } }]],
@@ -303,27 +321,14 @@ function success({ limit, idempotent, response }: Operation, schemas: Schemas): 
     },
     content: {
       ...((data ?? !response.file) ? json(data ? envelope(data) : { $ref: '#/components/schemas/Success' }) : {}),
-      ...Object.fromEntries((response.file ?? []).map((type) => [type, { schema: {} }])),
+      ...fileContents(response.file),
     },
   }
 }
 
-function notModified({ limit }: Operation): Response {
-  const headers = {
-    ...headersOf(limit === undefined ? [] : rateHeaders),
-    ETag: { description: 'The `ETag` of the file.', required: true, schema: { type: 'string' } },
-  } as const
-  return { description: 'The client already has the file: `If-None-Match` names its `ETag`', headers, content: {} }
-}
-
-/** A file that is made for the request has neither a tag nor ranges. */
-function hasRanges({ file, data }: Operation['response']): boolean {
-  return file !== undefined && data === undefined
-}
-
 function failure(
   status: ErrorStatus,
-  { limit, failureData, dialect }: Operation,
+  { limit, failureData, dialect, response: success }: Operation,
   shared: Shared,
 ): Response | Reference {
   const { name, meaning } = failures[status]
@@ -331,15 +336,17 @@ function failure(
   // Other errors may come before the rate limit, e.g. for a path that can't be decoded, or for a key in the body.
   const isAboutRequest = [409, 413, 415, 429].includes(status)
   const isCounted = isAboutRequest && limit !== undefined && (dialect === undefined || status === 429)
+  const isAboutFile = status === 409 && hasRanges(success)
   const response: Response = {
     description: meaning,
-    headers: headersOf([
-      ...(isCounted ? rateHeaders : []),
-      ...(status === 429 || status === 503 ? ['Retry-After'] : []),
-    ]),
+    headers: {
+      ...headersOf([...(isCounted ? rateHeaders : []), ...(status === 429 || status === 503 ? ['Retry-After'] : [])]),
+      ...(status === 416 && contentRange),
+      ...(isAboutFile && waitForFile),
+    },
     content: json(data ? errorEnvelope(data) : { $ref: '#/components/schemas/Error' }),
   }
-  if (data) return response
+  if (data || isAboutFile) return response
   const component = isAboutRequest && !isCounted ? `Uncounted${name}` : name
   shared.responses[component] ??= response
   return { $ref: `#/components/responses/${component}` }

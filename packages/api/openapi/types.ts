@@ -4,7 +4,7 @@
 export interface JsonSchema {
   $ref?: string
   type?: string | string[]
-  format?: 'int64' | 'double'
+  format?: 'int64' | 'double' | 'binary'
   description?: string
   default?: unknown
   examples?: readonly unknown[]
