@@ -9,6 +9,7 @@ import { startCpuStopwatch } from '../../tests/support/stopwatch.ts'
 import { criteriaSchema, filterOrText } from './conditions.ts'
 import { statusOf } from './error-status.ts'
 import { toJsonSchema } from './openapi/schema.ts'
+import type { JsonSchema } from './openapi/types.ts'
 import { checkPattern } from './pattern.ts'
 
 const body = joi.object({ criteria: criteriaSchema.required() })
@@ -367,34 +368,31 @@ describe('the pattern', () => {
   })
 })
 
-test('the JSON Schemas of conditions describe their structure', () => {
-  const condition = {
-    type: 'object',
-    required: ['property', 'operator'],
-    properties: { operator: { enum: operators } },
-  }
-  const criteria = { type: 'object', properties: { type: { enum: ['and', 'or'] }, conditions: { minItems: 1 } } }
-  expect(toJsonSchema(body, 'input', {})).toMatchObject({
-    properties: {
-      criteria: { ...criteria, properties: { ...criteria.properties, scope: { enum: ['event', 'user'] } } },
-    },
+test('the JSON Schemas of conditions describe their structure by components', () => {
+  const components: Record<string, JsonSchema> = {}
+  const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` })
+  expect(toJsonSchema(body, 'input', components)).toMatchObject({
+    properties: { criteria: ref('Criteria') },
     required: ['criteria'],
   })
-  expect(toJsonSchema(parameters, 'input', {})).toMatchObject({
+  expect(toJsonSchema(parameters, 'input', components)).toMatchObject({
     properties: {
-      filter: {
-        type: ['array', 'null'],
-        items: {
-          anyOf: [
-            condition,
-            {
-              properties: {
-                conditions: { items: { anyOf: [condition, { properties: { conditions: { items: condition } } }] } },
-              },
-            },
-          ],
-        },
-      },
+      filter: { type: ['array', 'null'], items: { anyOf: [ref('Condition'), ref('NestedCriteria')] } },
     },
   })
+  const criteria = { type: 'object', properties: { type: { enum: ['and', 'or'] }, conditions: { minItems: 1 } } }
+  const holding = (items: object) => ({ properties: { conditions: { items } } })
+  expect(components).toMatchObject({
+    Condition: {
+      type: 'object',
+      required: ['property', 'operator'],
+      properties: { operator: { enum: operators } },
+    },
+    Criteria: { ...criteria, properties: { ...criteria.properties, scope: { enum: ['event', 'user'] } } },
+    NestedCriteria: criteria,
+    InnermostCriteria: criteria,
+  })
+  expect(components.Criteria).toMatchObject(holding({ anyOf: [ref('Condition'), ref('NestedCriteria')] }))
+  expect(components.NestedCriteria).toMatchObject(holding({ anyOf: [ref('Condition'), ref('InnermostCriteria')] }))
+  expect(components.InnermostCriteria).toMatchObject(holding(ref('Condition')))
 })

@@ -37,47 +37,70 @@ const conditionJson = {
   additionalProperties: false,
 }
 
-/** JSON Schema of criteria with `levels` levels, including its own; `others` are further fields. */
-function criteriaJson(levels: number, others: object = {}): object {
+const { criteriaDepthMax, conditionsMax, patternSizesMax } = conditionLimits
+
+/** Names of the JSON Schemas of criteria, outermost first; each holds conditions, and criteria of the next name. */
+const levels = ['Criteria', 'NestedCriteria', 'InnermostCriteria'] as const satisfies {
+  length: typeof criteriaDepthMax
+}
+
+/** The document is not recursive, because it states the depth. */
+const $defs = {
+  Condition: conditionJson,
+  Criteria: criteriaJson(0, {
+    scope: {
+      type: 'string',
+      enum: ['event', 'user'],
+      // Not a `default`, which generators of clients read as a value that every answer has.
+      description: 'Default: `event`. With `user`, different events may meet the conditions.',
+    },
+  }),
+  NestedCriteria: criteriaJson(1),
+  InnermostCriteria: criteriaJson(2),
+}
+
+/** JSON Schema of the criteria at `level`; `others` are further fields. */
+function criteriaJson(level: number, others: object = {}): object {
   return {
     type: 'object',
     properties: {
       type: { type: 'string', enum: ['and', 'or'] },
       ...others,
-      conditions: { ...conditionsJson(levels), minItems: 1 },
+      conditions: { ...conditionsJson(level), minItems: 1 },
     },
     required: ['type', 'conditions'],
     additionalProperties: false,
   }
 }
 
-function conditionsJson(levels: number): object {
-  if (levels === 1) return { type: 'array', items: conditionJson }
+/** JSON Schema of the list of conditions at `level`. */
+function conditionsJson(level: number): { type: 'array'; items: object } {
+  const condition = { $ref: '#/components/schemas/Condition' }
+  const next = levels[level + 1]
+  if (next === undefined) return { type: 'array', items: condition }
   const items = {
     type: 'object',
     description: 'Either a condition {property, operator, value}, or criteria {type, conditions}.',
-    anyOf: [conditionJson, criteriaJson(levels - 1)],
+    anyOf: [condition, { $ref: `#/components/schemas/${next}` }],
   }
   return { type: 'array', items }
 }
 
-const { criteriaDepthMax, conditionsMax, patternSizesMax } = conditionLimits
-
-const scopeJson = { type: 'string', enum: ['event', 'user'], default: 'event' }
+const { Criteria: _, ...filterDefs } = $defs
 
 /**
  * Schema of a cohort's criteria, whose value is `Criteria` with values as text. The field is optional; `null` and `""`
  * count as absent. Errors name the invalid field by its dotted path, e.g. `criteria.conditions.0.operator`.
  */
 export const criteriaSchema: joi.Schema<Criteria> = conditionTree((value, reader) => reader.criteria(value, [], 1))
-  .meta(criteriaJson(criteriaDepthMax, { scope: scopeJson }))
+  .meta({ $ref: '#/components/schemas/Criteria', $defs })
   .description(
     `Criteria may have at most ${conditionsMax} conditions in ${criteriaDepthMax} levels. Their regular expressions may have at most ${patternSizesMax} steps together. With scope user, different events may meet the conditions.`,
   )
 
 function filterOf(read: (value: unknown, reader: Reader) => unknown): joi.Schema<Filter> {
   return conditionTree((value, reader) => reader.items(read(value, reader), [], 1))
-    .meta(conditionsJson(criteriaDepthMax))
+    .meta({ ...conditionsJson(0), $defs: filterDefs })
     .description(
       `A list of conditions, all of which must be met. At most ${conditionsMax} conditions are allowed, including nested ones. Their regular expressions may have at most ${patternSizesMax} steps together.`,
     )
@@ -100,7 +123,7 @@ export const filterParameter: joi.Schema<Filter> = filterOrText
 /** A filter as an answer has it; null: none. */
 export const filterOrNull = joi
   .any<Filter | null>()
-  .meta({ ...conditionsJson(criteriaDepthMax), type: ['array', 'null'] })
+  .meta({ ...conditionsJson(0), $defs: filterDefs, type: ['array', 'null'] })
 
 type Path = readonly (string | number)[]
 

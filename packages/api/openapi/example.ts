@@ -6,8 +6,8 @@ import type { JsonSchema } from './types.ts'
  */
 export function exampleOf(schema: JsonSchema, schemas: Readonly<Record<string, JsonSchema>>): unknown {
   const { $ref, examples, enum: values, items, properties, required = [] } = schema
-  if ($ref !== undefined) return exampleOf(resolveReference($ref, schemas), schemas)
   if (examples) return examples[0]
+  if ($ref !== undefined) return exampleOf(resolveReference($ref, schemas), schemas)
   if (schema.default !== undefined) return schema.default
   if (values) return values[0]
   if (items) return [exampleOf(items, schemas)]

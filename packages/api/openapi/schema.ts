@@ -10,6 +10,7 @@ import type { JsonSchema } from './types.ts'
  *   an error, because the document would accept any value.
  * - What generators of clients need is stated (`complete`).
  * - Examples, values that mean "absent" (`.empty()`), and null among the values of an enumeration are included.
+ * - `$defs` of a `.meta()` are added to `components`.
  * - A schema with an `.id()` is added to `components` under that name, and referenced.
  */
 export function toJsonSchema(
@@ -70,7 +71,9 @@ function amend(json: JsonSchema, joi: Description, components: Record<string, Js
   if (rules.some(({ args }) => args?.regex !== undefined && !args.regex.endsWith('/'))) {
     throw new Error(`JSON Schema has no flags for patterns: ${JSON.stringify(joi)}`)
   }
-  let amended = withKeywords(json, metas)
+  const { $defs = {}, ...described } = withKeywords(json, metas)
+  for (const [id, definition] of Object.entries($defs)) shared(components, id, definition)
+  let amended: JsonSchema = described
   const words = [json.description, ...metas.map(({ description }) => description)]
   if (flags.insensitive) words.push('Case-insensitive.')
   const description = words.filter((each) => each !== undefined).join(' ')

@@ -3,6 +3,8 @@
 /** JSON Schema, draft 2020-12. */
 export interface JsonSchema {
   $ref?: string
+  /** Only in a `.meta()` (schema.ts). */
+  $defs?: Record<string, JsonSchema>
   type?: string | string[]
   format?: 'int64' | 'double' | 'binary'
   description?: string

@@ -25,6 +25,13 @@ describe('the type of a value', () => {
     ['string or null', { type: ['string', 'null'] }],
     ['list of integer', { type: 'array', items: { type: 'integer' } }],
     ['list of <a href="#object-Key">Key</a>', { type: 'array', items: { $ref: '#/components/schemas/Key' } }],
+    [
+      'list of <a href="#object-A">A</a> or <a href="#object-B">B</a>',
+      {
+        type: 'array',
+        items: { type: 'object', anyOf: [{ $ref: '#/components/schemas/A' }, { $ref: '#/components/schemas/B' }] },
+      },
+    ],
     ['<code>true</code>', { const: true }],
   ])('%s', (words, schema) => expect(typeOf(schema)).toBe(words))
 })
