@@ -16,6 +16,7 @@ import {
 } from '@sluice/contracts/conditions'
 import { propertyLimits } from '@sluice/contracts/event-limits'
 import { hasMoreCodePoints } from '@sluice/runtime/schemas'
+import { parameterMessages } from './parameters.ts'
 import { checkPattern, patternsTooLarge } from './pattern.ts'
 
 const encoder = new TextEncoder()
@@ -115,8 +116,12 @@ export const filterSchema = filterOf((value) => value)
 /** Takes the list as JSON text, too: the `filter` of stats in a batch. */
 export const filterOrText = filterOf((value, reader) => (typeof value === 'string' ? reader.json(value) : value))
 
-/** `filterOrText` as a parameter of a query string. */
-export const filterParameter: joi.Schema<Filter> = filterOrText
+/** The list as JSON text, in a parameter of a query string. */
+export const filterParameter: joi.Schema<Filter> = filterOf((value, reader) => {
+  // A parameter that is sent twice comes as a list.
+  if (typeof value !== 'string') throw new InvalidCondition([], parameterMessages['string.base'])
+  return reader.json(value)
+})
   .meta({ type: 'string', contentMediaType: 'application/json', items: undefined })
   .example('[{"property":"properties.plan","operator":"equals","value":"pro"}]')
 

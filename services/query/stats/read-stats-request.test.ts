@@ -186,7 +186,7 @@ describe('a wrong value is refused with what is allowed', () => {
     expect(problem({ ...least, ...query }).replace('Invalid field: ', '')).toEqual(reason)
   })
 
-  test.each(['site_id', 'metric', 'start_date', 'period', 'country', 'limit'])('%s given twice', (name) => {
+  test.each(['site_id', 'metric', 'start_date', 'period', 'country', 'filter', 'limit'])('%s given twice', (name) => {
     expect(problem({ ...least, [name]: ['1', '1'] })).toBe(`Invalid field: ${name} must be given only once`)
   })
 
