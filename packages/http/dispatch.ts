@@ -126,7 +126,7 @@ export function createDispatch({
         }
         fields.key_id = context.credential?.keyId
         requireReadableQuery(request.url ?? '')
-        requireParamsWithoutNul(params)
+        requireParamsWithoutNul(route, params)
         const receivedAt = context.receivedAt ?? clock.now()
         const handled = new AdmittedRequest(context, { requestId, receivedAt, params, response, fields })
         const answer = await invokeHandler(route, handled, context)
@@ -190,8 +190,9 @@ function queryOf(url: string): URLSearchParams {
 }
 
 /** Throws 404 for an id with NUL: no record has one, and Postgres rejects statements with NUL in a parameter. */
-function requireParamsWithoutNul(params: Readonly<Record<string, string>>): void {
-  if (Object.values(params).some((part) => part.includes('\0'))) throw notFound()
+function requireParamsWithoutNul({ rights }: Route, params: Readonly<Record<string, string>>): void {
+  if (!Object.values(params).some((part) => part.includes('\0'))) return
+  throw notFound(rights?.of === 'object' ? rights.name : undefined)
 }
 
 /** Throws 400 for percent-encoding that is not UTF-8, which URLSearchParams would replace by U+FFFD. */

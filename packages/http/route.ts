@@ -94,7 +94,7 @@ export type RouteRule = Pick<
   | 'anyOrigin'
   | 'dialect'
   | 'quiet'
-> & { body?: RouteBody }
+> & { body?: RouteBody } & Partial<Pick<Operation, 'rights'>>
 
 /** The fields of a body's rule that the checks read. */
 export type RouteBody =

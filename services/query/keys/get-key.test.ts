@@ -53,7 +53,8 @@ test.each(['key_unknown', 'x', '%20', '__proto__', "'", '%F0%9F%98%80', 'a%2Fb',
 
 test('an id with NUL, which Postgres refuses, is 404 instead of 500', async () => {
   for (const method of ['GET', 'DELETE']) {
-    expect((await query.request('/api/v1/settings/keys/a%00b', { method })).status).toBe(404)
+    const { status, body } = await query.request('/api/v1/settings/keys/a%00b', { method })
+    expect([status, body.error]).toEqual([404, 'Key not found'])
     expect((await query.request('/api/v1/settings/keys/a%00b', { method, key: 'unknown' })).status).toBe(401)
   }
 })
