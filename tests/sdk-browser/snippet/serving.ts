@@ -86,6 +86,31 @@ export function testServing(shop: Shop): void {
     expect(await page.getByRole('button', { name: 'Yes' }).isVisible()).toBe(false)
   })
 
+  it('follows, in the example of consent, a decision of another tab, also on a page that the browser restores', async () => {
+    shop.site.serve('/consent', (_request, response) =>
+      response.writeHead(200, { 'Content-Type': 'text/html' }).end(example('consent.html')),
+    )
+    const { page, context } = await visitors.open()
+    await page.goto(`${shop.site.url}/consent`)
+    const yes = page.getByRole('button', { name: 'Yes' })
+    await yes.click()
+    await page.evaluate('sluice.flush()')
+    const views = await sent(1, 'page_view')
+    // The page that writes a value gets no event `storage`, nor does a page in the back/forward cache.
+    await page.evaluate(`localStorage.setItem('consent', 'denied')
+      dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))
+      new Promise((resolve) => setTimeout(resolve)).then(() => sluice.flush())`)
+    expect(shop.proxy.events('page_view')).toHaveLength(views.length)
+    expect(await page.evaluate(`Object.keys(localStorage)`)).toEqual(['consent'])
+    const other = await context.newPage()
+    await other.goto(`${shop.site.url}/consent`)
+    await other.evaluate(`localStorage.setItem('consent', 'granted')`)
+    await page.waitForFunction('sluice.track("x") && sluice.context().session_id')
+    await other.evaluate(`localStorage.removeItem('consent')`)
+    await yes.waitFor()
+    expect(await page.evaluate('sluice.context()')).toEqual({})
+  })
+
   it('works through the example of a proxy of the same origin', async () => {
     const file = fileURLToPath(new URL('../../../docs/sdk/examples/first-party-proxy.mjs', import.meta.url))
     const child = spawn(process.execPath, [file], {
