@@ -41,17 +41,15 @@ const heldMax = 100
 /** Creates the SDK. Each failure is reported to `onError`, and each message once on the console. */
 export function createCore(options: Options): Sluice {
   const warned = new Set<string>()
-  const report = (message: string, event?: SluiceEvent): void => {
+  const report = (reason: unknown, event?: SluiceEvent): void => {
+    const message = String(reason)
     // eslint-disable-next-line no-console -- where the author of a page looks for errors
     if (!warned.has(message)) console.warn(`Sluice: ${message}`)
     warned.add(message)
     attempt(() => options.onError?.(new Error(message), event))
   }
   /** Runs a part of the SDK: an error is reported and never thrown into the page's code. */
-  const guard = <T>(run: () => T): T | undefined =>
-    attempt(run, (error) => {
-      report(String(error))
-    })
+  const guard = <T>(run: () => T): T | undefined => attempt(run, report)
 
   const { site, before, gpc = 'no-ids', storage: wanted = 'tab' } = options
   let decision: Consent = options.consent ?? 'granted'
@@ -86,10 +84,10 @@ export function createCore(options: Options): Sluice {
     const onFailure = (): undefined => {
       report('storage fails')
     }
-    const values = guard(() => (storage === 'tab' ? sessionStorage : storage === 'device' ? localStorage : undefined))
-    const store =
-      values && (storage === 'tab' ? openTabStore(values, name, onFailure) : openDeviceStore(name, onFailure))
-    const visitor = openVisitor(values, name, storage === 'device')
+    const isLasting = storage === 'device'
+    const values = guard(() => (storage === 'none' ? undefined : isLasting ? localStorage : sessionStorage))
+    const store = values && (isLasting ? openDeviceStore(name, onFailure) : openTabStore(values, name, onFailure))
+    const visitor = openVisitor(values, name, isLasting)
     const queue = openQueue(store, onDrop)
     const sender = createSender({
       endpoint,

@@ -1,6 +1,4 @@
-/** Compresses a text by gzip; undefined when the browser does not support it. */
-export const gzip =
-  typeof CompressionStream === 'undefined'
-    ? undefined
-    : (text: string): Promise<Blob> =>
-        new Response(new Blob([text]).stream().pipeThrough(new CompressionStream('gzip'))).blob()
+/** Compresses a text by gzip. Throws where there is no CompressionStream. */
+export function gzip(text: string): Promise<Blob> {
+  return new Response(new Blob([text]).stream().pipeThrough(new CompressionStream('gzip'))).blob()
+}

@@ -19,7 +19,7 @@ export function propagate(
     },
   )
   /** The header for a request to this address, under the names that @sluice/node reads; '' for none. */
-  const headerFor = (url: string): string => {
+  const headerFor = (url: string | URL): string => {
     const isMeant = attempt(() => origins?.includes(new URL(url, document.baseURI).origin))
     // Only such a request asks for the ids: it may begin a session.
     const { session_id, anonymous_id } = isMeant && !signal.aborted ? context() : {}
@@ -31,8 +31,7 @@ export function propagate(
   const { fetch } = window
   window.fetch = (input, init) => {
     const request = input as Partial<Request> | undefined
-    // eslint-disable-next-line @typescript-eslint/no-base-to-string -- a string or a URL has no `url`
-    const added = headerFor(request?.url ?? String(input))
+    const added = headerFor(request?.url ?? (input as string | URL))
     if (!added) return fetch(input, init)
     const headers = new Headers(init?.headers ?? request?.headers)
     headers.append('baggage', added)
@@ -43,7 +42,7 @@ export function propagate(
   const { open } = prototype
   prototype.open = function (this: XMLHttpRequest, ...call: unknown[]): void {
     open.apply(this, call as Parameters<typeof open>)
-    const added = headerFor(String(call[1]))
+    const added = headerFor(call[1] as string | URL)
     if (added) this.setRequestHeader('baggage', added)
   }
 }

@@ -19,7 +19,8 @@ const rules = {
 export function readOptions(options: OptionsToRead, wrong: (message: string) => void): string | undefined {
   let isUsable = true
   for (const [name, rule] of Object.entries(rules)) {
-    const value = String(options[name as keyof typeof rules])
+    // As a text: an absent option is `undefined`.
+    const value = options[name as keyof typeof rules] as unknown as string
     if (rule.test(value)) continue
     wrong(`option ${name} is ${value}, not ${rule}`)
     isUsable = false

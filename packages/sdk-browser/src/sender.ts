@@ -1,4 +1,5 @@
 import { type Answer, backoffMs, isClockError, limitPauseMs, readAnswer } from '@sluice/sdk-core/read-answer'
+import { attempt } from './attempt.ts'
 import { gzip } from './gzip.ts'
 import { type Entry, newEntry, type Queue } from './queue.ts'
 import type { FlushResult } from './types.ts'
@@ -144,7 +145,7 @@ export function createSender({ endpoint, queue, isAllowed, report, onTime, onRoo
     while (mayGoOn && (queue.list.length >= eventsWanted || seen.some(({ end }) => !end))) {
       const batch = take()
       const text = bodyOf(batch)
-      const body = gzip && text.length > gzipBytesMin ? await gzip(text) : text
+      const body = text.length > gzipBytesMin ? await (attempt(() => gzip(text)) ?? text) : text
       // During the compression, the visitor may have denied consent.
       mayGoOn = batch.length > 0 && !isPaused() && (await post(batch, body))
     }

@@ -34,7 +34,7 @@ export interface Visitor {
 export function openVisitor(storage: Storage | undefined, name: string, isLasting: boolean): Visitor {
   /** The data that is not stored, because there is no storage or it is full: it replaces what the storage has. */
   let unstored = ''
-  const read = (): Visit => attempt(() => JSON.parse(unstored || String(storage?.getItem(name))) as Visit) ?? {}
+  const read = (): Visit => attempt(() => JSON.parse(unstored || (storage?.getItem(name) ?? '')) as Visit) ?? {}
   const change = (fields: Visit): void => {
     unstored = JSON.stringify({ ...read(), ...fields })
     attempt(() => {
