@@ -179,7 +179,6 @@ async function post(client: Client, events: readonly PendingEvent[]): Promise<Ba
 function answerOf(response: BatchResponse): Answer {
   return {
     status: response.status,
-    header: () => null,
     body: {
       timestamp: response.timestamp,
       // packages/contracts declares the data of a refused batch.

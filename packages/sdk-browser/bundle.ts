@@ -11,7 +11,6 @@ const ownNames = [
   'end',
   'endpoint',
   'forget',
-  'header',
   'ids',
   'isAllowed',
   'isBusy',

@@ -4,8 +4,7 @@ import type { BatchResult, EventError } from '@sluice/contracts/batch-result'
 export interface Answer {
   /** The HTTP status; 0 when no response came. */
   status: number
-  /** A header of the response by its lower-case name; null when the response does not have it. */
-  header: (name: string) => string | null
+  headers?: Pick<Headers, 'get'>
   /** The JSON of the body; undefined when the body is not JSON. */
   body?: { timestamp?: number; error?: string; data?: Partial<BatchResult> }
 }
@@ -37,7 +36,7 @@ export type NextStep =
  * sent again, because the key may get rights to the site, and the site be registered. With `mayMixSites`, the error
  * holds for this event alone, which is refused.
  */
-export function readAnswer({ status, header, body }: Answer, count: number, mayMixSites?: boolean): NextStep {
+export function readAnswer({ status, headers, body }: Answer, count: number, mayMixSites?: boolean): NextStep {
   const { errors, rejected = 0 } = body?.data ?? {}
   let next: 'repeat' | 'stop' = 'repeat'
   let error = body?.error ?? (status ? `HTTP ${status}` : 'no response')
@@ -56,18 +55,18 @@ export function readAnswer({ status, header, body }: Answer, count: number, mayM
       return count > 1 ? { next: 'split' } : { next: 'done', refused: [[0, error]], more: false }
   }
   // A date, which Sluice never sends, counts as none.
-  return { next, afterMs: positive(Number(header('retry-after')) * 1000), error }
+  return { next, afterMs: msUntil(headers, 'retry-after'), error }
 }
 
-/** 0 for what is no number. */
-function positive(ms: number): number {
-  return Math.max(0, ms) || 0
+/** Milliseconds from `from` to the time of a header in seconds; 0 when it is past, absent or no number. */
+function msUntil(headers: Answer['headers'], name: string, from = 0): number {
+  return Math.max(0, Number(headers?.get(name)) * 1000 - from) || 0
 }
 
 /** How long to wait for the reset of the key's limit when it leaves fewer than `count` events, in ms; otherwise 0. */
-export function limitPauseMs({ header }: Pick<Answer, 'header'>, count: number, now: number): number {
-  if (Number(header('x-ratelimit-remaining') ?? count) >= count) return 0
-  return positive(Number(header('x-ratelimit-reset')) * 1000 - now)
+export function limitPauseMs({ headers }: Pick<Answer, 'headers'>, count: number, now: number): number {
+  if (Number(headers?.get('x-ratelimit-remaining') ?? count) >= count) return 0
+  return msUntil(headers, 'x-ratelimit-reset', now)
 }
 
 /** Milliseconds to wait before retry `attempt` (from 0): a random time below 1 s, doubled up to 60 s (full jitter). */

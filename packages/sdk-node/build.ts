@@ -35,7 +35,6 @@ const ownNames = [
   'folder',
   'hasRequeued',
   'hasRoom',
-  'header',
   'isHalfFull',
   'isStopped',
   'isTimeFinal',

@@ -35,10 +35,9 @@ export function eventPoster(url: string, key: string, timeoutMs: number): PostEv
         redirect: 'manual',
         signal: request.signal,
       })
-      const { status, headers: received } = response
-      return { status, header: (name) => received.get(name), ...bodyOf(await response.text()) }
+      return { status: response.status, headers: response.headers, ...bodyOf(await response.text()) }
     } catch {
-      return { status: 0, header: () => null }
+      return { status: 0 }
     } finally {
       clearTimeout(timer)
       end.removeEventListener('abort', abort)

@@ -126,7 +126,7 @@ export function eventSender(parts: SenderParts): Sender {
   /** Milliseconds until the key's limit, according to the last response, allows the next request. */
   function limitPause(): number {
     // After a 413 for more events than the limit, all of the limit is left.
-    const limit = Number(answered?.header('x-ratelimit-limit') ?? Infinity)
+    const limit = Number(answered?.headers?.get('x-ratelimit-limit') ?? Infinity)
     const next = Math.min(queue.size(), batch.events, limit)
     return answered && next > 0 ? Math.min(limitPauseMs(answered, next, clock.now()), pauseMsMax) : 0
   }
@@ -219,6 +219,6 @@ function halves<T>(list: readonly T[]): [readonly T[], readonly T[]] {
  * Whether a request with `count` events was refused because the key's limit has fewer left. While other processes use
  * the key, there may never be enough left for all of them.
  */
-function isPastLimit({ status, header }: Answer, count: number): boolean {
-  return status === 429 && Number(header('x-ratelimit-remaining') ?? Infinity) < count
+function isPastLimit({ status, headers }: Answer, count: number): boolean {
+  return status === 429 && Number(headers?.get('x-ratelimit-remaining') ?? Infinity) < count
 }

@@ -93,9 +93,7 @@ export function createCore(options: Options): Sluice {
       endpoint,
       queue,
       isAllowed,
-      report: (message, entry) => {
-        report(message, entry && (JSON.parse(entry.text) as SluiceEvent))
-      },
+      report,
       onTime: (serverNow, began) => {
         const skew = serverNow - Date.now()
         // A difference that the duration of the request may explain is no error of the clock. The duration is not
@@ -178,7 +176,7 @@ export function createCore(options: Options): Sluice {
     return { event_id, timestamp }
   }
 
-  const page = (properties?: Properties, referrer?: string): Receipt =>
+  const page = (referrer?: string, properties?: Properties): Receipt =>
     track('page_view', undefined, null, () => ({
       properties: { title: document.title.slice(0, textMax), ...properties },
       referrer: (referrer ?? document.referrer).slice(0, textMax),
@@ -198,7 +196,7 @@ export function createCore(options: Options): Sluice {
     begin()
     // Events are sent at once when the page is hidden or left, and when it becomes visible or comes online again.
     for (const type of ['visibilitychange', 'pagehide', 'online']) addEventListener(type, leave, { signal })
-    if (options.autoPage ?? true) watchPages((referrer) => page(undefined, referrer), options.hash, signal)
+    if (options.autoPage ?? true) watchPages(page, options.hash, signal)
     if (options.propagate) propagate(options.propagate, context, report, signal)
     if (!options.outbound) return
     watchOutbound((url) => {
@@ -211,7 +209,7 @@ export function createCore(options: Options): Sluice {
 
   return {
     track,
-    page: (properties) => page(properties),
+    page: (properties) => page(undefined, properties),
     identify: (user_id, traits) => track('identify', traits, null, () => ({ user_id })),
     reset: () => {
       // The visitor is forgotten at once, unless events are held that were made before: these still get the ids.

@@ -2,7 +2,7 @@ import { type Answer, backoffMs, isClockError, limitPauseMs, readAnswer } from '
 import { attempt } from './attempt.ts'
 import { gzip } from './gzip.ts'
 import { type Entry, newEntry, type Queue } from './queue.ts'
-import type { FlushResult } from './types.ts'
+import type { FlushResult, SluiceEvent } from './types.ts'
 
 /** The browser limits the running `keepalive` requests of a page to 64 KiB together. */
 const requestBytesMax = 60 * 1024
@@ -21,7 +21,7 @@ export interface SenderDeps {
   queue: Queue
   /** Whether the visitor consents now; call `notice` when it becomes true. */
   isAllowed: () => boolean
-  report: (message: string, entry?: Entry) => void
+  report: (message: string, event?: SluiceEvent) => void
   /** Called after each response with Sluice's time and the device's time at which the request began (Unix ms). */
   onTime: (serverNow: number, began: number) => void
   /** Called when events have left the queue. */
@@ -67,16 +67,17 @@ export function createSender({ endpoint, queue, isAllowed, report, onTime, onRoo
 
   /** Handles a refused event: if its time was refused, it is corrected and sent once more. Others are dropped. */
   const refuse = async (entry: Entry, error: string, serverNow: number): Promise<void> => {
+    const event = JSON.parse(entry.text) as SluiceEvent
     if (entry.isFixed || !isClockError(error)) {
       queue.remove([entry], 'rejected')
-      report(error, entry)
+      report(error, event)
       return
     }
     const corrected = entry.timestamp + serverNow - Date.now()
     // If the device's clock was changed since the event, the difference does not apply to it.
     const isLikely = corrected < serverNow && corrected > serverNow - correctionMsMax
     const timestamp = isLikely ? corrected : serverNow
-    await queue.swap(entry, newEntry(JSON.stringify({ ...(JSON.parse(entry.text) as object), timestamp }), true))
+    await queue.swap(entry, newEntry(JSON.stringify({ ...event, timestamp }), true))
   }
 
   /** Handles the response. Resolves with whether the next request may be sent at once. */
@@ -110,7 +111,7 @@ export function createSender({ endpoint, queue, isAllowed, report, onTime, onRoo
     for (const entry of batch) entry.isBusy = true
     bytesUnderWay += size
     const began = Date.now()
-    const answer: Answer = { status: 0, header: () => null }
+    const answer: Answer = { status: 0 }
     try {
       const response = await fetch(endpoint, {
         method: 'POST',
@@ -122,7 +123,7 @@ export function createSender({ endpoint, queue, isAllowed, report, onTime, onRoo
         signal: AbortSignal.timeout(answerMs),
       })
       answer.status = response.status
-      answer.header = (name) => response.headers.get(name)
+      answer.headers = response.headers
       answer.body = (await response.json()) as NonNullable<Answer['body']>
     } catch {
       // Without a complete response, `answer` has the part that arrived.
