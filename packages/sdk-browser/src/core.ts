@@ -68,10 +68,11 @@ export function createCore(options: Options): Sluice {
   const { signal } = end
 
   /** Counts a dropped event; a dropped `sluice_dropped` counts as the events that it reports. */
-  const onDrop = ({ event_type, timestamp, properties }: SluiceEvent): void => {
+  const onDrop = (event: SluiceEvent): void => {
+    const { event_type, timestamp, properties } = event
     const { count = 1, from = timestamp } = ((event_type === 'sluice_dropped' && properties) ?? {}) as Partial<Drops>
     dropped = { count: (dropped?.count ?? 0) + count, from: Math.min(dropped?.from ?? from, from), to: timestamp }
-    report('event not sent: queue full')
+    report('event not sent: queue full', event)
   }
   const reportDrops = (): void => {
     const properties = dropped

@@ -30,12 +30,16 @@ export function propagate(
   // eslint-disable-next-line @typescript-eslint/unbound-method -- fetch needs no `this`
   const { fetch } = window
   window.fetch = (input, init) => {
-    const request = input as Partial<Request> | undefined
-    const added = headerFor(request?.url ?? (input as string | URL))
-    if (!added) return fetch(input, init)
-    const headers = new Headers(init?.headers ?? request?.headers)
-    headers.append('baggage', added)
-    return fetch(input, { ...init, headers })
+    // For arguments that are wrong, the browser's fetch rejects.
+    const next = attempt(() => {
+      const request = input as Partial<Request> | undefined
+      const added = headerFor(request?.url ?? (input as string | URL))
+      if (!added) return
+      const headers = new Headers(init?.headers ?? request?.headers)
+      headers.append('baggage', added)
+      return { ...init, headers }
+    })
+    return fetch(input, next ?? init)
   }
   const { prototype } = XMLHttpRequest
   // eslint-disable-next-line @typescript-eslint/unbound-method -- called with the request as `this`

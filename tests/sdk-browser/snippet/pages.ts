@@ -88,6 +88,43 @@ export function testPages(shop: Shop): void {
     ])
   })
 
+  it('leaves it to the browser to reject what its fetch refuses, with `propagate`, too', async () => {
+    const { page } = await open({ 'data-propagate': shop.site.url })
+    const outcome = await page.evaluate(`(() => {
+      try {
+        return fetch('/api', { headers: { 'no name': 'x' } }).catch((error) => 'rejected: ' + error.name)
+      } catch (error) {
+        return 'thrown: ' + error.name
+      }
+    })()`)
+    expect(outcome).toBe('rejected: TypeError')
+  })
+
+  it('gives onError the events that it drops from a full queue', async () => {
+    const module = await bundle('index')
+    shop.site.serve('/sdk.js', (_, response) => {
+      response.writeHead(200, { 'Content-Type': 'text/javascript' }).end(module)
+    })
+    const { page } = await open()
+    const fields = { url: shop.proxy.url, site: siteId, key: shop.key, autoPage: false, storage: 'none' }
+    const dropped = await page.evaluate(`import('/sdk.js').then(({ createSluice }) => {
+      const dropped = []
+      const onError = (error, event) => dropped.push([error.message, event?.event_type])
+      for (const [consent, count] of [['pending', 101], ['granted', 1_001]]) {
+        const other = createSluice({ ...${JSON.stringify(fields)}, consent, onError })
+        for (let n = 0; n < count; n++) other.track(consent + n)
+        other.consent('denied')
+      }
+      return dropped
+    })`)
+    const message = 'event not sent: queue full'
+    // The first twenty events are in a request.
+    expect(dropped).toEqual([
+      [message, 'pending0'],
+      [message, 'granted20'],
+    ])
+  })
+
   it('lets `before` change an event without changing the object of the page', async () => {
     const module = await bundle('index')
     shop.site.serve('/sdk.js', (_, response) => {
