@@ -116,6 +116,23 @@ describe('the package for npm', () => {
     expect(stderr).toBe('')
   })
 
+  test('can be imported, and sends nothing, under Jest with jsdom, which has a page but not all of a browser', async () => {
+    const code = `for (const name of ['TextEncoder', 'Request', 'CompressionStream']) delete globalThis[name]
+      const page = { document: { referrer: '', title: '' }, location: { href: 'http://localhost/' }, addEventListener() {} }
+      Object.assign(globalThis, page)
+      const errors = []
+      const options = { url: 'http://127.0.0.1:9', key: 'svc_prod_x', site: 'shop', storage: 'none', autoPage: false }
+      const { createSluice } = await import(${JSON.stringify(join(packed, 'index.js'))})
+      const sluice = createSluice({ ...options, onError: ({ message }) => errors.push(message) })
+      sluice.track('large', { text: 'x'.repeat(9_000) })
+      const flushed = await sluice.flush()
+      sluice.close()
+      console.log(JSON.stringify([errors, flushed]))
+      process.exit()`
+    const { stdout } = await run(process.execPath, ['--input-type=module', '--eval', code])
+    expect(JSON.parse(stdout)).toEqual([[], { sent: 0, pending: 1, rejected: 0 }])
+  })
+
   test('checks types of events and their properties', async () => {
     writeFileSync(
       join(packed, 'use.ts'),

@@ -189,7 +189,7 @@ export function createCore(options: Options): Sluice {
   const context = (): Context => idsAt(Date.now())
 
   const leave = (): void => {
-    delivery?.sender.leave()
+    attempt(() => delivery?.sender.leave())
   }
 
   const start = (): void => {

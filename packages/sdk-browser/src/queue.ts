@@ -31,12 +31,10 @@ export interface Store {
   wipe: () => void
 }
 
-const encoder = new TextEncoder()
-
 /** The entry of an event's JSON text. */
 export function newEntry(text: string, isFixed: boolean): Entry {
   const { timestamp, event_id } = JSON.parse(text) as { timestamp: number; event_id: string }
-  return { text, name: `${timestamp}:${event_id}`, timestamp, bytes: encoder.encode(text).length, isFixed }
+  return { text, name: `${timestamp}:${event_id}`, timestamp, bytes: new Blob([text]).size, isFixed }
 }
 
 const entriesMax = 1_000
@@ -56,7 +54,7 @@ export interface Queue {
 
 /** The events in the order in which they are sent. `onDrop` is called for each event that the limits drop. */
 export function openQueue(store: Store | undefined, onDrop: (event: SluiceEvent) => void): Queue {
-  const valueOf = ({ isFixed, text }: Entry): string => `${Number(isFixed)}${text}`
+  const valueOf = ({ isFixed, text }: Entry): string => `${+isFixed}${text}`
   const queue: Queue = {
     list: [],
     add: (entry) => {
