@@ -29,12 +29,16 @@ const sluice = createSluice({
 const run = (...calls: Call[]): void => {
   for (const [name, ...parameters] of calls) {
     const method = (sluice as unknown as Partial<Record<string, (...parameters: unknown[]) => unknown>>)[name]
+    if (method) method(...parameters)
     // eslint-disable-next-line no-console -- without it a misspelt call would go unnoticed
-    if (!method) console.warn(`Sluice: no method ${name}`)
-    method?.(...parameters)
+    else console.warn(`Sluice: no method ${name}`)
   }
 }
 
-const { q } = window.sluice ?? {}
+const q = window.sluice?.q
 window.sluice = { ...sluice, q: { push: run } }
-if (Array.isArray(q)) run(...q)
+if (Array.isArray(q)) {
+  run(...q)
+  // The page may have kept the array.
+  q.push = run as typeof q.push
+}

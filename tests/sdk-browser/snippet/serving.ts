@@ -53,6 +53,15 @@ export function testServing(shop: Shop): void {
     )
   })
 
+  it('runs the calls that the page pushes to the array that it has kept', async () => {
+    const html = `<script>window.early = (window.sluice ??= { q: [] }).q</script>`
+    shop.site.show(html + shop.tag({ 'data-auto-page': 'false' }))
+    const { page } = await visitors.open()
+    await page.goto(shop.site.url)
+    await page.evaluate(`early.push(['track', 'kept'], ['flush'])`)
+    expect((await sent(1)).map(({ event_type }) => event_type)).toEqual(['kept'])
+  })
+
   it('works in the example of a plain page', async () => {
     shop.site.serve('/plain', (_request, response) =>
       response.writeHead(200, { 'Content-Type': 'text/html' }).end(example('plain.html')),
