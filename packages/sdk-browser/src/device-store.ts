@@ -4,18 +4,25 @@ import type { Store } from './queue.ts'
  * Keeps the queue in IndexedDB, which all tabs of the origin share: the next visit sends events that are still queued.
  */
 export function openDeviceStore(name: string, onFailure: () => undefined): Store {
-  const opened = new Promise<IDBDatabase>((resolve, reject) => {
-    const request = indexedDB.open(name, 1)
-    request.onupgradeneeded = () => request.result.createObjectStore(name)
-    request.onerror = reject
-    request.onsuccess = () => {
-      resolve(request.result)
-    }
-  })
+  let opened: Promise<IDBDatabase> | undefined
+  const open = (): Promise<IDBDatabase> =>
+    new Promise((resolve, reject) => {
+      const request = indexedDB.open(name, 1)
+      request.onupgradeneeded = () => request.result.createObjectStore(name)
+      request.onerror = reject
+      request.onsuccess = () => {
+        // The browser has ended the connection, or the page deletes the database: the next use opens it again.
+        request.result.onclose = request.result.onversionchange = () => {
+          request.result.close()
+          opened = undefined
+        }
+        resolve(request.result)
+      }
+    })
 
   /** Resolves with the result of the request of `use` once the transaction is complete; undefined when it failed. */
   const run = <T>(use: (store: IDBObjectStore) => IDBRequest<T>): Promise<T | undefined> =>
-    opened
+    (opened ??= open())
       .then(
         (db) =>
           new Promise<T>((resolve, reject) => {
@@ -27,7 +34,10 @@ export function openDeviceStore(name: string, onFailure: () => undefined): Store
             }
           }),
       )
-      .catch(onFailure)
+      .catch((): undefined => {
+        opened = undefined
+        onFailure()
+      })
 
   return {
     save: (each, value) => void run((store) => store.put(value, each)),

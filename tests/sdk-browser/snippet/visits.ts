@@ -169,6 +169,28 @@ export function testVisits(shop: Shop): void {
     expect(after.anonymous_id).not.toBe(first.anonymous_id)
   })
 
+  it.each([
+    ['the page deletes its database', false],
+    ['the browser clears the storage of its origin', true],
+  ])('stores events on the device after %s', async (_, isByBrowser) => {
+    const { page, context, expectMessages } = await open({ 'data-storage': 'device' })
+    expectMessages(/ERR_/)
+    await page.evaluate(`sluice.track('before'); sluice.flush()`)
+    if (isByBrowser) {
+      const cdp = await context.newCDPSession(page)
+      await cdp.send('Storage.clearDataForOrigin', { origin: shop.site.url, storageTypes: 'indexeddb' })
+    } else
+      await page.evaluate(`new Promise((resolve, reject) => {
+        const request = indexedDB.deleteDatabase('sluice:${siteId}')
+        request.onsuccess = resolve
+        request.onerror = reject
+      })`)
+    shop.proxy.treat = () => ({ kind: 'cut-before' })
+    await page.evaluate(`sluice.track('after'); sluice.flush()`)
+    const { origins } = await context.storageState({ indexedDB: true })
+    expect(JSON.stringify(origins)).toContain('after')
+  })
+
   it('forgets a visitor in all tabs of the device', async () => {
     const { page, context } = await open({ 'data-storage': 'device' })
     await page.evaluate(`sluice.identify('ada')`)
