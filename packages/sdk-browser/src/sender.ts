@@ -13,6 +13,8 @@ const answerMs = 30_000
 const gzipBytesMin = 8 * 1024
 /** Failures in a row after which a failure is reported. */
 const failuresReported = 3
+/** The longest pause that a response may ask for. */
+const pauseMsMax = 600_000
 const correctionMsMax = 7 * 24 * 3_600_000
 
 export interface SenderDeps {
@@ -55,13 +57,13 @@ export function createSender({ endpoint, queue, isAllowed, report, onTime, onRoo
   const isHeld = (): boolean => isStopped || !isAllowed()
   const isPaused = (): boolean => isHeld() || performance.now() < pausedUntil
   const pause = (ms: number): void => {
-    pausedUntil = Math.max(pausedUntil, performance.now() + ms)
+    pausedUntil = Math.max(pausedUntil, performance.now() + Math.min(ms, pauseMsMax))
   }
 
   /** The oldest events that are in no running request, up to the limits of a request. */
   const take = (): Entry[] => {
     let room = requestBytesMax - bytesUnderWay
-    let count = countMax
+    let count = isPaused() ? 0 : countMax
     return queue.list.filter(({ isBusy, bytes }) => !isBusy && count-- > 0 && (room -= bytes + 1) > 0)
   }
 
@@ -183,7 +185,7 @@ export function createSender({ endpoint, queue, isAllowed, report, onTime, onRoo
     },
     leave: () => {
       const batch = take()
-      if (isPaused() || !batch.length) return
+      if (!batch.length) return
       const text = bodyOf(batch)
       const former = leaving
       if ('keepalive' in Request.prototype)

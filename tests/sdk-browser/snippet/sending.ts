@@ -86,6 +86,37 @@ export function testSending(shop: Shop): void {
     expect(repeatedAt - refusedAt).toBeGreaterThanOrEqual(2_000)
   })
 
+  it('waits for ten minutes at most, whatever a Retry-After says', async () => {
+    const html = `<script>{
+      window.delays = []
+      const { setTimeout } = window
+      window.setTimeout = (run, ms) => { delays.push(ms); return setTimeout(run, ms) }
+    }</script>`
+    const { page, expectMessages } = await open({}, html)
+    expectMessages(/429/)
+    // Thirty days are more than a timer can wait.
+    shop.proxy.treat = () => ({ kind: 'answer', status: 429, headers: { 'Retry-After': '2592000' } })
+    await page.evaluate(`sluice.track('a'); sluice.flush()`)
+    const longest = await page.evaluate<number>('Math.max(...delays)')
+    expect(longest).toBeGreaterThan(590_000)
+    expect(longest).toBeLessThanOrEqual(601_000)
+  })
+
+  it('builds and compresses no request while it waits', async () => {
+    const html = `<script>{
+      window.made = 0
+      window.CompressionStream = class extends CompressionStream { constructor(format) { super(format); made++ } }
+    }</script>`
+    const { page } = await open({}, html)
+    const reset = Math.floor(Date.now() / 1_000) + 3_600
+    const headers = { 'X-RateLimit-Remaining': '0', 'X-RateLimit-Reset': String(reset) }
+    shop.proxy.treat = () => ({ kind: 'answer', status: 202, headers, body: { timestamp: Date.now() } })
+    expect(await page.evaluate(`sluice.track('x'); sluice.flush()`)).toMatchObject({ sent: 1 })
+    const large = `for (let n = 0; n < 30; n++) sluice.track('large', { text: 'x'.repeat(1_000) })`
+    expect(await page.evaluate(`${large}; sluice.flush()`)).toEqual({ sent: 0, pending: 30, rejected: 0 })
+    expect(await page.evaluate('made')).toBe(0)
+  })
+
   it('splits a batch that is too large down to the event that is refused, and says so', async () => {
     const { page, expectMessages } = await open(
       {},
