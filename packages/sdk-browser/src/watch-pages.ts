@@ -2,8 +2,8 @@ import { pageUrl } from './read-browser.ts'
 
 /**
  * Calls `onPage` for the current page, when a script changes the path or the query, and when the browser restores the
- * page from its back/forward cache, until `signal` is aborted. It is called in a later task, after frameworks have set
- * the title. `hasHash`: whether a change of the hash is a page view.
+ * page from its back/forward cache, until `signal` is aborted. It is called in the next task. Frameworks that
+ * render later set the title too late for it. `hasHash`: whether a change of the hash is a page view.
  */
 export function watchPages(
   onPage: (referrer: string) => void,
