@@ -10,7 +10,7 @@ import { eventSender } from './sender.ts'
 import { serverClock } from './server-clock.ts'
 import { openSpool, type Spool } from './spool.ts'
 import { spoolScope } from './spool-names.ts'
-import { traceIdReader } from './trace-id.ts'
+import { activeTraceId } from './trace-id.ts'
 import type {
   EventFields,
   EventMap,
@@ -46,7 +46,6 @@ export function openSluice<Events extends EventMap<Events>>(
   const report = errorReporter(settings.onError)
   const clock = serverClock(wall, () => performance.now())
   const contexts = eventContext()
-  const traceId = traceIdReader()
   const queue = eventQueue({ eventsMax: queueEventsMax, bytesMax: queueBytesMax })
   const spool = open()
   const sender = eventSender({
@@ -157,7 +156,7 @@ export function openSluice<Events extends EventMap<Events>>(
     // Callers in JavaScript also pass null.
     const fields = maybe ?? {}
     try {
-      const trace = traceId()
+      const trace = activeTraceId()
       const all = trace === undefined ? properties : { trace_id: trace, ...properties }
       return newEvent({ site, type, properties: all, fields: { ...contexts.context(), ...withoutAbsent(fields) }, now })
     } catch (error) {

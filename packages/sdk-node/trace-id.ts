@@ -1,26 +1,22 @@
-import { createRequire } from 'node:module'
-
-/** The part of `@opentelemetry/api` that is used. */
+/** The part of what `@opentelemetry/api` 1.x registers for all its copies in a process that is used. */
 interface OpenTelemetry {
-  trace: { getActiveSpan(): { spanContext(): { traceId: string } } | undefined }
-  isValidTraceId(traceId: string): boolean
+  context?: { active(): { getValue(key: symbol): unknown } }
 }
 
-/** Returns the trace id of the active span; always undefined when `@opentelemetry/api` is not installed. */
-export function traceIdReader(): () => string | undefined {
-  const api = loadOpenTelemetry()
-  if (!api) return () => undefined
-  return () => {
-    const traceId = api.trace.getActiveSpan()?.spanContext().traceId
-    return traceId !== undefined && api.isValidTraceId(traceId) ? traceId : undefined
-  }
+interface Span {
+  spanContext(): { traceId: string }
 }
 
-function loadOpenTelemetry(): OpenTelemetry | undefined {
-  try {
-    // `require`, because the package belongs to the application and may be absent.
-    return createRequire(import.meta.url)('@opentelemetry/api') as OpenTelemetry
-  } catch {
-    return undefined
-  }
+const api = Symbol.for('opentelemetry.js.api.1')
+const spanKey = Symbol.for('OpenTelemetry Context Key SPAN')
+
+/**
+ * Returns the trace id of the active span; undefined without one. The API is not imported: it belongs to the
+ * application, may be absent, and a bundle of the application may contain it.
+ */
+export function activeTraceId(): string | undefined {
+  const span = (globalThis as { [api]?: OpenTelemetry })[api]?.context?.active().getValue(spanKey) as Span | undefined
+  // OpenTelemetry's invalid id has only zeros.
+  // eslint-disable-next-line @typescript-eslint/prefer-nullish-coalescing -- the empty text is no id
+  return span?.spanContext().traceId.replace(/^0+$/, '') || undefined
 }
