@@ -54,6 +54,16 @@ describe('a request', () => {
     expect(await eventPoster(`${url}/moved`, 'key', 30_000)(['{}'], signal)).toMatchObject({ status: 307 })
   })
 
+  test('that finds nobody says so by the code of the connection', async () => {
+    const other = createServer()
+    await once(other.listen(0, '127.0.0.1'), 'listening')
+    const { port } = other.address() as AddressInfo
+    other.close()
+    await once(other, 'close')
+    const answer = await eventPoster(`http://127.0.0.1:${port}`, 'key', 30_000)(['{}'], new AbortController().signal)
+    expect(answer).toEqual({ status: 0, body: { error: 'ECONNREFUSED' } })
+  })
+
   test('without an answer ends after its time', async () => {
     const end = new AbortController()
     expect(await eventPoster(url, 'key', 20)(['{}'], end.signal)).toMatchObject({ status: 0 })

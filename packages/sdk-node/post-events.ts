@@ -8,8 +8,8 @@ const gzipBytesMin = 1_024
 const compress = promisify(gzip)
 
 /**
- * Sends events, given as JSON, in one request. Resolves with status 0 without an answer, or once `end` aborts; never
- * rejects.
+ * Sends events, given as JSON, in one request. Resolves with status 0, and the reason as `error` of the body, without an
+ * answer, or once `end` aborts; never rejects.
  */
 export type PostEvents = (events: readonly string[], end: AbortSignal) => Promise<Answer>
 
@@ -36,8 +36,10 @@ export function eventPoster(url: string, key: string, timeoutMs: number): PostEv
         signal: request.signal,
       })
       return { status: response.status, headers: response.headers, ...bodyOf(await response.text()) }
-    } catch {
-      return { status: 0 }
+    } catch (error) {
+      // `fetch` says only that it failed: its cause has the code of the connection.
+      const { name, cause } = error as Error & { cause?: { code?: string } }
+      return { status: 0, body: { error: cause?.code ?? name } }
     } finally {
       clearTimeout(timer)
       end.removeEventListener('abort', abort)

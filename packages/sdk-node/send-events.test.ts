@@ -4,6 +4,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { describe, expect, test } from '@jest/globals'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { useSdk } from '../../tests/sdk-node/use-sdk.ts'
+import { findFreePort } from '../../tests/support/free-port.ts'
 import { createSluice } from './index.ts'
 import { openSluice } from './open-sluice.ts'
 
@@ -91,6 +92,13 @@ describe('an answer', () => {
     expect(requests).toHaveLength(4)
     for (const events of requests) expect(events).toEqual(receipts.map((each) => expect.objectContaining(each)))
     expect(errors.map(({ code }) => code)).toEqual(['unavailable'])
+  })
+
+  test('that cannot come is reported with the reason, and without the key', async () => {
+    const sluice = open('refused', { url: `http://127.0.0.1:${await findFreePort()}` })
+    sluice.track('view')
+    await sluice.flush({ timeoutMs: 10_000 })
+    expect(errors.map(({ message }) => message)).toEqual(['Sluice did not take events 3 times (ECONNREFUSED); 1 wait'])
   })
 
   test('with Retry-After is waited for, also by flush, however often that is called', async () => {
