@@ -21,3 +21,8 @@ export function uploadConflict({ name, uploadId }: Upload, what: string): AppErr
     internal: `Upload ${uploadId} of the blob ${name}: ${what}`,
   })
 }
+
+/** Whether an operation of a blob store failed with `uploadConflict`. The stores throw no other `conflict`. */
+export function isUploadConflict(error: unknown): error is AppError {
+  return error instanceof AppError && error.code === 'conflict'
+}

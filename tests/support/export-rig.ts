@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { BlobStore } from '@sluice/blobs/blob-store'
+import { isUploadConflict } from '@sluice/blobs/errors'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import type { ExportSpec } from '@sluice/contracts/exports'
 import { type ExportReader, openExportReaderAt } from '@sluice/event-store/exports/export-reader'
@@ -11,7 +12,6 @@ import { type CohortStore, cohortStore } from '@sluice/postgres/cohorts'
 import type { ExportRecord } from '@sluice/postgres/export-records'
 import { type ExportStore, exportStore } from '@sluice/postgres/exports'
 import { siteStore } from '@sluice/postgres/sites'
-import { AppError } from '@sluice/runtime/errors'
 import { createMetrics } from '@sluice/runtime/metrics'
 import { exportUnit, type ExportUnitDeps } from '@sluice/worker/exports/export-unit'
 import { exportMetrics } from '@sluice/worker/exports/metrics'
@@ -91,7 +91,7 @@ export async function createExportRig(openBlobs?: () => Promise<BlobStore>): Pro
         await exports.leases.release(taken.lease, next === 'done' ? null : now, { isProgress: true })
       } catch (error) {
         const isExpected = error instanceof Killed || error instanceof LeaseLost
-        if (!isExpected && !(error instanceof AppError && error.code === 'conflict')) throw error
+        if (!isExpected && !isUploadConflict(error)) throw error
         now += leaseMs
       }
     }

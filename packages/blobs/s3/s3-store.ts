@@ -13,9 +13,9 @@ import {
   UploadPartCommand,
 } from '@aws-sdk/client-s3'
 import { concurrencyLimit } from '@sluice/runtime/concurrency-limit'
-import { AppError, internalError, unavailable } from '@sluice/runtime/errors'
+import { internalError, unavailable } from '@sluice/runtime/errors'
 import { type BlobStore, type ByteRange, probeName, type Upload, type UploadedPart } from '../blob-store.ts'
-import { blobNotFound, rangeNotSatisfiable, uploadConflict } from '../errors.ts'
+import { blobNotFound, isUploadConflict, rangeNotSatisfiable, uploadConflict } from '../errors.ts'
 import { checkName, checkPartNumber, checkParts, checkPrefix, checkRange, isName, totalBytes } from '../rules.ts'
 import { createClient, type S3Credentials, type S3Timeouts } from './client.ts'
 import { resumeBody } from './resumed-body.ts'
@@ -175,7 +175,7 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
         { signal, expected: (error) => (isGone(error) ? uploadConflict(upload, 'it is gone') : undefined) },
       )
     } catch (error) {
-      if (!(error instanceof AppError && error.code === 'conflict')) throw error
+      if (!isUploadConflict(error)) throw error
     }
   }
 
