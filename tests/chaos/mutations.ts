@@ -177,7 +177,7 @@ export const mutations: readonly Mutation[] = [
     name: 'an export begins anew in a file that goes on',
     edits: [
       {
-        file: 'services/worker/exports/export-unit.ts',
+        file: 'services/worker/exports/write-file.ts',
         from: 'source.slices(written.afterKey, (select)',
         to: 'source.slices(undefined, (select)',
       },

@@ -1,4 +1,6 @@
+import type { Upload } from '@sluice/blobs/blob-store'
 import type { LeaseKey } from '@sluice/leases/lease-table'
+import type { ExportRecord } from '@sluice/postgres/export-records'
 import { idPattern } from '@sluice/runtime/ids'
 
 /**
@@ -20,4 +22,9 @@ const exportBlob = new RegExp(`^(?:exports|export-files)/(${idPattern('exp')})(?
 /** The export whose file a blob is; undefined for another blob, which may be somebody else's. */
 export function parseExportBlobName(name: string): string | undefined {
   return exportBlob.exec(name)?.[1]
+}
+
+/** The upload of the file that an export has begun; undefined when none is under way. */
+export function uploadOf({ object, uploadId }: Pick<ExportRecord, 'object' | 'uploadId'>): Upload | undefined {
+  return object === null || uploadId === null ? undefined : { name: object, uploadId }
 }
