@@ -17,7 +17,7 @@ const pauseFactor = 3
 const waitMsMax = 240_000
 /**
  * The minimum pause after every statement. It is longer than the delay after which a refused insert of the live log is
- * retried (store-batch.ts), so that the live insert runs between two statements.
+ * retried (locked-insert.ts), so that the live insert runs between two statements.
  */
 const gapMs = 250
 

@@ -67,7 +67,7 @@ export const mutations: readonly Mutation[] = [
     name: 'logs with locks of their own',
     edits: [
       {
-        file: 'services/writer/store-batch.ts',
+        file: 'services/writer/locked-insert.ts',
         from: 'const queryId = insertQueryId(logId, partition)',
         to: 'const queryId = `${insertQueryId(logId, partition)}${lockWait.onTimeout}`',
       },
@@ -89,7 +89,7 @@ export const mutations: readonly Mutation[] = [
     name: 'copies of an event to different shards',
     edits: [
       {
-        file: 'services/writer/store-batch.ts',
+        file: 'services/writer/locked-insert.ts',
         from: 'const options = { queryId, shouldReplaceRunning, partition,',
         to: 'const options = { queryId, shouldReplaceRunning, partition: partition + Math.round(performance.now()),',
       },
