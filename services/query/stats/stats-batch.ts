@@ -3,7 +3,7 @@ import { requireReadableSite } from '@sluice/access/require-readable-site'
 import { statusOf } from '@sluice/api/error-status'
 import { operations } from '@sluice/api/operations'
 import { batchQuery } from '@sluice/api/stats-batch'
-import { type BreakdownEntry, type Period, statsLimits, type StatsResult } from '@sluice/contracts/stats'
+import { type Period, statsLimits, type StatsResult } from '@sluice/contracts/stats'
 import type { BatchEntry } from '@sluice/contracts/stats-batch'
 import type { QueryResult } from '@sluice/event-store/clickhouse/client'
 import type { QueryRunner } from '@sluice/event-store/clickhouse/query-runner'
@@ -24,7 +24,13 @@ type BatchRequest = Pick<ApiRequest, 'receivedAt' | 'credential' | 'signal' | 'l
 type CountResult = (result: QueryResult<object>) => void
 
 /** A query that may be evaluated, or the entry of one that may not. */
-type ReadQuery = { spec: RequestedStats; period: Period | undefined } | { entry: BatchEntry }
+type ReadQuery = RunnableQuery | { entry: BatchEntry }
+
+/** A query that may be evaluated. The result repeats its `period`. */
+interface RunnableQuery {
+  spec: RequestedStats
+  period: Period | undefined
+}
 
 /** How long the queries of batches are read before other requests have their turn. */
 const readingMsMax = 5
@@ -55,15 +61,18 @@ export function statsBatchRoute(deps: StatsDeps): Route {
     }
   }
 
-  return handleAnalysis(operations.statsBatch, deps.eventReader, async (request, signal) => {
-    const { credential, receivedAt } = request
-    const { queries } = request.body
-    const asked = queries.length
-    await request.consume(asked)
+  /**
+   * Reads the queries of a batch, in order. Compiling the regular expressions of one may take 100 ms, during which the
+   * process serves nobody else. So a turn of the event loop reads only one such query, or several cheap ones, of all
+   * batches. Throws when `signal` aborts or the client has left.
+   */
+  async function readQueries(
+    queries: readonly unknown[],
+    request: BatchRequest,
+    signal: AbortSignal,
+  ): Promise<ReadQuery[]> {
     const reading: Promise<ReadQuery>[] = []
     for (const query of queries) {
-      // Compiling the regular expressions of one query may take 100 ms, during which the process serves nobody else. So
-      // a turn of the event loop reads only one such query, or several cheap ones, of all batches.
       await readOneAtATime(async () => {
         signal.throwIfAborted()
         const each = readQuery(query, request, signal)
@@ -75,60 +84,96 @@ export function statsBatchRoute(deps: StatsDeps): Route {
         turnBeganAt = performance.now()
       })
     }
-    const read = await Promise.all(reading)
+    return Promise.all(reading)
+  }
+
+  return handleAnalysis(operations.statsBatch, deps.eventReader, async (request, signal) => {
+    const { queries } = request.body
+    const asked = queries.length
+    await request.consume(asked)
+    const read = await readQueries(queries, request, signal)
     // The queries are no longer needed. A refused one may hold megabytes, and the statements of the others may take a
     // minute.
     queries.length = 0
-    // Read before the first statement runs, because a query may share a statement that begins long before its own turn.
-    const planned = read.map((query) =>
-      'entry' in query ? query : { ...query, completeUntilMs: deps.completeUntil(earliestRead(query.spec)) },
-    )
-    const withSharedStatement = shareStatements(read.flatMap((query) => ('entry' in query ? [] : [query.spec])))
-    let entries = 0
-    let answeredCharacters = 0
-    let heldCharacters = 0
-    const requireRoom = (): void => {
-      if (entries > statsLimits.batchEntriesMax) throw tooMany(`${statsLimits.batchEntriesMax} entries`)
-      if (Math.max(answeredCharacters, heldCharacters) > statsLimits.batchCharactersMax) {
-        throw tooMany(`${statsLimits.batchCharactersMax} characters of text`)
-      }
-    }
-    const countResult: CountResult = ({ rows }) => {
-      heldCharacters += charactersOf(rows)
-      requireRoom()
-    }
-    const sharingDeps = { ...deps, eventReader: sharedReader(deps.eventReader, countResult) }
-    const limit = concurrencyLimit(concurrencyMax)
-    const results = await Promise.all(
-      planned.map(async (query) => {
-        if ('entry' in query) return query.entry
-        const { period, completeUntilMs } = query
-        const spec = withSharedStatement(query.spec)
-        const queryDeps = { ...sharingDeps, completeUntil: () => completeUntilMs }
-        return limit(async (): Promise<BatchEntry> => {
-          try {
-            requireRoom()
-            const data = await statsResult(spec, period, { credential, receivedAt, signal }, queryDeps)
-            const listed = entriesOf(data)
-            entries += listed.length
-            // Counted separately from the results, because queries that share a result repeat its texts.
-            answeredCharacters += charactersOf(listed)
-            requireRoom()
-            return { success: true, data }
-          } catch (error) {
-            return failedEntry(error, request)
-          }
-        })
-      }),
-    )
+    const results = await runQueries(read, request, signal, deps)
     request.log({ queries: asked, failed: results.filter(({ success }) => !success).length })
     return { results }
   })
 }
 
-/** All entries of a batch are in memory until the last query is answered. */
-function entriesOf({ breakdown = [], compare }: StatsResult): BreakdownEntry[] {
-  return [...breakdown, ...(compare?.breakdown ?? [])]
+/**
+ * Runs the queries that may be evaluated, `concurrencyMax` at a time. Returns an entry for each query, in order. Throws
+ * when the client has left.
+ */
+async function runQueries(
+  read: readonly ReadQuery[],
+  request: BatchRequest,
+  signal: AbortSignal,
+  deps: StatsDeps,
+): Promise<BatchEntry[]> {
+  const { credential, receivedAt } = request
+  // Read before the first statement runs, because a query may share a statement that begins long before its own turn.
+  const planned = read.map((query) =>
+    'entry' in query ? query : { ...query, completeUntilMs: deps.completeUntil(earliestRead(query.spec)) },
+  )
+  const withSharedStatement = shareStatements(read.flatMap((query) => ('entry' in query ? [] : [query.spec])))
+  const room = batchRoom()
+  const eventReader = sharedReader(deps.eventReader, room.countResult)
+  const limit = concurrencyLimit(concurrencyMax)
+
+  const run = ({ spec, period, completeUntilMs }: RunnableQuery & { completeUntilMs: number }): Promise<BatchEntry> =>
+    limit(async () => {
+      try {
+        room.requireRoom()
+        const queryDeps = { ...deps, eventReader, completeUntil: () => completeUntilMs }
+        const caller = { credential, receivedAt, signal }
+        const data = await statsResult(withSharedStatement(spec), period, caller, queryDeps)
+        room.countAnswer(data)
+        return { success: true, data }
+      } catch (error) {
+        return failedEntry(error, request)
+      }
+    })
+
+  return Promise.all(planned.map(async (query) => ('entry' in query ? query.entry : run(query))))
+}
+
+/** What a batch keeps in memory until its last query is answered. */
+interface BatchRoom {
+  /** Throws 400 once the batch has too many entries or too much text. */
+  requireRoom: () => void
+  /** Counts a result of ClickHouse. Throws as `requireRoom`. */
+  countResult: CountResult
+  /** Counts the entries of an answer. Throws as `requireRoom`. */
+  countAnswer: (data: StatsResult) => void
+}
+
+function batchRoom(): BatchRoom {
+  let entries = 0
+  // Counted separately, because queries that share a result repeat its texts.
+  let answeredCharacters = 0
+  let heldCharacters = 0
+
+  function requireRoom(): void {
+    if (entries > statsLimits.batchEntriesMax) throw tooMany(`${statsLimits.batchEntriesMax} entries`)
+    if (Math.max(answeredCharacters, heldCharacters) > statsLimits.batchCharactersMax) {
+      throw tooMany(`${statsLimits.batchCharactersMax} characters of text`)
+    }
+  }
+
+  return {
+    requireRoom,
+    countResult: ({ rows }) => {
+      heldCharacters += charactersOf(rows)
+      requireRoom()
+    },
+    countAnswer: ({ breakdown = [], compare }) => {
+      const listed = [...breakdown, ...(compare?.breakdown ?? [])]
+      entries += listed.length
+      answeredCharacters += charactersOf(listed)
+      requireRoom()
+    },
+  }
 }
 
 /** Characters of the texts in JSON, where a control character takes six. */
