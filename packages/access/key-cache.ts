@@ -87,7 +87,8 @@ export function keyCache(
     readRows: async (hashes) => byHash(await store.findByHashes(hashes)),
   })
   const lookups = new Map<string, Promise<KeyRecord | undefined>>()
-  let lastUsedByKeyId = new Map<string, Date>()
+  /** Unix ms of the last use that is not written yet. */
+  let lastUsedByKeyId = new Map<string, number>()
   let pollCount = 0
   const createdAt = Date.now()
   /** Unix ms of the last successful poll; 0 before the first. */
@@ -105,7 +106,7 @@ export function keyCache(
     if (Date.now() - polledAt > serveUncheckedMs) {
       throw unavailable('keys could not be checked for an hour: Postgres is unavailable')
     }
-    lastUsedByKeyId.set(key.keyId, new Date(now))
+    lastUsedByKeyId.set(key.keyId, now)
     return {
       keyId: key.keyId,
       name: key.name,
@@ -114,7 +115,7 @@ export function keyCache(
       siteIds: key.siteIds,
       rateLimits: key.rateLimits,
       allowedOrigins: key.allowedOrigins,
-      expiresAt: key.expiresAt?.getTime() ?? null,
+      expiresAt: key.expiresAt,
     }
   }
 

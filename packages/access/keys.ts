@@ -2,13 +2,15 @@ import type { ChangeCursor, Changes } from './change-cursor.ts'
 import type { Credential } from './credential.ts'
 
 /** A key's record (docs/http-interface.md#key-record), without the key: only its SHA-256 is kept. */
-export interface KeyRecord extends Omit<Credential, 'expiresAt'> {
+export interface KeyRecord extends Credential {
   hash: string
   hint: string
-  createdAt: Date
-  lastUsedAt: Date | null
-  expiresAt: Date | null
-  revokedAt: Date | null
+  /** Unix ms. */
+  createdAt: number
+  /** Unix ms; null: the key was not used. */
+  lastUsedAt: number | null
+  /** Unix ms; null: the key is not revoked. */
+  revokedAt: number | null
   /** Id of the key that replaces it; null: it was not rotated. */
   rotatedTo: string | null
 }
@@ -19,7 +21,7 @@ export function unusableReason(
   now: number,
 ): 'revoked' | 'expired' | undefined {
   if (revokedAt !== null) return 'revoked'
-  if (expiresAt !== null && expiresAt.getTime() <= now) return 'expired'
+  if (expiresAt !== null && expiresAt <= now) return 'expired'
   return undefined
 }
 
@@ -38,8 +40,8 @@ export type KeyChanges = Partial<
 export interface Rotation {
   /** The new key; its other fields are those of the old key. */
   replacement: Pick<KeyRecord, 'keyId' | 'hash' | 'hint'>
-  /** The expiry of the old key, unless it expires earlier. */
-  oldExpiresAt: Date
+  /** The expiry of the old key in Unix ms, unless it expires earlier. */
+  oldExpiresAt: number
 }
 
 /**
@@ -100,7 +102,8 @@ export interface KeyStore {
   changedSince(since: ChangeCursor | undefined): Promise<Changes<KeyRecord>>
   /**
    * Updates `last_used_at` where it is more than 20 s behind, because many processes use the same keys. Does not wait
-   * for locks. Returns the ids of keys that others have locked; the caller passes them again later.
+   * for locks. `lastUsed` holds Unix ms by key id. Returns the ids of keys that others have locked; the caller passes
+   * them again later.
    */
-  markUsed(lastUsed: ReadonlyMap<string, Date>): Promise<readonly string[]>
+  markUsed(lastUsed: ReadonlyMap<string, number>): Promise<readonly string[]>
 }

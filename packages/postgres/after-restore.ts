@@ -14,8 +14,8 @@ export interface Reconciled {
    * request them again.
    */
   forgotten: { erasureId: string; siteId: string }[]
-  /** Keys that were revoked since the backup of ClickHouse began. */
-  revokedKeys: { keyId: string; name: string; revokedAt: Date }[]
+  /** Keys that were revoked since the backup of ClickHouse began; `revokedAt` is Unix ms. */
+  revokedKeys: { keyId: string; name: string; revokedAt: number }[]
   /** Unfinished imports whose files exist. They are queued again from their first record. */
   repeatedImports: string[]
   /**
@@ -64,7 +64,7 @@ export async function reconcile(
       SELECT erasure_id AS "erasureId", site_id AS "siteId" FROM erasures
       WHERE completed_at >= ${since} AND kind NOT IN ('site', 'before') AND key_hash IS NULL
       ORDER BY requested_at`.execute(transaction)
-    const { rows: revokedKeys } = await sql<{ keyId: string; name: string; revokedAt: Date }>`
+    const { rows: revoked } = await sql<{ keyId: string; name: string; revokedAt: Date }>`
       SELECT key_id AS "keyId", name, revoked_at AS "revokedAt" FROM api_keys
       WHERE revoked_at >= ${since} ORDER BY revoked_at`.execute(transaction)
     await sql`
@@ -87,7 +87,7 @@ export async function reconcile(
     return {
       erasures: erasures.map(toErasureRecord),
       forgotten,
-      revokedKeys,
+      revokedKeys: revoked.map(({ revokedAt, ...key }) => ({ ...key, revokedAt: revokedAt.getTime() })),
       repeatedImports: repeated.map(({ import_id }) => import_id),
       lostImports: lost.map(({ import_id }) => import_id),
     }

@@ -118,7 +118,7 @@ export function keyStore(postgres: Postgres): KeyStore {
         await transaction
           .updateTable('api_keys')
           .set({
-            expires_at: sql`least(expires_at, ${oldExpiresAt})`,
+            expires_at: sql`least(expires_at, ${new Date(oldExpiresAt)})`,
             rotated_to: replacement.keyId,
             changed_at: sql`now()`,
           })
@@ -157,7 +157,7 @@ export function keyStore(postgres: Postgres): KeyStore {
     markUsed: (lastUsed) =>
       postgres.run(async (db) => {
         const ids = [...lastUsed.keys()]
-        const times = [...lastUsed.values()]
+        const times = Array.from(lastUsed.values(), (at) => new Date(at))
         const { rows } = await sql<{ key_id: string }>`
           WITH stale AS (
             SELECT key_id, at FROM unnest(${ids}::text[], ${times}::timestamptz[]) AS used (key_id, at)
@@ -201,7 +201,7 @@ function changeableColumns({ name, scopes, siteIds, rateLimits, allowedOrigins, 
     site_ids: siteIds === null ? null : [...siteIds],
     rate_limits: rateLimits,
     allowed_origins: allowedOrigins === null ? null : [...allowedOrigins],
-    expires_at: expiresAt,
+    expires_at: expiresAt === null ? null : new Date(expiresAt),
   }
 }
 
@@ -216,10 +216,10 @@ function toRecord(row: Selectable<Tables['api_keys']>): KeyRecord {
     allowedOrigins: row.allowed_origins,
     hash: row.hash,
     hint: row.hint,
-    createdAt: row.created_at,
-    lastUsedAt: row.last_used_at,
-    expiresAt: row.expires_at,
-    revokedAt: row.revoked_at,
+    createdAt: row.created_at.getTime(),
+    lastUsedAt: row.last_used_at?.getTime() ?? null,
+    expiresAt: row.expires_at?.getTime() ?? null,
+    revokedAt: row.revoked_at?.getTime() ?? null,
     rotatedTo: row.rotated_to,
   }
 }

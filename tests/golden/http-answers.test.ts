@@ -62,8 +62,8 @@ beforeEach(async () => {
       scopes: ['admin'],
       rateLimits: { queries_per_minute: 1, admin_per_minute: 1, events_per_minute: 3 },
     },
-    [revoked]: { scopes: ['admin'], revokedAt: new Date(0) },
-    [expired]: { scopes: ['admin'], expiresAt: new Date(0) },
+    [revoked]: { scopes: ['admin'], revokedAt: 0 },
+    [expired]: { scopes: ['admin'], expiresAt: 0 },
   })
   service = await startTestService(
     {

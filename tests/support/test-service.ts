@@ -92,7 +92,7 @@ export function keysInMemory(keys: Readonly<Record<string, Pick<KeyRecord, 'scop
         allowedOrigins: null,
         hash: hashKey(key),
         hint: keyHint(key),
-        createdAt: new Date(),
+        createdAt: Date.now(),
         lastUsedAt: null,
         expiresAt: null,
         revokedAt: null,

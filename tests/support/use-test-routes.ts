@@ -69,8 +69,8 @@ export function useTestRoutes(): TestRoutes {
       [keys.devKey]: { keyId: 'key_dev', scopes: writes, environment: 'dev' as Environment },
       [keys.reader]: { keyId: 'key_reader', scopes: ['stats:read'] as Scope[] },
       [keys.admin]: { keyId: 'key_admin', scopes: ['admin'] as Scope[] },
-      [keys.revoked]: { scopes: writes, revokedAt: new Date(Date.now() - 1) },
-      [keys.expired]: { scopes: writes, expiresAt: new Date(Date.now() - 1) },
+      [keys.revoked]: { scopes: writes, revokedAt: Date.now() - 1 },
+      [keys.expired]: { scopes: writes, expiresAt: Date.now() - 1 },
     }
     service = await startTestService({ routes: routesOf(testRoutes) }, keysInMemory(records), capturedLogger())
   })

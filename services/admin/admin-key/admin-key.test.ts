@@ -50,7 +50,7 @@ describe('the command that replaces the admin key of servers', () => {
 
     const keys = keyStore(database)
     const stored = async (key = '') => (await keys.findByHash(hashKey(key))) ?? undefined
-    expect(await stored(first.key)).toMatchObject({ scopes: ['admin'], revokedAt: expect.any(Date) as unknown })
+    expect(await stored(first.key)).toMatchObject({ scopes: ['admin'], revokedAt: expect.any(Number) as unknown })
     expect(await stored(second.key)).toMatchObject({ scopes: ['admin'], siteIds: null, revokedAt: null })
   })
 

@@ -25,7 +25,7 @@ function report({ manifest, losses, ...found }: Restored, clickHouseOnly: boolea
   for (const loss of losses) say(loss)
   say(`Erasures repeated: ${found.erasures.length}.`)
   for (const { keyId, name, revokedAt } of found.revokedKeys) {
-    say(`Revoked since the backup, and still: ${keyId} (${name}), ${revokedAt.toISOString()}.`)
+    say(`Revoked since the backup, and still: ${keyId} (${name}), ${timeText(revokedAt)}.`)
   }
   for (const line of reconciledLines(found)) say(line)
   for (const exportId of found.repeatedRuns)

@@ -77,7 +77,7 @@ test('a revoked key stays revoked, an expired one expired, and a warning is logg
   const admin = { keyId: 'key_admin', siteIds: null }
   for (const [what, end] of [
     ['a revoked', (keyId: string) => keys.revoke(keyId, null)],
-    ['an expired', (keyId: string) => keys.update(keyId, admin, () => ({ expiresAt: new Date() }))],
+    ['an expired', (keyId: string) => keys.update(keyId, admin, () => ({ expiresAt: Date.now() }))],
   ] as const) {
     await postgres.db.deleteFrom('api_keys').execute()
     const key = generateKey('prod')

@@ -262,7 +262,7 @@ describe('the grants of a created key', () => {
 
   test('end with the creating key by default, and no later', async () => {
     const expiresAt = 4_000_000_000_000
-    const { key } = await createTestKey(query.keys, { scopes: ['admin'], expiresAt: new Date(expiresAt) })
+    const { key } = await createTestKey(query.keys, { scopes: ['admin'], expiresAt })
     expect((await create({ name: 'n' }, key)).body.data).toMatchObject({ expires_at: expiresAt })
     for (const expires_at of [expiresAt + 1, null]) {
       const { status, body } = await create({ name: 'n', expires_at }, key)

@@ -34,7 +34,7 @@ export function createKeyRoute({ keys }: { keys: Pick<KeyStore, 'create' | 'find
         siteIds,
         rateLimits: rate_limits ?? null,
         allowedOrigins: allowed_origins ?? null,
-        expiresAt: expiresAt === null ? null : new Date(expiresAt),
+        expiresAt,
         bootstrap: false,
       },
       credential.keyId,

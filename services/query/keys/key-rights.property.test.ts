@@ -80,11 +80,10 @@ const rightsOf = ({ scopes, siteIds, allowedOrigins, expiresAt }: KeyRecord): Ri
   scopes,
   siteIds,
   allowedOrigins,
-  expiresAt: expiresAt?.getTime() ?? null,
+  expiresAt,
 })
 
-const storeKey = ({ expiresAt, ...parts }: Rights): Promise<{ keyId: string }> =>
-  createTestKey(keys, { ...parts, expiresAt: expiresAt === null ? null : new Date(expiresAt) })
+const storeKey = (rights: Rights): Promise<{ keyId: string }> => createTestKey(keys, rights)
 
 /** Whether `maker` sees the key: a bound key sees only keys that are bound to its own sites. */
 function sees(maker: Rights, key: Rights): boolean {

@@ -51,7 +51,7 @@ describe('POST /api/v1/settings/keys/{key_id}/rotate', () => {
       siteIds: ['a', 'b'],
       rateLimits: { events_per_minute: 5 },
     })
-    await query.keys.markUsed(new Map([[old.keyId, new Date(1e12)]]))
+    await query.keys.markUsed(new Map([[old.keyId, 1e12]]))
     const before = await get(old.keyId)
     const from = Date.now()
     const { status, body } = await rotate(old.keyId, { overlap: '7d' })
@@ -128,7 +128,7 @@ describe('POST /api/v1/settings/keys/{key_id}/rotate', () => {
 
   test('keeps an expiry before the end of the overlap, for the old key and the new one', async () => {
     const expiresAt = Date.now() + day
-    const old = await createTestKey(query.keys, { expiresAt: new Date(expiresAt) })
+    const old = await createTestKey(query.keys, { expiresAt })
     const { body } = await rotate(old.keyId, { overlap: '90d' })
     expect(body.data).toMatchObject({ expires_at: expiresAt })
     expect(await get(old.keyId)).toMatchObject({ expires_at: expiresAt })
@@ -249,7 +249,7 @@ test('an unknown key and, for a bound key, one of other sites get the same 404',
 test('a revoked or expired key is refused with 409, and no key is created', async () => {
   const revoked = await createTestKey(query.keys)
   await query.keys.revoke(revoked.keyId, null)
-  const expired = await createTestKey(query.keys, { expiresAt: new Date(Date.now() - 1) })
+  const expired = await createTestKey(query.keys, { expiresAt: Date.now() - 1 })
   const before = await count()
   for (const [{ keyId }, error] of [
     [revoked, 'Key is revoked: make a new one'],
@@ -276,7 +276,7 @@ describe('a second rotation of a key', () => {
 describe('a key that expires', () => {
   test('cannot prolong the life of another key or its own', async () => {
     const expiresAt = Date.now() + day
-    const maker = await createTestKey(query.keys, { scopes: ['admin'], expiresAt: new Date(expiresAt) })
+    const maker = await createTestKey(query.keys, { scopes: ['admin'], expiresAt })
     const make = (body: object) =>
       query.request('/api/v1/settings/keys', { method: 'POST', key: maker.key, body: { name: 'made', ...body } })
     const error = 'Invalid field: expires_at must not be later than that of the key that asks'
@@ -300,7 +300,7 @@ describe('a key that expires', () => {
   })
 
   test('cannot give a scope or a site to a key that outlives it, but can take one away', async () => {
-    const maker = await createTestKey(query.keys, { scopes: ['admin'], expiresAt: new Date(Date.now() + day) })
+    const maker = await createTestKey(query.keys, { scopes: ['admin'], expiresAt: Date.now() + day })
     const other = await createTestKey(query.keys, { scopes: ['stats:read', 'events:write'], siteIds: ['a', 'b'] })
     const change = (body: object) => query.request(path(other.keyId), { method: 'PUT', key: maker.key, body })
     const error = 'Invalid field: expires_at must not be later than that of the key that asks'

@@ -25,9 +25,9 @@ export function rotateKeyRoute({ keys }: { keys: Pick<KeyStore, 'rotate' | 'find
           // A rotated key expires with its overlap, and a second replacement would expire with it.
           if (old.rotatedTo !== null) throw conflict(`Key was rotated: rotate its replacement, ${old.rotatedTo}`)
           requireGrantable(credential, old)
-          requireRotatable(credential, old.expiresAt?.getTime() ?? null)
+          requireRotatable(credential, old.expiresAt)
           generated = newKey(old.environment)
-          return { replacement: generated.stored, oldExpiresAt: new Date(receivedAt + overlap) }
+          return { replacement: generated.stored, oldExpiresAt: receivedAt + overlap }
         })
       // If the first rotation was stored, the second one is refused.
       const again = () =>

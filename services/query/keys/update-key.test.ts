@@ -45,7 +45,7 @@ describe('PUT /api/v1/settings/keys/{key_id}', () => {
       scopes: ['events:write'],
       siteIds: ['a', 'b'],
       rateLimits: { events_per_minute: 5 },
-      expiresAt: new Date(4e12),
+      expiresAt: 4e12,
     })
     const before = await get(keyId)
     const response = await put(keyId, body)
@@ -84,7 +84,7 @@ describe('PUT /api/v1/settings/keys/{key_id}', () => {
 
   test('does not change last_used_at', async () => {
     const { keyId } = await createTestKey(query.keys)
-    await query.keys.markUsed(new Map([[keyId, new Date(1e12)]]))
+    await query.keys.markUsed(new Map([[keyId, 1e12]]))
     expect((await put(keyId, { name: 'used' })).body.data).toMatchObject({ last_used_at: 1e12 })
   })
 })
@@ -155,7 +155,7 @@ describe('a change is refused with 403', () => {
       ['kept by another change', { name: 'new' }],
       ['kept while the expiry is removed', { expires_at: null }],
     ])('when they are %s', async (_what, body) => {
-      const { keyId } = await createTestKey(query.keys, { scopes: ['events:write'], expiresAt: new Date(4e12) })
+      const { keyId } = await createTestKey(query.keys, { scopes: ['events:write'], expiresAt: 4e12 })
       const before = await get(keyId)
       await expect(handle(['stats:read'], keyId, body)).rejects.toMatchObject({
         code: 'forbidden',
@@ -174,7 +174,7 @@ describe('a change is refused with 403', () => {
 describe('a key that expires', () => {
   const shop = 'https://shop.example'
   const put = async (before: string[] | null, after: string[] | null) => {
-    const expiring = await createTestKey(query.keys, { scopes: ['admin'], expiresAt: new Date(4e12) })
+    const expiring = await createTestKey(query.keys, { scopes: ['admin'], expiresAt: 4e12 })
     const { keyId } = await createTestKey(query.keys, { scopes: ['events:write'], allowedOrigins: before })
     const { status, body } = await query.request(path(keyId), {
       method: 'PUT',
@@ -232,7 +232,7 @@ describe('a revoked or expired key', () => {
   ])('refuses %j (%s) with 409', async (sent) => {
     const revoked = await createTestKey(query.keys)
     await query.keys.revoke(revoked.keyId, null)
-    const expired = await createTestKey(query.keys, { expiresAt: new Date(Date.now() - 1) })
+    const expired = await createTestKey(query.keys, { expiresAt: Date.now() - 1 })
     for (const [{ keyId }, error] of [
       [revoked, 'Key is revoked: make a new one'],
       [expired, 'Key has expired: make a new one'],

@@ -29,7 +29,7 @@ export function updateKeyRoute({ keys }: { keys: Pick<KeyStore, 'update'> }): Ro
       requireGrantable(credential, changed)
       // A key must not grant rights to a longer-lived key.
       if (sent.expires_at !== undefined || addsRights(key, changed)) {
-        requireNoLaterExpiry(credential, changed.expiresAt?.getTime() ?? null)
+        requireNoLaterExpiry(credential, changed.expiresAt)
       }
       return changes
     })
@@ -44,7 +44,7 @@ function changesOf({ name, scopes, site_ids, expires_at, rate_limits, allowed_or
     ...(name === undefined ? {} : { name }),
     ...(scopes === undefined ? {} : { scopes }),
     ...(site_ids === undefined ? {} : { siteIds: site_ids }),
-    ...(expires_at === undefined ? {} : { expiresAt: expires_at === null ? null : new Date(expires_at) }),
+    ...(expires_at === undefined ? {} : { expiresAt: expires_at }),
     ...(rate_limits === undefined ? {} : { rateLimits: rate_limits }),
     ...(allowed_origins === undefined ? {} : { allowedOrigins: allowed_origins }),
   }

@@ -127,7 +127,7 @@ describe('POST /api/v1/session', () => {
 describe('a session', () => {
   test('ends no later than its key', async () => {
     const expiresAt = Date.now() + 3_600_000
-    const { key } = await createTestKey(query.keys, { scopes: ['stats:read'], expiresAt: new Date(expiresAt) })
+    const { key } = await createTestKey(query.keys, { scopes: ['stats:read'], expiresAt })
     expect((await opened(key)).data.expires_at).toBe(expiresAt)
   })
 
