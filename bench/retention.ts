@@ -93,8 +93,8 @@ const stores = {
         cohortId,
         siteId: site,
         settings: { name: 'buyers', description: null, criteria: buyers },
-        createdAt: new Date(end),
-        updatedAt: new Date(end),
+        createdAt: end,
+        updatedAt: end,
       }),
   },
 }

@@ -6,7 +6,8 @@ import type { Credential } from './credential.ts'
 export interface SiteRecord {
   siteId: string
   settings: SiteSettings
-  createdAt: Date
+  /** Unix ms. */
+  createdAt: number
 }
 
 /** Sites in Postgres. Every method throws AppError `unavailable` while Postgres is unavailable. */

@@ -76,7 +76,7 @@ test('an update changes the fields that are present and keeps the others', async
     .execute()
   const changed = await store.update('coh_change', ['shop'], { description: 'd' })
   expect(changed).toMatchObject({ settings: { ...settings, description: 'd' }, createdAt: created.createdAt })
-  expect(changed?.updatedAt.getTime()).toBeGreaterThanOrEqual(created.updatedAt.getTime())
+  expect(changed?.updatedAt).toBeGreaterThanOrEqual(created.updatedAt)
   const criteria: CohortSettings['criteria'] = { type: 'and', conditions: [{ property: 'url', operator: 'exists' }] }
   const again = await store.update('coh_change', null, { name: 'n', description: null, criteria })
   expect(again?.settings).toStrictEqual({ name: 'n', description: null, criteria })

@@ -14,8 +14,10 @@ export interface CohortRecord {
   cohortId: string
   siteId: string
   settings: CohortSettings
-  createdAt: Date
-  updatedAt: Date
+  /** Unix ms. */
+  createdAt: number
+  /** Unix ms of the last change; at first that of the creation. */
+  updatedAt: number
 }
 
 /**
@@ -119,7 +121,7 @@ function toRecord(row: Selectable<Tables['cohorts']>): CohortRecord {
     cohortId: row.cohort_id,
     siteId: row.site_id,
     settings: { name: row.name, description: row.description, criteria: row.criteria },
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
+    createdAt: row.created_at.getTime(),
+    updatedAt: row.updated_at.getTime(),
   }
 }

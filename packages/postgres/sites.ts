@@ -232,6 +232,6 @@ function toRecord(row: Selectable<Tables['sites']>): SiteRecord {
       conversion_event: row.conversion_event,
       retention_days: row.retention_days,
     },
-    createdAt: row.created_at,
+    createdAt: row.created_at.getTime(),
   }
 }

@@ -116,7 +116,7 @@ describe('an analysis that is too large', () => {
     await expect(lookup.find(siteId, apiRequest({}))).rejects.toMatchObject({ code: 'unavailable' })
     const settings = { name: '', timezone: 'UTC', conversion_event: null, retention_days: null }
     const { handle } = createErasureRoute({
-      sites: { find: () => Promise.resolve({ siteId, settings, createdAt: new Date(0) }) },
+      sites: { find: () => Promise.resolve({ siteId, settings, createdAt: 0 }) },
       erasures: { create: () => Promise.reject(new Error('no erasure is made')) },
       // The statement reads no table, so that no setting makes it too large.
       eventReader: queryReader({
@@ -205,7 +205,7 @@ describe('the statements of a request', () => {
       return sites.find()
     }
     const cohort = { cohortId: 'coh_1', siteId, settings: { name: 'Germany', description: null, criteria } }
-    const cohorts = { find: () => Promise.resolve({ ...cohort, createdAt: new Date(), updatedAt: new Date() }) }
+    const cohorts = { find: () => Promise.resolve({ ...cohort, createdAt: Date.now(), updatedAt: Date.now() }) }
     const eventReader = { ...queryReader(counted), requestMsMax: 100 }
     return { sent, deps: { eventReader, ...known, sites: { find }, cohorts } }
   }

@@ -92,7 +92,7 @@ function routesOn(
   const recordOf = (siteId: string): SiteRecord => ({
     siteId,
     settings: { name: siteId, timezone, conversion_event: conversionEvent ?? null, retention_days: null },
-    createdAt: new Date(0),
+    createdAt: 0,
   })
   const registered = new Set(siteIds)
   const sites = {
@@ -114,8 +114,8 @@ function routesOn(
     cohortId: 'coh_golden',
     siteId: 'site-1',
     settings: { name: 'golden', description: null, criteria },
-    createdAt: new Date(0),
-    updatedAt: new Date(0),
+    createdAt: 0,
+    updatedAt: 0,
   }
   const eventReader = queryReader(clickHouse)
   // No golden test runs an operation on keys, sessions, imports, exports or webhooks: they have no stores.

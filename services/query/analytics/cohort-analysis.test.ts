@@ -47,7 +47,7 @@ async function requestAnalysis(
   criteria: Criteria | undefined = { type: 'and', conditions: [signedUp] },
   parts: Partial<ApiRequest> = {},
 ): Promise<CohortAnalysis> {
-  const at = new Date(0)
+  const at = 0
   const cohorts = {
     find: (cohortId: string, siteIds: readonly string[] | null) =>
       Promise.resolve(

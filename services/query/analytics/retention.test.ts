@@ -75,8 +75,8 @@ async function requestRetention(
           cohortId,
           siteId: siteIds?.[0] ?? '',
           settings: { name: 'c', description: null, criteria },
-          createdAt: new Date(0),
-          updatedAt: new Date(0),
+          createdAt: 0,
+          updatedAt: 0,
         },
       ),
   }

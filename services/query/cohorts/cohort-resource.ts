@@ -7,7 +7,7 @@ export function toCohortResource({ cohortId, siteId, settings, createdAt, update
     cohort_id: cohortId,
     site_id: siteId,
     ...settings,
-    created_at: createdAt.getTime(),
-    updated_at: updatedAt.getTime(),
+    created_at: createdAt,
+    updated_at: updatedAt,
   }
 }

@@ -61,7 +61,7 @@ describe('the look-up', () => {
   const record: SiteRecord = {
     siteId: 'shop',
     settings: { name: 'shop', timezone: 'UTC', conversion_event: null, retention_days: null },
-    createdAt: new Date(),
+    createdAt: Date.now(),
   }
 
   const requestOf = (keyId: string, signal = new AbortController().signal): SiteRequest => ({

@@ -217,7 +217,7 @@ const anybody: RawCriteria = { type: 'and', conditions: [{ property: 'user_id', 
 function cohortsOf(criteria: RawCriteria) {
   const read = criteriaSchema.validate(criteria, { convert: false })
   if (read.error) throw read.error
-  const at = new Date()
+  const at = Date.now()
   const settings = { name: 'drawn', description: null, criteria: read.value }
   return {
     find: (cohortId: string, siteIds: readonly string[] | null) =>
