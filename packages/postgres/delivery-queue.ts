@@ -5,6 +5,7 @@ import { type LeaseKey, LeaseLost, leaseMs } from '@sluice/leases/lease-table'
 import { failWaitingDeliveries, isNotSwitchedOff } from './endpoints.ts'
 import type { Postgres } from './open.ts'
 import type { Db, Tables } from './tables.ts'
+import { toDate } from './time.ts'
 
 /** A delivery that a worker has taken, with what it needs for one attempt. */
 export interface TakenDelivery extends LeaseKey {
@@ -315,7 +316,7 @@ async function storeAttempt(
   const { rows } = await sql<{ attempts: number }>`
     WITH held AS (
       UPDATE deliveries SET
-        status = ${outcome.status}, due_at = ${outcome.dueAt === null ? null : new Date(outcome.dueAt)}, requested = false,
+        status = ${outcome.status}, due_at = ${toDate(outcome.dueAt)}, requested = false,
         tries = tries + 1, attempts = attempts + 1, lease_until = NULL, lease = lease + 1,
         settled_recipients = settled_recipients || ${[...settledRecipients]}::bytea[]
       WHERE delivery_id = ${id} RETURNING attempts
@@ -343,7 +344,7 @@ async function storeHealth(
   await db
     .updateTable('endpoints')
     .set({
-      failing_since: health.failingSince === null ? null : new Date(health.failingSince),
+      failing_since: toDate(health.failingSince),
       failures_in_row: health.failuresInRow,
       exhausted: health.exhausted,
       ...(isOff ? { disabled_at: new Date(now), disabled_reason: disabledReason } : {}),

@@ -4,6 +4,7 @@ import type { Channel, DeliveryKind, SummaryInterval } from '@sluice/contracts/w
 import type { SecretCipher } from '@sluice/runtime/secret-cipher'
 import type { Postgres } from './open.ts'
 import type { Db, Tables } from './tables.ts'
+import { toDate } from './time.ts'
 
 /** Where deliveries go. The caller encrypts and decrypts (packages/runtime/secret-cipher.ts). */
 export interface Endpoint {
@@ -17,21 +18,25 @@ export interface Endpoint {
   targetFingerprint: Buffer
   /** Null when deliveries are not signed. */
   encryptedSecret: Buffer | null
-  /** The secret before the last rotation. Deliveries are signed with it too until `previousSecretUntil`. */
+  /** The secret before the last rotation. Deliveries are signed with it too until `previousSecretUntil` (Unix ms). */
   previousEncryptedSecret: Buffer | null
-  previousSecretUntil: Date | null
+  previousSecretUntil: number | null
   events: readonly DeliveryKind[]
   active: boolean
   summaryInterval: SummaryInterval | null
   keyId: string
   environment: Environment
-  failingSince: Date | null
+  /** Unix ms of the first failure in a row; null: the last attempt did not fail. */
+  failingSince: number | null
   failuresInRow: number
   exhausted: number
-  disabledAt: Date | null
+  /** Unix ms; null: deliveries were not switched off after failures. */
+  disabledAt: number | null
   disabledReason: string | null
-  createdAt: Date
-  updatedAt: Date
+  /** Unix ms. */
+  createdAt: number
+  /** Unix ms of the last change; at first that of the creation. */
+  updatedAt: number
 }
 
 /** An endpoint that is to be stored. */
@@ -122,7 +127,7 @@ export async function updateEndpoint(
       target_fingerprint: targetFingerprint,
       secret_box: encryptedSecret,
       previous_secret_box: previousEncryptedSecret,
-      previous_secret_until: previousSecretUntil,
+      previous_secret_until: toDate(previousSecretUntil),
       events: events && [...events],
       active,
       summary_interval: summaryInterval,
@@ -215,19 +220,19 @@ export function toEndpoint(row: Selectable<Tables['endpoints']>): Endpoint {
     targetFingerprint: row.target_fingerprint,
     encryptedSecret: row.secret_box,
     previousEncryptedSecret: row.previous_secret_box,
-    previousSecretUntil: row.previous_secret_until,
+    previousSecretUntil: row.previous_secret_until?.getTime() ?? null,
     events: row.events,
     active: row.active,
     summaryInterval: row.summary_interval,
     keyId: row.key_id,
     environment: row.environment,
-    failingSince: row.failing_since,
+    failingSince: row.failing_since?.getTime() ?? null,
     failuresInRow: row.failures_in_row,
     exhausted: row.exhausted,
-    disabledAt: row.disabled_at,
+    disabledAt: row.disabled_at?.getTime() ?? null,
     disabledReason: row.disabled_reason,
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
+    createdAt: row.created_at.getTime(),
+    updatedAt: row.updated_at.getTime(),
   }
 }
 

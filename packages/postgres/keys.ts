@@ -5,6 +5,7 @@ import type { Postgres } from './open.ts'
 import { requirePageSize, selectPage } from './page.ts'
 import { registerNamed } from './sites.ts'
 import type { Db, Tables } from './tables.ts'
+import { toDate } from './time.ts'
 
 /** `last_used_at` is written at most every 20 s, so that it lags the last use by less than a minute. */
 const staleAfter = sql`interval '20 seconds'`
@@ -201,7 +202,7 @@ function changeableColumns({ name, scopes, siteIds, rateLimits, allowedOrigins, 
     site_ids: siteIds === null ? null : [...siteIds],
     rate_limits: rateLimits,
     allowed_origins: allowedOrigins === null ? null : [...allowedOrigins],
-    expires_at: expiresAt === null ? null : new Date(expiresAt),
+    expires_at: toDate(expiresAt),
   }
 }
 

@@ -39,12 +39,7 @@ const endpoint = (endpointId: string) =>
   postgres.db.selectFrom('endpoints').selectAll().where('endpoint_id', '=', endpointId).executeTakeFirstOrThrow()
 
 const keepPrevious = (endpointId: string, previousEncryptedSecret: Buffer, previousSecretUntil: number) =>
-  updateEndpoint(
-    postgres.db,
-    endpointId,
-    { previousEncryptedSecret, previousSecretUntil: new Date(previousSecretUntil) },
-    Date.now(),
-  )
+  updateEndpoint(postgres.db, endpointId, { previousEncryptedSecret, previousSecretUntil }, Date.now())
 
 test('targets, secrets and those before a rotation are re-encrypted, and nothing else changes', async () => {
   const webhook = await add()

@@ -15,3 +15,11 @@ export async function postgresTime(postgres: Pick<Postgres, 'run'>): Promise<num
     return row.time
   })
 }
+
+/**
+ * Converts a time of a record, in Unix ms, to the value of its column. Null stays null, and undefined, for a column that
+ * is left out, stays undefined.
+ */
+export function toDate<Absent extends null | undefined = never>(ms: number | Absent): Date | Absent {
+  return typeof ms === 'number' ? new Date(ms) : ms
+}

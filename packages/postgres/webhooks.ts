@@ -24,7 +24,8 @@ import { siteCondition, type SiteIds } from './visible-sites.ts'
 
 /** The record of an attempt to deliver. */
 export interface AttemptRecord {
-  at: Date
+  /** Unix ms. */
+  at: number
   /** Status of the response; null without a response. */
   status: number | null
   latencyMs: number
@@ -39,9 +40,10 @@ export interface DeliveryRecord {
   deliveryId: string
   kind: DeliveryKind
   status: DeliveryStatus
-  createdAt: Date
-  /** When the next attempt is due; null when there is none. */
-  dueAt: Date | null
+  /** Unix ms. */
+  createdAt: number
+  /** Unix ms at which the next attempt is due; null when there is none. */
+  dueAt: number | null
   /** The bytes that are sent; empty in lists. */
   body: Buffer
   /** Ascending. */
@@ -266,7 +268,7 @@ async function attemptsOf(
   const found = new Map<string, AttemptRecord[]>()
   for (const { delivery_id, at, status, latency_ms, response: text, error } of rows) {
     const attempts = found.get(delivery_id) ?? []
-    attempts.push({ at, status, latencyMs: latency_ms, response: text, error })
+    attempts.push({ at: at.getTime(), status, latencyMs: latency_ms, response: text, error })
     found.set(delivery_id, attempts)
   }
   return found
@@ -277,8 +279,8 @@ function toDelivery(row: DeliveryRow, attempts: ReadonlyMap<string, AttemptRecor
     deliveryId: row.delivery_id,
     kind: row.kind,
     status: row.status,
-    createdAt: row.created_at,
-    dueAt: row.due_at,
+    createdAt: row.created_at.getTime(),
+    dueAt: row.due_at?.getTime() ?? null,
     body: row.body,
     attempts: attempts.get(row.delivery_id) ?? [],
   }

@@ -25,7 +25,7 @@ export function rotateWebhookSecretRoute({ webhooks, secrets, clock }: WebhookDe
         ({ encryptedSecret, previousSecretUntil }) => {
           // The first attempt was stored.
           if (encryptedSecret && secrets.tryDecrypt(encryptedSecret) === secret) return {}
-          const rotatedUntil = previousSecretUntil?.getTime() ?? 0
+          const rotatedUntil = previousSecretUntil ?? 0
           if (overlap > 0 && rotatedUntil > now) {
             const until = new Date(rotatedUntil).toISOString()
             throw conflict(
@@ -35,7 +35,7 @@ export function rotateWebhookSecretRoute({ webhooks, secrets, clock }: WebhookDe
           return {
             encryptedSecret: secrets.encrypt(secret),
             previousEncryptedSecret: overlap > 0 ? encryptedSecret : null,
-            previousSecretUntil: overlap > 0 ? new Date(now + overlap) : null,
+            previousSecretUntil: overlap > 0 ? now + overlap : null,
           }
         },
         now,

@@ -13,7 +13,7 @@ export function toWebhookResource(
   now: number,
 ): WebhookResource {
   const { previousSecretUntil } = endpoint
-  const isRotating = previousSecretUntil !== null && previousSecretUntil.getTime() > now
+  const isRotating = previousSecretUntil !== null && previousSecretUntil > now
   return {
     webhook_id: endpoint.endpointId,
     site_id: endpoint.siteId,
@@ -22,12 +22,12 @@ export function toWebhookResource(
     active: endpoint.active,
     summary_interval: endpoint.summaryInterval ?? '1d',
     environment: endpoint.environment,
-    created_at: endpoint.createdAt.getTime(),
-    updated_at: endpoint.updatedAt.getTime(),
-    failing_since: endpoint.failingSince?.getTime() ?? null,
-    disabled_at: endpoint.disabledAt?.getTime() ?? null,
+    created_at: endpoint.createdAt,
+    updated_at: endpoint.updatedAt,
+    failing_since: endpoint.failingSince,
+    disabled_at: endpoint.disabledAt,
     disabled_reason: endpoint.disabledReason,
-    previous_secret_expires_at: isRotating ? previousSecretUntil.getTime() : null,
+    previous_secret_expires_at: isRotating ? previousSecretUntil : null,
   }
 }
 
@@ -37,10 +37,10 @@ export function toDeliveryResource(delivery: DeliveryRecord): DeliveryResource {
     delivery_id: delivery.deliveryId,
     event_type: delivery.kind,
     status: delivery.status,
-    created_at: delivery.createdAt.getTime(),
-    next_attempt_at: delivery.dueAt?.getTime() ?? null,
+    created_at: delivery.createdAt,
+    next_attempt_at: delivery.dueAt,
     attempts: delivery.attempts.map(({ at, status, latencyMs, response, error }) => ({
-      at: at.getTime(),
+      at,
       status,
       latency_ms: latencyMs,
       response,
