@@ -106,8 +106,8 @@ describe('a schedule', () => {
   test('does not miss an import whose acceptance is stored after the run', async () => {
     await addExport(store, { site: 'shop', spec, scheduled: hourly }, noon)
     await makeRun(noon)
-    expect(await addImport(imports, { site: 'shop' }, noon - 30)).toMatchObject({ acceptedAt: new Date(noon) })
-    expect(await addImport(imports, { site: 'blog' }, noon - 30)).toMatchObject({ acceptedAt: new Date(noon - 30) })
+    expect(await addImport(imports, { site: 'shop' }, noon - 30)).toMatchObject({ acceptedAt: noon })
+    expect(await addImport(imports, { site: 'blog' }, noon - 30)).toMatchObject({ acceptedAt: noon - 30 })
   })
 
   test('and acceptances of imports wait for one another', async () => {
@@ -120,7 +120,7 @@ describe('a schedule', () => {
     ])
     const cutoff = run?.receivedUntil?.getTime() ?? 0
     const { imports: all } = await imports.list('shop', ['events'], page)
-    for (const { acceptedAt } of all) expect(acceptedAt.getTime()).toBeGreaterThanOrEqual(cutoff)
+    for (const { acceptedAt } of all) expect(acceptedAt).toBeGreaterThanOrEqual(cutoff)
     expect(accepted).toBeDefined()
   })
 

@@ -19,9 +19,10 @@ export interface ImportRecord {
   /** Why the import failed, for users. */
   error: string | null
   keyId: string
-  /** When the upload began. */
-  createdAt: Date
-  /** When the upload was complete. It is the `received_at` of the rows. */
-  acceptedAt: Date
-  finishedAt: Date | null
+  /** Unix ms of the beginning of the upload. */
+  createdAt: number
+  /** Unix ms of the completion of the upload. It is the `received_at` of the rows. */
+  acceptedAt: number
+  /** Unix ms; null: the import is unfinished. */
+  finishedAt: number | null
 }

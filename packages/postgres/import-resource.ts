@@ -14,8 +14,8 @@ export function toImportResource(record: ImportRecord): ImportResource {
     total_records: record.totalRecords,
     processed_records: record.processedRecords,
     failed_records: record.failedRecords,
-    created_at: record.createdAt.getTime(),
-    finished_at: record.finishedAt?.getTime() ?? null,
+    created_at: record.createdAt,
+    finished_at: record.finishedAt,
     error: record.error,
   }
 }

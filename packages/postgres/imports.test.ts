@@ -53,8 +53,8 @@ describe('a complete upload', () => {
       processedRecords: 0,
       failedRecords: 0,
       error: null,
-      createdAt: new Date(noon - 5),
-      acceptedAt: new Date(noon),
+      createdAt: noon - 5,
+      acceptedAt: noon,
       finishedAt: null,
     })
     expect(await store.find('imp_1', null)).toStrictEqual(record)
@@ -124,14 +124,14 @@ describe('an import ends', () => {
   test('completed, and is not taken again even when its lease is never released', async () => {
     const { importId } = await addImport(store, {}, noon)
     await store.complete(await take(noon), noon + 9)
-    expect(await store.find(importId, null)).toMatchObject({ status: 'completed', finishedAt: new Date(noon + 9) })
+    expect(await store.find(importId, null)).toMatchObject({ status: 'completed', finishedAt: noon + 9 })
     expect(await store.leases.take(noon + 60_000, 1)).toStrictEqual([])
   })
 
   test('failed, with a text for users', async () => {
     const { importId } = await addImport(store, {}, noon)
     await store.leases.fail(await take(noon), 'Nothing could be read', noon + 9)
-    const failed = { status: 'failed', error: 'Nothing could be read', finishedAt: new Date(noon + 9) }
+    const failed = { status: 'failed', error: 'Nothing could be read', finishedAt: noon + 9 }
     expect(await store.find(importId, null)).toMatchObject(failed)
   })
 
@@ -139,7 +139,7 @@ describe('an import ends', () => {
     const { importId } = await addImport(store, {}, noon)
     const lease = await take(noon)
     await store.recordSegment(lease, 0, segmentDone)
-    const cancelled = { status: 'cancelled', finishedAt: new Date(noon + 9), processedRecords: segmentRecords }
+    const cancelled = { status: 'cancelled', finishedAt: noon + 9, processedRecords: segmentRecords }
     expect(await store.cancel(importId, ['other'], noon)).toBeUndefined()
     expect(await store.cancel(importId, null, noon + 9)).toMatchObject(cancelled)
     await expect(store.recordSegment(lease, 0, segmentDone)).rejects.toThrow(LeaseLost)

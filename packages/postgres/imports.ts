@@ -17,11 +17,10 @@ import { type UploadLeaseStore, uploadLeaseStore } from './uploads.ts'
 import { siteCondition, type SiteIds } from './visible-sites.ts'
 
 /** An import whose file has been received. */
-export type NewImport = Pick<ImportRecord, 'importId' | 'siteId' | 'environment' | 'type' | 'keyId' | 'sha256'> & {
-  segments: readonly NewSegment[]
-  /** Unix ms. */
-  createdAt: number
-}
+export type NewImport = Pick<
+  ImportRecord,
+  'importId' | 'siteId' | 'environment' | 'type' | 'keyId' | 'sha256' | 'createdAt'
+> & { segments: readonly NewSegment[] }
 
 /** A part of the file, which is one unit of work. */
 export interface NewSegment {
@@ -122,7 +121,7 @@ export function importStore(postgres: Postgres): ImportStore {
             total_records: String(sum(segments.map(({ records }) => records))),
             key_id: created.keyId,
             created_at: new Date(created.createdAt),
-            accepted_at: await acceptanceTime(transaction, created.siteId, at),
+            accepted_at: new Date(await acceptanceTime(transaction, created.siteId, at)),
             due_at: new Date(at),
           })
           .returningAll()
@@ -193,12 +192,12 @@ export function importStore(postgres: Postgres): ImportStore {
  * Returns `at` or a later time. The time must not be before the end of a run of an export's schedule, because that run
  * has treated all earlier times as complete (exports.ts, `createRun`).
  */
-async function acceptanceTime(transaction: Db, siteId: string, at: number): Promise<Date> {
+async function acceptanceTime(transaction: Db, siteId: string, at: number): Promise<number> {
   await lockReceiptTimes(transaction, siteId)
   const { rows } = await sql<{ cutoff: Date | null }>`
     SELECT max(last_cutoff) AS cutoff FROM export_schedules JOIN exports ON export_id = export_schedules.schedule_id
     WHERE site_id = ${siteId}`.execute(transaction)
-  return new Date(Math.max(at, rows[0]?.cutoff?.getTime() ?? at))
+  return Math.max(at, rows[0]?.cutoff?.getTime() ?? at)
 }
 
 async function finish(transaction: Db, lease: LeaseKey, set: RawBuilder<unknown>, at: number): Promise<void> {
@@ -269,9 +268,9 @@ function toRecord(row: Selectable<Tables['imports']>): ImportRecord {
     failedRecords: Number(row.failed_records),
     error: row.error,
     keyId: row.key_id,
-    createdAt: row.created_at,
-    acceptedAt: row.accepted_at,
-    finishedAt: row.finished_at,
+    createdAt: row.created_at.getTime(),
+    acceptedAt: row.accepted_at.getTime(),
+    finishedAt: row.finished_at?.getTime() ?? null,
   }
 }
 

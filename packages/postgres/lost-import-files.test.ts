@@ -39,7 +39,7 @@ test('an import fails when the file of a segment that is not processed is missin
   const files = [...kept.objects.slice(1), ...lost.objects.slice(0, 1), 'exports/a']
   const at = noon + 1_000
   expect(await failImportsWithoutFiles(postgres, files, at)).toStrictEqual([lost.importId, users.importId].sort())
-  const failed = { status: 'failed', error: expect.stringContaining('Import it again'), finishedAt: new Date(at) }
+  const failed = { status: 'failed', error: expect.stringContaining('Import it again'), finishedAt: at }
   expect(await store.find(lost.importId, null)).toMatchObject(failed)
   expect(await store.find(users.importId, null)).toMatchObject(failed)
   expect(await store.find(kept.importId, null)).toMatchObject({ status: 'processing' })

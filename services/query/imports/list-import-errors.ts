@@ -31,7 +31,7 @@ export function listImportErrorsRoute({
     const { import_id: importId } = params
     log({ import_id: importId })
     const { finishedAt } = await requireVisibleImport(imports, importId, credential)
-    if (finishedAt !== null && finishedAt.getTime() < receivedAt - errorsKeptMs) throw errorsGone()
+    if (finishedAt !== null && finishedAt < receivedAt - errorsKeptMs) throw errorsGone()
     const segments = await imports.segments(importId)
     if (prefersType(accept, 'text/csv')) return { file: toCsvFile(importId, segments, blobs) }
     const errors: ImportError[] = []

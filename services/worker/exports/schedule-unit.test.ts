@@ -156,7 +156,7 @@ test('over 200 runs with late events and imports, every event is in one run', as
 
   async function accept(at: number): Promise<void> {
     const { importId, acceptedAt } = await addImport(imports, { site: siteId }, at)
-    received.push({ at: acceptedAt.getTime(), importId, timesExported: 0 })
+    received.push({ at: acceptedAt, importId, timesExported: 0 })
   }
   async function completeOne(now: number): Promise<boolean> {
     const leases = await imports.leases.take(now, 1)

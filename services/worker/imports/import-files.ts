@@ -63,7 +63,7 @@ async function listFiles(blobs: Pick<BlobStore, 'list'>): Promise<Map<string, Fi
 function unneededNames({ segments, errors, newestAt }: Files, record: ImportRecord | undefined, now: number): string[] {
   if (record === undefined) return newestAt < now - orphanMs ? [...segments, ...errors] : []
   if (record.finishedAt === null) return []
-  return record.finishedAt.getTime() < now - errorsKeptMs ? [...segments, ...errors] : segments
+  return record.finishedAt < now - errorsKeptMs ? [...segments, ...errors] : segments
 }
 
 /** Looks every hour for files of imports that are no longer needed. */

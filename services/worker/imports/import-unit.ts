@@ -161,9 +161,8 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
 
 async function taskOf(
   { sites, log, backfill }: Pick<ImportUnitDeps, 'sites' | 'log' | 'backfill'>,
-  { type, siteId, environment, seq, sha256, acceptedAt }: ImportRecord,
+  { type, siteId, environment, seq, sha256, acceptedAt: receivedAt }: ImportRecord,
 ): Promise<SegmentTask> {
-  const receivedAt = acceptedAt.getTime()
   if (type === 'users') return { type, siteId, environment, seq, importedAt: receivedAt }
   const [partitions, live] = await Promise.all([backfill.partitions(), log.partitions()])
   // Copies of an event that go through both logs must be in partitions of the same number.
