@@ -9,7 +9,8 @@ import type { Db, Tables } from './tables.ts'
 /** The schedule of a record that defines one. */
 export interface RecordedSchedule {
   frequency: Frequency
-  nextRun: Date
+  /** Unix ms of the next occurrence. */
+  nextRun: number
   paused: boolean
 }
 
@@ -21,18 +22,18 @@ export interface ExportRecord {
   exportId: string
   /** The schedule of a run; null for other exports. */
   scheduleId: string | null
-  /** The time for which the run was planned; null for other exports. */
-  occurrence: Date | null
+  /** Unix ms for which the run was planned; null for other exports. */
+  occurrence: number | null
   siteId: string
   keyId: string
   name: string
   /** The spec. For a run of stats, its range is the run's period. */
   spec: ExportSpec
   status: ExportStatus
-  /** Only events that were received at that time or later are read; null: no limit. */
-  receivedFrom: Date | null
-  /** Only events that were received before that time are read; null for a schedule. */
-  receivedUntil: Date | null
+  /** Only events that were received at that time (Unix ms) or later are read; null: no limit. */
+  receivedFrom: number | null
+  /** Only events that were received before that time (Unix ms) are read; null for a schedule. */
+  receivedUntil: number | null
   rows: number
   /** Size of the file in bytes; 0 before it is complete. */
   bytes: number
@@ -54,18 +55,20 @@ export interface ExportRecord {
   cohortCriteria: Criteria | null
   /** Why the export failed, or why its file was removed early, for users. */
   error: string | null
-  createdAt: Date
-  finishedAt: Date | null
-  /** When the file is removed; null before it is complete for the first time. */
-  expiresAt: Date | null
+  /** Unix ms. */
+  createdAt: number
+  /** Unix ms; null: the export is unfinished. */
+  finishedAt: number | null
+  /** Unix ms at which the file is removed; null before it is complete for the first time. */
+  expiresAt: number | null
   /** Null for other exports than schedules. */
   scheduled: RecordedSchedule | null
 }
 
 /** An export, or the schedule of one, that is to be stored. */
 export type NewExport = Pick<ExportRecord, 'exportId' | 'siteId' | 'keyId' | 'name' | 'spec'> & {
-  /** `nextRun` is the first occurrence, Unix ms. The others are counted from it. */
-  scheduled?: { frequency: Frequency; nextRun: number; paused: boolean }
+  /** `nextRun` is the first occurrence. The others are counted from it. */
+  scheduled?: RecordedSchedule
 }
 
 /** The columns in which a one-off export, a schedule and its runs differ. */
@@ -172,14 +175,14 @@ export function toRecord(row: RecordRow): ExportRecord {
   return {
     exportId: row.export_id,
     scheduleId: row.schedule_id,
-    occurrence: row.occurrence,
+    occurrence: row.occurrence?.getTime() ?? null,
     siteId: row.site_id,
     keyId: row.key_id,
     name: row.name,
     spec: row.spec,
     status: row.status,
-    receivedFrom: row.received_from,
-    receivedUntil: row.received_until,
+    receivedFrom: row.received_from?.getTime() ?? null,
+    receivedUntil: row.received_until?.getTime() ?? null,
     rows: Number(row.rows),
     bytes: Number(row.bytes),
     progress: row.progress,
@@ -190,9 +193,9 @@ export function toRecord(row: RecordRow): ExportRecord {
     restarts: row.restarts,
     cohortCriteria: row.cohort_criteria,
     error: row.error,
-    createdAt: row.created_at,
-    finishedAt: row.finished_at,
-    expiresAt: row.expires_at,
-    scheduled: frequency && nextRun ? { frequency, nextRun, paused: paused === true } : null,
+    createdAt: row.created_at.getTime(),
+    finishedAt: row.finished_at?.getTime() ?? null,
+    expiresAt: row.expires_at?.getTime() ?? null,
+    scheduled: frequency && nextRun ? { frequency, nextRun: nextRun.getTime(), paused: paused === true } : null,
   }
 }

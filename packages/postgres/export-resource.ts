@@ -7,6 +7,7 @@ import type { ExportRecord } from './export-records.ts'
  */
 export function toExportResource(record: ExportRecord): ExportResource {
   const { spec, scheduled } = record
+  const hasExpiry = record.status === 'completed' || record.status === 'expired'
   return {
     export_id: record.exportId,
     site_id: record.siteId,
@@ -28,17 +29,13 @@ export function toExportResource(record: ExportRecord): ExportResource {
     progress: record.progress,
     scheduled: scheduled && {
       frequency: scheduled.frequency,
-      next_run: scheduled.nextRun.getTime(),
+      next_run: scheduled.nextRun,
       paused: scheduled.paused,
     },
-    created_at: record.createdAt.getTime(),
-    finished_at: record.finishedAt?.getTime() ?? null,
+    created_at: record.createdAt,
+    finished_at: record.finishedAt,
     // A run that is repeated keeps the time at which its file will expire.
-    expires_at: hasExpiry(record) ? record.expiresAt.getTime() : null,
+    expires_at: hasExpiry ? record.expiresAt : null,
     error: record.error,
   }
-}
-
-function hasExpiry(record: ExportRecord): record is ExportRecord & { expiresAt: Date } {
-  return record.expiresAt !== null && (record.status === 'completed' || record.status === 'expired')
 }

@@ -34,26 +34,26 @@ const { take, takeSchedule, makeRun } = exportTakers(() => store)
 describe('a schedule', () => {
   test('makes its first run at its time, and shows what became of the latest', async () => {
     const schedule = await addExport(store, { site: 'shop', spec, name: 'hourly events', scheduled: hourly }, noon - 5)
-    const scheduled = { frequency: 'hourly', nextRun: new Date(noon), paused: false }
+    const scheduled = { frequency: 'hourly', nextRun: noon, paused: false }
     expect(schedule).toMatchObject({ status: 'queued', receivedUntil: null, scheduled })
     expect(await store.leases.take(noon + dayMs, 1)).toStrictEqual([])
     expect(await store.schedules.take(noon - 1, 1)).toStrictEqual([])
     const run = await makeRun(noon)
     const times = {
-      occurrence: new Date(noon),
-      receivedFrom: new Date(noon - hourMs),
-      receivedUntil: new Date(noon),
-      createdAt: new Date(noon),
+      occurrence: noon,
+      receivedFrom: noon - hourMs,
+      receivedUntil: noon,
+      createdAt: noon,
     }
     const made = { scheduleId: schedule.exportId, siteId: 'shop', name: 'hourly events', spec, scheduled: null }
     expect(run).toMatchObject({ ...made, ...times, status: 'queued' })
     const lease = await take(noon)
     expect(lease.id).toBe(run?.exportId)
     await store.complete(lease, { rows: 5, bytes: 70, etag: 'abc', expiresAt: noon + dayMs }, noon + 9)
-    const shown = { status: 'completed', rows: 5, bytes: 70, progress: 100, finishedAt: new Date(noon + 9) }
+    const shown = { status: 'completed', rows: 5, bytes: 70, progress: 100, finishedAt: noon + 9 }
     expect(await store.find(schedule.exportId, null)).toMatchObject({
       ...shown,
-      scheduled: { ...scheduled, nextRun: new Date(noon + hourMs) },
+      scheduled: { ...scheduled, nextRun: noon + hourMs },
     })
     await makeRun(noon + hourMs)
     expect(await store.find(schedule.exportId, null)).toMatchObject({ status: 'queued', rows: 0 })
@@ -66,18 +66,14 @@ describe('a schedule', () => {
       await makeRun(noon, { completeUntil: noon - 50 }),
       await makeRun(noon + hourMs, { completeUntil: noon - 70 }),
       await makeRun(noon + 2 * hourMs),
-    ].map((run) => [run?.receivedFrom?.getTime(), run?.receivedUntil?.getTime()])
+    ].map((run) => [run?.receivedFrom, run?.receivedUntil])
     expect(ranges).toStrictEqual([
       [noon - hourMs, noon - 50],
       [noon - 50, noon - 50],
       [noon - 50, noon + 2 * hourMs],
     ])
     const { runs, total } = await store.runs(exportId, { limit: 2, offset: 0 })
-    expect([total, ...runs.map(({ occurrence }) => occurrence?.getTime())]).toStrictEqual([
-      3,
-      noon + 2 * hourMs,
-      noon + hourMs,
-    ])
+    expect([total, ...runs.map(({ occurrence }) => occurrence)]).toStrictEqual([3, noon + 2 * hourMs, noon + hourMs])
   })
 
   test('leaves the rows of unfinished imports of the site to the next run', async () => {
@@ -85,13 +81,13 @@ describe('a schedule', () => {
     await addImport(imports, { site: 'blog' }, noon - 40)
     await addImport(imports, { site: 'shop', type: 'users' }, noon - 40)
     await addImport(imports, { site: 'shop' }, noon - 30)
-    expect(await makeRun(noon)).toMatchObject({ receivedUntil: new Date(noon - 30) })
+    expect(await makeRun(noon)).toMatchObject({ receivedUntil: noon - 30 })
     const leases = await imports.leases.take(noon, 10)
     for (const lease of leases) await imports.complete(lease, noon)
     for (const lease of await imports.leases.take(noon, 10)) await imports.complete(lease, noon)
     expect(await makeRun(noon + hourMs)).toMatchObject({
-      receivedFrom: new Date(noon - 30),
-      receivedUntil: new Date(noon + hourMs),
+      receivedFrom: noon - 30,
+      receivedUntil: noon + hourMs,
     })
   })
 
@@ -99,8 +95,8 @@ describe('a schedule', () => {
     await addExport(store, { site: 'shop', spec, scheduled: hourly }, noon)
     const { importId } = await addImport(imports, { site: 'shop' }, noon - 30)
     await imports.cancel(importId, null, noon - 20)
-    expect(await makeRun(noon)).toMatchObject({ receivedUntil: new Date(noon - 30) })
-    expect(await makeRun(noon + hourMs)).toMatchObject({ receivedUntil: new Date(noon + hourMs) })
+    expect(await makeRun(noon)).toMatchObject({ receivedUntil: noon - 30 })
+    expect(await makeRun(noon + hourMs)).toMatchObject({ receivedUntil: noon + hourMs })
   })
 
   test('does not miss an import whose acceptance is stored after the run', async () => {
@@ -118,7 +114,7 @@ describe('a schedule', () => {
       store.createRun(lease, { exportId: newId('exp'), spec, receipt, nextRun: noon + 1 }, noon),
       ...[1, 2, 3, 4].map((n) => addImport(imports, { site: 'shop' }, noon - n)),
     ])
-    const cutoff = run?.receivedUntil?.getTime() ?? 0
+    const cutoff = run?.receivedUntil ?? 0
     const { imports: all } = await imports.list('shop', ['events'], page)
     for (const { acceptedAt } of all) expect(acceptedAt).toBeGreaterThanOrEqual(cutoff)
     expect(accepted).toBeDefined()
@@ -129,7 +125,7 @@ describe('a schedule', () => {
     await makeRun(noon)
     await store.update(exportId, null, { scheduled: { nextRun: noon } })
     expect(await makeRun(noon + 5)).toBeUndefined()
-    expect(await makeRun(noon + 5 + hourMs)).toMatchObject({ receivedFrom: new Date(noon) })
+    expect(await makeRun(noon + 5 + hourMs)).toMatchObject({ receivedFrom: noon })
   })
 
   test('makes no run without its lease, and none while it is paused', async () => {
@@ -212,15 +208,15 @@ describe('a run by time of receipt that fails', () => {
     // The worker did not learn that the transaction was committed.
     await store.leases.fail(lease, 'text', noon + 2)
     await store.leases.release(lease, null, { isProgress: false })
-    const ended = { status: 'failed', error: 'text', finishedAt: new Date(noon + 2) }
+    const ended = { status: 'failed', error: 'text', finishedAt: noon + 2 }
     expect(await store.find(failed?.exportId ?? '', null)).toMatchObject(ended)
     expect(await store.leases.take(noon + dayMs, 1)).toStrictEqual([])
     await store.update(exportId, null, { scheduled: { nextRun: noon + 5 } })
     expect(await makeRun(noon + 5)).toMatchObject({
-      receivedFrom: new Date(noon - hourMs),
-      receivedUntil: new Date(noon + 5),
+      receivedFrom: noon - hourMs,
+      receivedUntil: noon + 5,
     })
-    expect(await makeRun(noon + 5 + hourMs)).toMatchObject({ receivedFrom: new Date(noon + 5) })
+    expect(await makeRun(noon + 5 + hourMs)).toMatchObject({ receivedFrom: noon + 5 })
   })
 
   test('leaves it to a run that is there already, which begins anew', async () => {
@@ -237,7 +233,7 @@ describe('a run by time of receipt that fails', () => {
     await store.leases.fail(await take(noon + 3 * hourMs), 'text', noon + 3 * hourMs)
     expect(await store.find(next?.exportId ?? '', null)).toStrictEqual({
       ...next,
-      receivedFrom: new Date(noon - hourMs),
+      receivedFrom: noon - hourMs,
     })
     expect(await store.parts(next?.exportId ?? '')).toStrictEqual([])
     await expect(store.complete(second, file, noon)).rejects.toThrow(LeaseLost)
@@ -260,7 +256,7 @@ describe('a run by time of receipt that fails', () => {
       await store.leases.countFailure(lease, { isCausedByJob: true })
       await store.leases.fail(lease, text, at)
       await store.leases.release(lease, null, { isProgress: false })
-      expect(await store.find(failed, null)).toMatchObject({ status: 'failed', error: text, finishedAt: new Date(at) })
+      expect(await store.find(failed, null)).toMatchObject({ status: 'failed', error: text, finishedAt: at })
       expect(await store.leases.take(at + hourMs - 1, 1)).toStrictEqual([])
       at += hourMs
     }
@@ -269,10 +265,10 @@ describe('a run by time of receipt that fails', () => {
       status: 'completed',
       error: null,
       receivedFrom: run?.receivedFrom,
-      receivedUntil: new Date(noon),
+      receivedUntil: noon,
     }
     expect(await store.find(failed, null)).toMatchObject(completed)
-    expect(await makeRun(at)).toMatchObject({ scheduleId: exportId, receivedFrom: new Date(noon + hourMs) })
+    expect(await makeRun(at)).toMatchObject({ scheduleId: exportId, receivedFrom: noon + hourMs })
   })
 
   test('is tried again itself when an erasure has removed the file of the run after it', async () => {
@@ -288,7 +284,7 @@ describe('a run by time of receipt that fails', () => {
     await store.leases.release(lease, null, { isProgress: false })
     // Somebody may have downloaded the file of the next run, which did not have these events.
     const after = await take(noon + 2 * hourMs)
-    expect(after).toMatchObject({ id: next?.exportId, job: { receivedFrom: new Date(noon) } })
+    expect(after).toMatchObject({ id: next?.exportId, job: { receivedFrom: noon } })
     await store.complete(after, file, noon + 2 * hourMs)
     expect((await take(noon + 3 * hourMs)).id).toBe(run?.exportId)
   })
@@ -301,7 +297,7 @@ describe('a run by time of receipt that fails', () => {
     await store.withdraw('shop', noon)
     await store.leases.fail(await take(noon + hourMs / 2), 'text', noon + hourMs / 2)
     // Its events may have been downloaded: they are in no other run.
-    expect(await makeRun(noon + hourMs)).toMatchObject({ receivedFrom: new Date(noon) })
+    expect(await makeRun(noon + hourMs)).toMatchObject({ receivedFrom: noon })
     await store.leases.release(await take(noon + hourMs), noon + dayMs, { isProgress: false })
     const again = await take(noon + 1.5 * hourMs)
     expect(again).toMatchObject({ id: run?.exportId })
@@ -321,7 +317,7 @@ describe('a run by time of receipt that fails', () => {
       const next = { exportId: newId('exp'), spec, receipt, nextRun: at + 2 * hourMs }
       await Promise.all([store.leases.fail(failing, 'text', at), store.createRun(schedule, next, at + hourMs)])
       await store.schedules.release(schedule, at + 2 * hourMs, { isProgress: true })
-      expect(await store.find(next.exportId, null)).toMatchObject({ receivedFrom: new Date(from) })
+      expect(await store.find(next.exportId, null)).toMatchObject({ receivedFrom: from })
     }
     expect(await store.find(exportId, null)).toMatchObject({ status: 'queued' })
   })

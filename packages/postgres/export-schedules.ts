@@ -5,6 +5,7 @@ import { type ExportRecord, findRecord, insertExport, type NewExport } from './e
 import { leaseEnd, progress as leaseProgress, updateHeld } from './leases.ts'
 import { lockReceiptTimes } from './receipt-time-lock.ts'
 import type { Db, Tables } from './tables.ts'
+import { toDate } from './time.ts'
 
 /** A schedule as a job that is due at its next occurrence. Times are Unix ms. */
 export interface ExportSchedule {
@@ -59,7 +60,7 @@ export async function updateSchedule(
   scheduleId: string,
   { frequency, nextRun, paused }: NonNullable<ExportChanges['scheduled']>,
 ): Promise<void> {
-  const next = sql`coalesce(${nextRun === undefined ? null : new Date(nextRun)}::timestamptz, next_run)`
+  const next = sql`coalesce(${toDate(nextRun ?? null)}::timestamptz, next_run)`
   const newFrequency = sql`coalesce(${frequency ?? null}, frequency)`
   const isPaused = sql`coalesce(${paused ?? null}::boolean, paused)`
   await sql`
@@ -103,7 +104,7 @@ export async function insertRun(
     {
       schedule_id: lease.id,
       occurrence: schedule.next_run,
-      received_from: from === null ? null : new Date(from),
+      received_from: toDate(from),
       received_until: new Date(cutoff),
       created_at: new Date(at),
       due_at: new Date(at),

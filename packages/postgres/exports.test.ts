@@ -39,7 +39,7 @@ describe('an export', () => {
       occurrence: null,
       status: 'queued',
       receivedFrom: null,
-      receivedUntil: new Date(noon + 1),
+      receivedUntil: noon + 1,
       rows: 0,
       bytes: 0,
       progress: 0,
@@ -50,7 +50,7 @@ describe('an export', () => {
       restarts: 0,
       cohortCriteria: null,
       error: null,
-      createdAt: new Date(noon),
+      createdAt: noon,
       finishedAt: null,
       expiresAt: null,
       scheduled: null,
@@ -113,7 +113,7 @@ describe('an export', () => {
     const lease = await take(noon)
     await store.beginFile(lease, { object: 'exports/a', uploadId: 'u1' })
     await store.complete(lease, { rows: 5, bytes: 70, etag: 'abc', expiresAt: noon + dayMs }, noon + 9)
-    const times = { finishedAt: new Date(noon + 9), expiresAt: new Date(noon + dayMs) }
+    const times = { finishedAt: noon + 9, expiresAt: noon + dayMs }
     const completed = { status: 'completed', rows: 5, bytes: 70, etag: 'abc', progress: 100, uploadId: null, ...times }
     expect(await store.find(exportId, null)).toMatchObject(completed)
     expect(await store.leases.take(noon + 60_000, 1)).toStrictEqual([])
@@ -126,7 +126,7 @@ describe('an export', () => {
   test('fails with a text for users', async () => {
     const { exportId } = await addExport(store, {}, noon)
     await store.leases.fail(await take(noon), 'Cohort not found', noon + 9)
-    const failed = { status: 'failed', error: 'Cohort not found', finishedAt: new Date(noon + 9) }
+    const failed = { status: 'failed', error: 'Cohort not found', finishedAt: noon + 9 }
     expect(await store.find(exportId, null)).toMatchObject(failed)
   })
 
@@ -168,7 +168,7 @@ describe('an export', () => {
     await store.recordParts(lease, { parts: [part(1)], afterKey: [7, 'e7', 'prod'], rows: 9, progress: 40 })
     await store.complete(lease, { rows: 9, bytes: 70, etag: 'abc', expiresAt: noon + dayMs }, noon + 9)
     expect(await store.withdraw('shop', noon + 20)).toStrictEqual({ objects: ['exports/a'], uploads: [] })
-    const expiresAt = new Date(noon + dayMs)
+    const expiresAt = noon + dayMs
     expect(await store.find(exportId, null)).toStrictEqual({ ...run, expiresAt })
     expect(await store.latestCompletedRun(scheduleId)).toBeUndefined()
     // Not at once: another erasure may follow.

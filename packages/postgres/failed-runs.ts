@@ -5,7 +5,10 @@ import { leaseEnd, progress } from './leases.ts'
 import { lockReceiptTimes } from './receipt-time-lock.ts'
 import type { Db } from './tables.ts'
 
-/** A run by time of receipt. It reads what was received at `from` or later and before `until`. */
+/**
+ * A run by time of receipt. It reads what was received at `from` or later and before `until`. The times are those of the
+ * driver: they are only compared with columns and stored again.
+ */
 export interface FailingRun {
   exportId: string
   scheduleId: string

@@ -57,7 +57,7 @@ test('of the completed exports without a file, runs by time of receipt are made 
   expect(await store.find(kept, null)).toMatchObject({ status: 'completed', object: 'kept' })
   const error = 'A restore lost the file. Export it again.'
   expect(await store.find(lost, null)).toMatchObject({ status: 'expired', error })
-  expect(await store.find(run, null)).toMatchObject({ status: 'queued', rows: 0, expiresAt: new Date(at + hourMs) })
+  expect(await store.find(run, null)).toMatchObject({ status: 'queued', rows: 0, expiresAt: at + hourMs })
   expect((await store.leases.take(at, 10)).map(({ id }) => id)).toStrictEqual([run])
   expect(await reconcileExports(postgres, ['kept', 'others'], at)).toStrictEqual({
     repeatedRuns: [],

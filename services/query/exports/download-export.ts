@@ -52,10 +52,10 @@ function fileOf(record: ExportRecord, blobs: Pick<BlobStore, 'read'>, now: numbe
     case 'completed':
   }
   if (object === null || etag === null) throw new Error(`${record.exportId} is completed without a file`)
-  if (expiresAt !== null && expiresAt.getTime() <= now) throw fileGone()
+  if (expiresAt !== null && expiresAt <= now) throw fileGone()
   return {
     contentType: exportMediaType(spec),
-    fileName: exportFileName(name, spec, occurrence?.getTime()),
+    fileName: exportFileName(name, spec, occurrence ?? undefined),
     content: { size: bytes, etag },
     open: async (range) => {
       try {

@@ -25,6 +25,6 @@ function toExportRun(run: ExportRecord): ExportRun {
   const range =
     spec.type === 'stats' && spec.start_date !== undefined && spec.end_date !== undefined
       ? { start_date: spec.start_date, end_date: spec.end_date }
-      : { start_date: receivedFrom?.getTime() ?? null, end_date: (receivedUntil ?? createdAt).getTime() }
+      : { start_date: receivedFrom, end_date: receivedUntil ?? createdAt }
   return { export_id: run.exportId, status: run.status, ...range, rows: run.rows, bytes: run.bytes }
 }

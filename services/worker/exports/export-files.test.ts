@@ -99,7 +99,7 @@ test('files and uploads go when no export needs them any more, and no earlier', 
   expect(await names()).toStrictEqual(
     [file, earlier, deleted.object, `upload of ${left.name}`, upload, `upload of ${replaced.name}`].sort(),
   )
-  const expiresAt = kept.expiresAt?.getTime() ?? 0
+  const expiresAt = kept.expiresAt ?? 0
   await clean(expiresAt - 1)
   expect(await names()).toStrictEqual([file, deleted.object, `upload of ${left.name}`, upload, upload].sort())
   await clean(expiresAt)

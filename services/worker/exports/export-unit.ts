@@ -44,14 +44,13 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
    * is stored. After a restore, however, the writers first have to store from the log what the backup lacks.
    */
   async function isStored(
-    { createdAt, receivedFrom, receivedUntil, uploadId }: ExportRecord,
+    { createdAt: at, receivedFrom, receivedUntil, uploadId }: ExportRecord,
     signal: AbortSignal,
   ): Promise<boolean> {
     if (receivedFrom !== null && receivedUntil !== null) {
-      return (await deps.watermarks.completeUntil()).all >= receivedUntil.getTime()
+      return (await deps.watermarks.completeUntil()).all >= receivedUntil
     }
     if (uploadId !== null) return true
-    const at = createdAt.getTime()
     const timeoutMs = Math.max(0, at + storedWaitMs - clock.now())
     // Blocks that came after the export's creation are not waited for any longer.
     if (timeoutMs === 0 && (await deps.watermarks.completeUntil()).all > at) return true

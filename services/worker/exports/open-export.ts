@@ -44,7 +44,7 @@ export async function openExport(
       ? undefined
       : (job.cohortCriteria ?? (await deps.cohorts.find(cohortId, [job.siteId]))?.settings.criteria)
   if (cohortId !== undefined && !cohortCriteria) return { error: 'Cohort not found' }
-  const cohort = cohortCriteria && { criteria: cohortCriteria, now: job.createdAt.getTime() }
+  const cohort = cohortCriteria && { criteria: cohortCriteria, now: job.createdAt }
   const source = await openSource(deps, job, scopeOf(job, cohort), runner)
   return 'error' in source ? source : { source, cohortCriteria }
 }
@@ -107,8 +107,8 @@ function scopeOf(
     environment,
     start,
     end,
-    receivedFrom: receivedFrom?.getTime(),
-    receivedUntil: (receivedUntil ?? createdAt).getTime(),
+    receivedFrom: receivedFrom ?? undefined,
+    receivedUntil: receivedUntil ?? createdAt,
     filter,
     cohort,
   }

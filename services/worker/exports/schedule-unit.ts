@@ -61,13 +61,12 @@ export function scheduleUnit(
 
 /** The period of a run of stats, and that of a first run of events. */
 function periodOf(
-  { spec, createdAt }: ExportRecord,
+  { spec, createdAt: madeAt }: ExportRecord,
   { recurrence, nextRun, now }: { recurrence: Recurrence; nextRun: number; now: number },
 ): Period {
   // Several occurrences may have passed: the run covers the latest period.
   if (spec.type === 'stats') return latestPeriod(recurrence, Math.max(now, nextRun))
   // If the first run was due before the schedule was made, it covers the latest period before that moment.
-  const madeAt = createdAt.getTime()
   return nextRun < madeAt ? latestPeriod(recurrence, madeAt) : periodBefore(recurrence, nextRun)
 }
 
