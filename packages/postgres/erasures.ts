@@ -7,6 +7,7 @@ import { type ExportFiles, filesOf } from './exports.ts'
 import { leaseTable, progress, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
 import type { Db, Tables } from './tables.ts'
+import { toDate } from './time.ts'
 
 /**
  * The next step of the worker: store the tombstone and count, delete, or verify that nothing is left. At `done`, only
@@ -29,7 +30,8 @@ export interface ErasureRecord {
   step: ErasureStep
   /** Events that were stored after the tombstone; null until they are counted. */
   count: number | null
-  completedAt: Date | null
+  /** Unix ms; null: the erasure is not completed. */
+  completedAt: number | null
 }
 
 /** An erasure that is to be stored. */
@@ -256,7 +258,7 @@ async function insert(
       kind: erasure.kind,
       key_hash: hashes?.key ?? null,
       row_key: hashes?.rowKey ?? null,
-      before: before === null ? null : new Date(before),
+      before: toDate(before),
       status: 'queued',
       step: 'tombstone',
       key_id: erasure.keyId,
@@ -281,6 +283,6 @@ export function toErasureRecord(row: Selectable<Tables['erasures']>): ErasureRec
     status: row.status,
     step: row.step,
     count: row.count === null ? null : Number(row.count),
-    completedAt: row.completed_at,
+    completedAt: row.completed_at?.getTime() ?? null,
   }
 }

@@ -23,7 +23,7 @@ export function getErasureRoute({ erasures }: { erasures: Pick<ErasureStore, 'fi
         status: record.status,
         count: record.count,
         requested_at: record.requestedAt,
-        completed_at: record.completedAt?.getTime() ?? null,
+        completed_at: record.completedAt,
       }
     },
   )

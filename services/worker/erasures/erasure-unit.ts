@@ -93,7 +93,7 @@ export function erasureUnit(deps: ErasureUnitDeps): (job: ErasureRecord, lease: 
     await removeFiles(blobs, files)
     lease.signal.throwIfAborted()
     // A worker of an earlier build could complete an erasure, lose the answer of Postgres, and take it again.
-    await erasures.complete(lease, job.completedAt?.getTime() ?? clock.now())
+    await erasures.complete(lease, job.completedAt ?? clock.now())
     return { next: 'done', log: { step: job.step, erased: job.count } }
   }
 
