@@ -19,7 +19,7 @@ beforeEach(async () => {
   await sql`DELETE FROM backups`.execute(postgres.db)
 })
 
-const at = (text: string): Date => new Date(`2026-01-01T${text}Z`)
+const at = (text: string): number => Date.parse(`2026-01-01T${text}Z`)
 const whole = {
   backupId: 'bak_whole',
   kind: 'full',
@@ -34,12 +34,12 @@ test('the last backup of the events counts, with the time at which it was finish
   await backups.add(whole)
   await backups.add({ ...whole, finishedAt: at('09:00') })
   await backups.add({ ...whole, backupId: 'bak_dump', kind: 'postgres', finishedAt: at('02:00') })
-  expect(await backups.lastFinishedAt()).toBe(at('01:00').getTime())
+  expect(await backups.lastFinishedAt()).toBe(at('01:00'))
 })
 
 test('without a time, a backup was finished now', async () => {
   const before = Date.now() - 60_000
-  await backups.add({ backupId: 'bak_now', kind: 'incremental', target: 'file:a', startedAt: new Date() })
+  await backups.add({ backupId: 'bak_now', kind: 'incremental', target: 'file:a', startedAt: Date.now() })
   expect(await backups.lastFinishedAt()).toBeGreaterThan(before)
 })
 
@@ -48,8 +48,8 @@ test('however many dumps of Postgres come after it, the last backup of the event
   await sql`
     INSERT INTO backups SELECT 'bak_' || n, 'postgres', 'file:a', now(), now() - n * interval '1 minute'
     FROM generate_series(1, 1500) AS n`.execute(postgres.db)
-  await backups.add({ backupId: 'bak_dump', kind: 'postgres', target: 'file:a', startedAt: new Date() })
-  expect(await backups.lastFinishedAt()).toBe(at('01:00').getTime())
+  await backups.add({ backupId: 'bak_dump', kind: 'postgres', target: 'file:a', startedAt: Date.now() })
+  expect(await backups.lastFinishedAt()).toBe(at('01:00'))
   const { rows } = await sql`SELECT kind, count(*)::int AS kept FROM backups GROUP BY kind ORDER BY kind`.execute(
     postgres.db,
   )

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Postgres } from './open.ts'
+import { toDate } from './time.ts'
 
 /** `postgres`: a newer dump of Postgres has replaced the one in an earlier backup. */
 export type BackupKind = 'full' | 'incremental' | 'postgres'
@@ -10,9 +11,10 @@ export interface FinishedBackup {
   kind: BackupKind
   /** The URL that the backup was written to; it holds no credentials. */
   target: string
-  startedAt: Date
-  /** Default: now. */
-  finishedAt?: Date
+  /** Unix ms. */
+  startedAt: number
+  /** Unix ms; default: now, by the clock of Postgres. */
+  finishedAt?: number
 }
 
 /**
@@ -36,7 +38,7 @@ export function backupStore(postgres: Postgres): BackupStore {
       postgres.run(async (db) => {
         await sql`
           INSERT INTO backups (backup_id, kind, target, started_at, finished_at)
-          VALUES (${backupId}, ${kind}, ${target}, ${startedAt}, coalesce(${finishedAt}::timestamptz, now()))
+          VALUES (${backupId}, ${kind}, ${target}, ${new Date(startedAt)}, coalesce(${toDate(finishedAt)}::timestamptz, now()))
           ON CONFLICT (backup_id) DO NOTHING`.execute(db)
         await sql`
           DELETE FROM backups WHERE backup_id IN

@@ -113,7 +113,7 @@ export async function backUp(engines: BackupEngines, options: BackupOptions): Pr
     backupId,
     kind: base ? 'incremental' : 'full',
     target: target.url,
-    startedAt: new Date(at),
+    startedAt: at,
   })
   return manifest
 }
@@ -147,7 +147,7 @@ export async function renewPostgres(
     backupId,
     kind: 'postgres',
     target: target.url,
-    startedAt: new Date(dump.at),
+    startedAt: dump.at,
   })
 }
 

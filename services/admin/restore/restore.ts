@@ -195,10 +195,10 @@ export async function finishRestore(
       backupId,
       kind: clickHouse.base === null ? 'full' : 'incremental',
       target,
-      startedAt: new Date(at),
+      startedAt: at,
       // The manifest does not contain the time of its end. With the time of the restore, the alert on old backups would
       // not fire.
-      finishedAt: new Date(at),
+      finishedAt: at,
     })
   } catch (error) {
     throw new Error(

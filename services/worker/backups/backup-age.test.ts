@@ -20,7 +20,7 @@ test('the age of the last backup of the events is absent before the first, and g
   }
   try {
     expect(await age()).toBeUndefined()
-    const backup = { target: 'file:/backups/1', startedAt: new Date(clock.nowMs) }
+    const backup = { target: 'file:/backups/1', startedAt: clock.nowMs }
     await backups.add({ ...backup, backupId: 'bak_1', kind: 'postgres' })
     expect(await age()).toBeUndefined()
     await backups.add({ ...backup, backupId: 'bak_2', kind: 'full' })
