@@ -86,7 +86,7 @@ test('a doubling is recorded with the time of its first call, ends, and happens 
   await store.record(1)
   await store.startDoubling()
   const since = (await store.readState())?.doublingSince
-  expect(since).toBeInstanceOf(Date)
+  expect(since).toStrictEqual(expect.any(Number))
   await store.startDoubling()
   expect(await store.readState()).toStrictEqual({ number: 1, doublingSince: since })
   const first = await state()
@@ -111,7 +111,7 @@ test('a doubling that another command has ended is neither ended again nor given
     // The next one has another start.
     await store.startDoubling()
     await expect(late()).rejects.toMatchObject(ended)
-    expect(await state()).toStrictEqual({ number: 1, doublingSince: expect.any(Date) })
+    expect(await state()).toStrictEqual({ number: 1, doublingSince: expect.any(Number) })
     expect(await oldestBuild()).toBe(1)
     await store.cancelDoubling(await state())
   }

@@ -3,13 +3,14 @@ import { internalError } from '@sluice/runtime/errors'
 import { oldestBuildOfShards } from '@sluice/runtime/schema-versions'
 import type { Postgres } from './open.ts'
 import type { Db } from './tables.ts'
+import { toDate } from './time.ts'
 
 /** The shards of ClickHouse, as Postgres has recorded them. */
 export interface Shards {
   /** The number of shards. An event's shard is chosen by it. */
   number: number
-  /** When `npm run reshard` began to double the number, by the clock of Postgres; null: it is not being doubled. */
-  doublingSince: Date | null
+  /** Unix ms at which `npm run reshard` began to double the number, by Postgres's clock; null: it is not being doubled. */
+  doublingSince: number | null
 }
 
 /**
@@ -71,9 +72,10 @@ export function shardStore(postgres: Postgres): ShardStore {
   return {
     read,
     readState: () =>
-      postgres.run((db) =>
-        db.selectFrom('shards').select(['number', 'doubling_since as doublingSince']).executeTakeFirst(),
-      ),
+      postgres.run(async (db) => {
+        const row = await db.selectFrom('shards').select(['number', 'doubling_since']).executeTakeFirst()
+        return row && { number: row.number, doublingSince: row.doubling_since?.getTime() ?? null }
+      }),
     requireSame,
     record: async (shards) => {
       await postgres.run(async (db) => {
@@ -84,7 +86,7 @@ export function shardStore(postgres: Postgres): ShardStore {
     },
     startDoubling: () =>
       postgres.run(async (db) => {
-        // Truncated to milliseconds, the precision of a Date, because `endDoubling` compares it with one.
+        // Truncated to milliseconds, the precision of the record, because `endDoubling` compares it with one.
         await sql`
           UPDATE shards SET doubling_since = date_trunc('milliseconds', clock_timestamp())
           WHERE doubling_since IS NULL`.execute(db)
@@ -102,7 +104,7 @@ export function shardStore(postgres: Postgres): ShardStore {
 async function endDoubling(db: Db, { number, doublingSince }: Shards, next: number): Promise<void> {
   const { numAffectedRows } = await sql`
     UPDATE shards SET number = ${next}, doubling_since = NULL
-    WHERE number = ${number} AND doubling_since = ${doublingSince}`.execute(db)
+    WHERE number = ${number} AND doubling_since = ${toDate(doublingSince)}`.execute(db)
   if (numAffectedRows === 1n) return
   throw internalError('Another "npm run reshard" has ended the doubling of the number of shards meanwhile.')
 }

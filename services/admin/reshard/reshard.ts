@@ -91,7 +91,7 @@ export async function finishReshard(engines: ReshardEngines, options: ReshardOpt
       throw internalError('There is nothing to finish. Run the command without --finish first, while the services run.')
     }
     await resharding.check()
-    await requirePlacedEvents(postgres, since.getTime() + (options.placedAfterMs ?? eventsPlacedMs))
+    await requirePlacedEvents(postgres, since + (options.placedAfterMs ?? eventsPlacedMs))
     resharding.requirePrepared()
     // The first step may have been killed before it had made all tables, or may have been run by an earlier build.
     await resharding.prepare()

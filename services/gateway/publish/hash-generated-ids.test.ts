@@ -57,7 +57,7 @@ function logOf(readState: () => Promise<Shards>, leaseMs?: number): RegisteredLo
 
 test.each([
   { number: 1, doublingSince: null, mayHaveSeveralShards: false },
-  { number: 1, doublingSince: new Date(), mayHaveSeveralShards: true },
+  { number: 1, doublingSince: Date.now(), mayHaveSeveralShards: true },
   { number: 2, doublingSince: null, mayHaveSeveralShards: true },
 ])('until it has read %j, a gateway reckons with several shards', async ({ mayHaveSeveralShards, ...shards }) => {
   const registered = logOf(() => Promise.resolve(shards))
