@@ -112,10 +112,10 @@ export function deliveryQueue(postgres: Postgres): DeliveryQueue {
   return {
     take: (now, limits) =>
       postgres.transaction(async (transaction) => {
-        const endpoints = await lockEndpoints(transaction, new Date(now), limits)
+        const endpoints = await lockEndpoints(transaction, now, limits)
         const off = endpoints.filter(({ is_on }) => !is_on).map(({ endpoint_id }) => endpoint_id)
         if (off.length > 0) await failWaitingDeliveries(transaction, off, now)
-        return takeDue(transaction, endpoints, new Date(now), limits.max)
+        return takeDue(transaction, endpoints, now, limits.max)
       }),
     record: (taken, attempt, decide, now) =>
       postgres.transaction(async (transaction) => {
@@ -139,8 +139,8 @@ export function deliveryQueue(postgres: Postgres): DeliveryQueue {
           SELECT
             (SELECT count(*)::int FROM endpoints WHERE NOT ${isNotSwitchedOff}) AS disabled,
             (
-              SELECT min(first.due_at) FROM ${waitingEndpoints(new Date(now))}
-              WHERE failures_in_row < ${failingFrom} AND ${busyAt(sql`endpoint.endpoint_id`, new Date(now))} < ${slots}::int
+              SELECT min(first.due_at) FROM ${waitingEndpoints(now)}
+              WHERE failures_in_row < ${failingFrom} AND ${busyAt(sql`endpoint.endpoint_id`, now)} < ${slots}::int
             ) AS due_at`.execute(db)
         return { disabled: rows[0]?.disabled ?? 0, oldestDueAt: rows[0]?.due_at?.getTime() }
       }),
@@ -157,7 +157,8 @@ export function deliveryQueue(postgres: Postgres): DeliveryQueue {
 }
 
 /** SQL: a row of `deliveries AS delivery` is due and nobody has a lease on it. */
-const isTakeable = (now: Date) => sql`due_at <= ${now} AND (lease_until IS NULL OR lease_until <= ${now})`
+const isTakeable = (now: number) =>
+  sql`due_at <= ${new Date(now)} AND (lease_until IS NULL OR lease_until <= ${new Date(now)})`
 
 /** With fewer due deliveries than this, their endpoints are found without a look at all waiting deliveries. */
 const dueMax = 1_000
@@ -167,10 +168,10 @@ const dueMax = 1_000
  * only deliveries that are due. If they are many, for example because of an endpoint with a long queue, it takes one
  * step in the index for each endpoint with waiting deliveries instead.
  */
-const waitingEndpoints = (now: Date) => sql`(
+const waitingEndpoints = (now: number) => sql`(
     WITH RECURSIVE due AS MATERIALIZED (
       SELECT endpoint_id FROM deliveries
-      WHERE due_at IS NOT NULL AND greatest(due_at, lease_until) <= ${now}
+      WHERE due_at IS NOT NULL AND greatest(due_at, lease_until) <= ${new Date(now)}
       ORDER BY greatest(due_at, lease_until) LIMIT ${dueMax}
     ), waiting AS (
       (
@@ -193,9 +194,9 @@ const waitingEndpoints = (now: Date) => sql`(
     ORDER BY due_at LIMIT 1
   ) AS first`
 
-const busyAt = (endpointId: ReturnType<typeof sql>, now: Date) => sql`(
+const busyAt = (endpointId: ReturnType<typeof sql>, now: number) => sql`(
     SELECT count(*)::int FROM deliveries AS sent
-    WHERE sent.endpoint_id = ${endpointId} AND sent.lease_until > ${now} AND sent.due_at IS NOT NULL
+    WHERE sent.endpoint_id = ${endpointId} AND sent.lease_until > ${new Date(now)} AND sent.due_at IS NOT NULL
   )`
 
 interface LockedEndpoint {
@@ -212,7 +213,7 @@ interface LockedEndpoint {
  */
 async function lockEndpoints(
   db: Db,
-  now: Date,
+  now: number,
   { max, failingMax }: { max: number; failingMax: number },
 ): Promise<LockedEndpoint[]> {
   const isFailing = sql`failures_in_row >= ${failingFrom}`
@@ -239,7 +240,12 @@ interface TakenRow extends Selectable<Tables['deliveries']> {
 }
 
 /** Takes due deliveries of locked endpoints: the first one of every endpoint before the second one of any endpoint. */
-async function takeDue(db: Db, endpoints: readonly LockedEndpoint[], now: Date, max: number): Promise<TakenDelivery[]> {
+async function takeDue(
+  db: Db,
+  endpoints: readonly LockedEndpoint[],
+  now: number,
+  max: number,
+): Promise<TakenDelivery[]> {
   if (endpoints.length === 0) return []
   // A separate statement, so that it sees the deliveries that other workers took before the endpoints were locked.
   const { rows } = await sql<TakenRow>`
@@ -260,13 +266,13 @@ async function takeDue(db: Db, endpoints: readonly LockedEndpoint[], now: Date, 
         ) AS due
       ) AS due ORDER BY n LIMIT ${max}
     ), taken AS (
-      UPDATE deliveries SET lease = lease + 1, lease_until = ${new Date(now.getTime() + leaseMs)}
+      UPDATE deliveries SET lease = lease + 1, lease_until = ${new Date(now + leaseMs)}
       FROM chosen WHERE deliveries.delivery_id = chosen.delivery_id
       RETURNING deliveries.*, chosen.is_failing
     )
     SELECT
       taken.*, site_id, channel, target_box, endpoint.target_fingerprint, coalesce(signer.secret_box, endpoint.secret_box) AS secret_box,
-      CASE WHEN coalesce(signer.until, endpoint.previous_secret_until) > ${now}
+      CASE WHEN coalesce(signer.until, endpoint.previous_secret_until) > ${new Date(now)}
         THEN coalesce(signer.previous_box, endpoint.previous_secret_box) END AS previous_secret_box
     FROM taken JOIN endpoints AS endpoint USING (endpoint_id)
     LEFT JOIN LATERAL (
