@@ -134,4 +134,4 @@ export const newKeyResource = joi
     ...keyFields,
     key: joi.string().required().description('The key itself. Store it: it is shown only once.'),
   })
-  .id('NewKey')
+  .id('KeyWithSecret')

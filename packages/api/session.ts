@@ -39,4 +39,4 @@ export const newSessionResource = joi
     session_token: joi.string().required().description('Value of the cookie `session`.'),
     ...session,
   })
-  .id('NewSession')
+  .id('SessionWithToken')

@@ -143,7 +143,7 @@ export const newWebhookResource = joi
     ...webhookFields,
     secret: joi.string().description('The generated secret. Store it: it is shown only once.'),
   })
-  .id('NewWebhook')
+  .id('WebhookWithSecret')
 
 export const webhooksResult = listOf('webhooks', webhookResource)
 

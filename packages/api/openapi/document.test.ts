@@ -83,6 +83,12 @@ describe('the OpenAPI document', () => {
     expect(schemas.StoredEvent?.properties?.properties?.additionalProperties).toHaveProperty('anyOf')
   })
 
+  // openapi-generator's clients for Go have a function `NewKey()` beside the type of a component `Key`, so that a
+  // component `NewKey` would be declared twice.
+  it('has no component with the name of a constructor of another one', () => {
+    expect(Object.keys(schemas).filter((name) => `New${name}` in schemas)).toEqual([])
+  })
+
   it('has every operation with its id, section, status and scope', () => {
     for (const operation of table) {
       const { operationId, tags, responses, description } = describedOperation(operation)
