@@ -166,7 +166,7 @@ const attempt = joi
   })
   .id('DeliveryAttempt')
 
-const deliveryFields = {
+const deliveryRecordFields = {
   delivery_id: joi
     .string()
     .required()
@@ -184,28 +184,39 @@ const deliveryFields = {
   attempts: joi.array().items(attempt).required().description('The last 100 attempts, oldest first.'),
 }
 
-const deliveryResource = joi.object<DeliveryResource>(deliveryFields).id('Delivery')
+const deliveryResource = joi.object<DeliveryResource>(deliveryRecordFields).id('Delivery')
+
+/** Fields of a delivery's body that all kinds have in common. */
+export const deliveryFields = {
+  timestamp: joi
+    .number()
+    .integer()
+    .required()
+    .description('Time of the event that the delivery reports, Unix ms; the same in every attempt.'),
+  site_id: joi.string().required(),
+}
+
+const deliveryBody = joi
+  .object<DeliveryBody>({
+    event_type: joi
+      .string()
+      .valid(...deliveryKinds)
+      .required(),
+    ...deliveryFields,
+    data: joi
+      .object()
+      .unknown()
+      .required()
+      .id('DeliveryData')
+      .description('Content of the delivery, which depends on `event_type`.'),
+  })
+  .id('DeliveryBody')
+  .description('Body that the receiver gets.')
 
 export const deliveryWithPayload = joi
   .object<DeliveryWithPayload>({
-    ...deliveryFields,
-    payload: joi
-      .object<DeliveryBody>({
-        event_type: joi
-          .string()
-          .valid(...deliveryKinds)
-          .required(),
-        timestamp: joi.number().integer().required(),
-        site_id: joi.string().required(),
-        data: joi
-          .object()
-          .unknown()
-          .required()
-          .id('DeliveryData')
-          .description('Content of the delivery, which depends on `event_type`.'),
-      })
-      .required()
-      .description('Body that the receiver gets.'),
+    ...deliveryRecordFields,
+    payload: deliveryBody.required(),
   })
   .id('DeliveryWithPayload')
 

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals'
 import { sql } from 'kysely'
 import { LeaseLost } from '@sluice/leases/lease-table'
+import { checkDelivery } from '../../tests/support/check-delivery.ts'
 import { addExport } from '../../tests/support/export-jobs.ts'
 import { addImport } from '../../tests/support/import-jobs.ts'
 import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
@@ -49,6 +50,7 @@ test('a completed import is told as its record shows it, in the transaction that
   const data = record && toImportResource(record)
   expect(data).toMatchObject({ status: 'completed', finished_at: now + 5 })
   const body = { event_type: 'import.completed', timestamp: now + 5, site_id: 'shop', data }
+  checkDelivery(body)
   expect(await told()).toStrictEqual([{ endpoint_id: webhookId, source: `import:${importId}`, body }])
 })
 
@@ -66,6 +68,7 @@ test('a completed export is told, once, and a failed one is not', async () => {
   if (!record) throw new Error('no such export')
   const data = { ...toExportResource(record), finished_at: now + 5 }
   const body = { event_type: 'export.completed', timestamp: now + 5, site_id: 'shop', data: { ...data, error: 'no' } }
+  checkDelivery(body)
   expect(await told()).toStrictEqual([{ endpoint_id: webhookId, source: `export:${exportId}`, body }])
 })
 

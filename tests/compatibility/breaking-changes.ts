@@ -34,6 +34,8 @@ interface Operation {
 /** The part of an OpenAPI document that is compared. */
 export interface Document {
   paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
+  /** What receivers get, which is compared as responses are. */
+  webhooks?: Readonly<Record<string, { post: Operation }>>
   components?: {
     schemas?: Readonly<Record<string, Schema>>
     responses?: Readonly<Record<string, Content>>
@@ -53,9 +55,9 @@ interface Field {
 type Fields = Map<string, Field>
 
 /**
- * Returns a sentence for each change from `before` to `after` that can break a client: an operation, a response or a
- * field of a response that is gone or may be missing, and a request that is refused now. Additions do not break
- * clients.
+ * Returns a sentence for each change from `before` to `after` that can break a client: an operation, a response, a
+ * delivery, or a field of one of these that is gone or may be missing, and a request that is refused now. Additions do
+ * not break clients.
  */
 export function breakingChanges(before: Document, after: Document): string[] {
   const changes: string[] = []
@@ -66,6 +68,11 @@ export function breakingChanges(before: Document, after: Document): string[] {
       if (now === undefined) changes.push(`${name} was removed`)
       else changes.push(...changesOf(operation, now, { before, after }).map((change) => `${name}: ${change}`))
     }
+  }
+  for (const [kind, { post }] of Object.entries(before.webhooks ?? {})) {
+    const now = after.webhooks?.[kind]?.post
+    if (now === undefined) changes.push(`delivery ${kind} was removed`)
+    else changes.push(...deliveryChanges(post, now, { before, after }).map((change) => `delivery ${kind}: ${change}`))
   }
   return changes
 }
@@ -146,19 +153,33 @@ function responseChanges(
     const now = after[status]
     // An error that does not occur any more breaks no client.
     if (now === undefined) return status.startsWith('2') ? [`response ${status} was removed`] : []
-    const present = contentOf(now, documents.after)
-    return Object.entries(contentOf(response, documents.before)).flatMap(([type, { schema }]) => {
-      const media = present[type]
-      if (media === undefined) return [`response ${status} of ${type} was removed`]
-      const [old, fields] = [fieldsOf(schema ?? {}, documents.before), fieldsOf(media.schema ?? {}, documents.after)]
-      return [...old]
-        .flatMap(([place, field]) => fieldChanges(place, field, fields.get(place)))
-        .map((change) => `response ${status}${change}`)
-    })
+    return contentChanges(response, now, documents).map((change) => `response ${status}${change}`)
   })
 }
 
-/** Checks that responses still contain everything on which a client may rely. */
+function deliveryChanges(before: Operation, after: Operation, documents: Documents): string[] {
+  const missing = (before.parameters ?? [])
+    .filter(({ name, required }) => {
+      const now = after.parameters?.find((parameter) => parameter.name === name)
+      return now === undefined || (required === true && now.required !== true)
+    })
+    .map(({ name }) => `header ${name} may be missing now`)
+  const body = contentChanges(before.requestBody ?? {}, after.requestBody ?? {}, documents)
+  return [...missing, ...body.map((change) => `body${change}`)]
+}
+
+/** Checks that what clients are sent still has all of its forms and fields. */
+function contentChanges(before: Content, after: Content, documents: Documents): string[] {
+  const present = contentOf(after, documents.after)
+  return Object.entries(contentOf(before, documents.before)).flatMap(([type, { schema }]) => {
+    const media = present[type]
+    if (media === undefined) return [` of ${type} was removed`]
+    const [old, fields] = [fieldsOf(schema ?? {}, documents.before), fieldsOf(media.schema ?? {}, documents.after)]
+    return [...old].flatMap(([place, field]) => fieldChanges(place, field, fields.get(place)))
+  })
+}
+
+/** Checks that what clients are sent still contains everything on which a client may rely. */
 function fieldChanges(place: string, before: Field, after: Field | undefined): string[] {
   if (after === undefined) return [`${place} was removed`]
   return [

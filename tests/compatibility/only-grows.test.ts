@@ -177,6 +177,15 @@ describe('in the document of today', () => {
     }
   })
 
+  test('no delivery can go or lose a header unnoticed', () => {
+    for (const [kind, { post }] of Object.entries(today.webhooks ?? {})) {
+      const before = { ...today, webhooks: { [kind]: { post } } }
+      expect(breakingChanges(before, { ...today, webhooks: {} })).toStrictEqual([`delivery ${kind} was removed`])
+      const bare = { ...today, webhooks: { [kind]: { post: { ...post, parameters: [] } } } }
+      expect(breakingChanges(before, bare)).toContain(`delivery ${kind}: header x-svc-signature may be missing now`)
+    }
+  })
+
   test('no schema can lose a field unnoticed', () => {
     const schemas = Object.entries(today.components?.schemas ?? {})
     const unnoticed = schemas.flatMap(([name, { properties }]) => {

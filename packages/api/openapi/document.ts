@@ -30,6 +30,7 @@ import type {
   RequestBody,
   Response,
 } from './types.ts'
+import { describeWebhooks } from './webhooks.ts'
 
 type Schemas = Record<string, JsonSchema>
 
@@ -72,6 +73,7 @@ export function openApiDocument(
     servers: [{ url: serverUrl }],
     tags: [...new Set(table.map(({ section }) => section))].map((name) => ({ name })),
     paths,
+    webhooks: describeWebhooks(schemas),
     components: { securitySchemes, schemas: sorted(schemas), headers, responses: sorted(responses) },
   }
   return closed ? document : withOpenAnswers(document)

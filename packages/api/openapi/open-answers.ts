@@ -2,8 +2,9 @@ import { mapSchema, mapValues } from './map-schema.ts'
 import type { JsonSchema, OpenApiDocument, Reference, Response } from './types.ts'
 
 /**
- * Returns the document with open objects in its responses, because later versions add fields. Objects of requests stay
- * closed, because unknown fields are refused; those that also occur in responses are open.
+ * Returns the document with open objects in its responses and in deliveries to webhooks, because later versions add
+ * fields. Objects of requests stay closed, because unknown fields are refused; those that also occur in responses are
+ * open.
  *
  * An open object has no `additionalProperties`, although openapi-generator's clients for Go and Java (okhttp-gson) then
  * refuse unknown fields unless it gets `disallowAdditionalPropertiesIfNotPresent=false`
@@ -11,8 +12,9 @@ import type { JsonSchema, OpenApiDocument, Reference, Response } from './types.t
  * accepts any misspelt field of an answer, and the classes of openapi-generator for Kotlin extend HashMap.
  */
 export function withOpenAnswers(document: OpenApiDocument): OpenApiDocument {
-  const { paths, components } = document
+  const { paths, webhooks, components } = document
   const names = namesIn([
+    webhooks,
     components.responses,
     ...Object.values(paths).flatMap((item) => Object.values(item).map(({ responses }) => responses)),
   ])

@@ -96,6 +96,8 @@ export interface OpenApiDocument {
   servers: { url: string }[]
   tags: { name: string }[]
   paths: Record<string, Partial<Record<'get' | 'post' | 'put' | 'delete', OperationObject>>>
+  /** Requests that receivers get, by the kind of the delivery. */
+  webhooks: Record<string, { post: OperationObject }>
   components: {
     securitySchemes: Record<string, SecurityScheme>
     schemas: Record<string, JsonSchema>

@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
-import type { NewWebhookResource, WebhookResource } from '@sluice/contracts/webhooks'
+import type { DeliveryWithPayload, NewWebhookResource, WebhookResource } from '@sluice/contracts/webhooks'
 import { webhookLimits } from '@sluice/contracts/webhooks'
 import { siteStore } from '@sluice/postgres/sites'
 import { createSecretCipher } from '@sluice/runtime/secret-cipher'
+import { checkDelivery } from '../../../tests/support/check-delivery.ts'
 import { startQuery, type TestQuery } from '../../../tests/support/query.ts'
 import { allRows, lockAwaited } from '../../../tests/support/test-postgres.ts'
 import { addDelivery, addWebhook, testSecrets } from '../../../tests/support/webhooks.ts'
@@ -238,7 +239,9 @@ describe('deliveries', () => {
       attempts: [],
     }
     expect(await deliveries(webhookId)).toStrictEqual({ deliveries: [listed], total: 1, limit: 50, offset: 0 })
-    expect((await query.request(path(webhookId, 'deliveries', deliveryId))).body.data).toStrictEqual({
+    const { data } = (await query.request(path(webhookId, 'deliveries', deliveryId))).body
+    checkDelivery((data as DeliveryWithPayload).payload)
+    expect(data).toStrictEqual({
       ...listed,
       payload: {
         event_type: 'webhook.test',

@@ -7,6 +7,7 @@ import { LeaseLost, leaseMs } from '@sluice/leases/lease-table'
 import { siteStore } from '@sluice/postgres/sites'
 import { type SummaryStore, summaryStore } from '@sluice/postgres/summaries'
 import { newId } from '@sluice/runtime/ids'
+import { checkDelivery } from '../../../tests/support/check-delivery.ts'
 import { expectedStats, type RawEvent } from '../../../tests/support/oracle/expected-stats.ts'
 import { openStatsDatabase, type StatsDatabase } from '../../../tests/support/stats-database.ts'
 import { openTestPostgres, type TestPostgres } from '../../../tests/support/test-postgres.ts'
@@ -142,7 +143,9 @@ test('hourly and daily summaries over the change of clocks are what the oracle s
     [hourly, 'prod'],
     [dev, 'dev'],
   ] as const) {
-    for (const { event_type, timestamp, site_id, data } of await delivered(endpointId)) {
+    for (const body of await delivered(endpointId)) {
+      checkDelivery(body)
+      const { event_type, timestamp, site_id, data } = body
       const { period_start: start_date, period_end: end_date } = data as EventSummary
       const expected = (metric: string, parts = {}) =>
         expectedStats(raw, { site_id: siteId, environment, start_date, end_date, metric, ...parts })
