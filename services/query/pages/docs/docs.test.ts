@@ -61,6 +61,12 @@ describe('GET /docs', () => {
     expect(articleOf('listKeys')).toContain('<td>default <code>50</code>; 1 to 1000</td>')
   })
 
+  it('shows the fields and the file of a form', () => {
+    const form = articleOf('createImport')
+    expect(form).toContain('<th scope="row"><code>site_id</code></th><td>string</td><td>required; 1 to 64 characters')
+    expect(form).toContain('<th scope="row"><code>file</code></th><td>file</td><td>required</td>')
+  })
+
   it('has an example for each operation, which a shell reads as one command with the right path', async () => {
     const commands = [...html.matchAll(/<pre><code>(curl [\s\S]*?)<\/code><\/pre>/g)].map(([, command = '']) =>
       text(command),

@@ -21,13 +21,13 @@ export interface Entry {
 export function operationHtml(entry: Entry, { components }: OpenApiDocument): string {
   const { method, path, operation } = entry
   const { operationId, summary, description, parameters = [], requestBody, responses } = operation
-  const body = requestBody?.content['application/json']?.schema
+  const contents = requestBody?.content ?? {}
+  const body = (contents['application/json'] ?? contents['multipart/form-data'])?.schema
   const parts = [
     `<h3 id="${operationId}"><code>${method} ${escape(path)}</code></h3>`,
     `<p>${inline(summary)} ${inline(description)}</p>`,
     table('Parameters', ['Name', 'In', 'Type', 'Rules', 'Meaning'], parameters.map(parameterRow)),
-    requestBody &&
-      `<p>Body: ${Object.keys(requestBody.content).map(code).join(', ')}. ${inline(requestBody.description)}</p>`,
+    requestBody && `<p>Body: ${Object.keys(contents).map(code).join(', ')}. ${inline(requestBody.description)}</p>`,
     body && fieldsTable('Body', body.$ref === undefined ? body : resolveReference(body.$ref, components.schemas)),
     table(
       'Answers',

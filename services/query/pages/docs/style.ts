@@ -1,4 +1,7 @@
-/** Wide screens show the contents at the side; narrow ones stack the cells of a row. */
+/**
+ * Tables have two, four or five columns, the last of which is text. Wide screens show the contents at the side; narrow
+ * ones stack the cells of a row.
+ */
 export const style = `
 :root { scroll-padding-top: 16px }
 body { margin: 0 auto; max-width: 1280px; padding: 16px }
@@ -22,7 +25,12 @@ caption { text-align: left; font-weight: 600; padding: 4px 0 }
 th, td { text-align: left; vertical-align: top; padding: 6px 12px 6px 0; border-top: 1px solid var(--line); overflow-wrap: anywhere }
 thead th { border-top: 0; font-size: 12px; line-height: 16px; font-weight: 500; color: var(--muted) }
 thead th:first-child { width: 28% }
-thead th:nth-child(2):not(:last-child) { width: 12% }
+thead th:first-child:nth-last-child(2), thead th:nth-child(2):not(:last-child) { width: 12% }
+thead th:first-child:nth-last-child(5) { width: 20% }
+thead th:nth-child(2):nth-last-child(4) { width: 8% }
+thead th:nth-child(3):nth-last-child(3) { width: 10% }
+thead th:nth-child(4):nth-last-child(2) { width: 26% }
+caption code { font-weight: 600 }
 th[scope=row] { font-weight: 400 }
 @media (min-width: 1024px) {
   body { display: grid; grid-template-columns: 280px minmax(0, 1fr); gap: 24px }
