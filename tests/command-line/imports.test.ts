@@ -510,6 +510,20 @@ describe('import --from', () => {
     expect(await standalone.eventsOf(`from-${csv}`)).toMatchObject(events)
   })
 
+  it('posthog: leaves out what its clients send by themselves, so that a session of one page view is a bounce', async () => {
+    const properties = { $session_id: 's1', $device_id: 'd1' }
+    const names = ['$pageview', '$web_vitals', '$feature_flag_called', '$set', '$$heatmap', '$pageleave']
+    const lines = names.map((event, at) =>
+      JSON.stringify({ event, distinct_id: 'd1', timestamp: `2024-05-01T12:00:0${at}Z`, properties }),
+    )
+    const file = await standalone.write('machine-events.jsonl', lines.join('\n'))
+    const { code, stdout } = await importFile('posthog', file)
+    expect([code, stdout]).toEqual([0, expect.stringContaining('1 of 1 event processed, 0 failed.')])
+    const range = ['--start', '2024-05-01', '--end', '2024-05-02']
+    const asked = await standalone.run(['stats', 'bounce_rate', '--site', `from-${file}`, ...range, '--csv'])
+    expect(asked.stdout).toMatch(/,100\n$/)
+  })
+
   it('posthog: takes an event that is named as a member of every object', async () => {
     const event = { event: 'constructor', distinct_id: 'ada', timestamp: '2024-05-01T12:00:00Z', properties: {} }
     const json = await standalone.write('member.jsonl', JSON.stringify(event))

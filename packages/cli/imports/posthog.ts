@@ -36,6 +36,26 @@ const eventNames: ReadonlyMap<string, string> = new Map([
   ['$screen', 'screen_view'],
 ])
 
+/**
+ * Events that PostHog's clients send by themselves, for its recordings, flags, heat maps and records of people: nobody
+ * did anything that counts. Kept, they would add a second event to every session, so that none were a bounce.
+ */
+const machineEvents: ReadonlySet<string> = new Set([
+  '$pageleave',
+  '$web_vitals',
+  '$performance_event',
+  '$snapshot',
+  '$$heatmap',
+  '$heatmaps_data',
+  '$feature_flag_called',
+  '$set',
+  '$unset',
+  '$create_alias',
+  '$merge_dangerously',
+  // Its distinct_id names the group, which would count as a user.
+  '$groupidentify',
+])
+
 /** PostHog: events as JSON Lines, from a batch or file download export, or the CSV of an SQL query. */
 export const posthog: Converter = {
   choose: (fields) => {
@@ -47,9 +67,10 @@ export const posthog: Converter = {
 }
 
 function eventOf(record: SourceRecord): Conversion {
+  const event = requiredText(record, 'event')
+  if (machineEvents.has(event)) return undefined
   const properties = propertiesOf(record)
   const text = (name: string): string | undefined => textOf(properties, name)
-  const event = requiredText(record, 'event')
   const distinctId = requiredText(record, 'distinct_id')
   const deviceId = text('$device_id')
   const isAnonymous = distinctId === deviceId || properties.$process_person_profile === false
