@@ -524,6 +524,36 @@ describe('import --from', () => {
     expect(asked.stdout).toMatch(/,100\n$/)
   })
 
+  it('posthog: keeps screens, versions, groups, exceptions, surveys, and what is known of a user', async () => {
+    const records: [event: string, properties: object][] = [
+      ['$screen', { $screen_name: 'Cart', $app_version: '1.2', $groups: { company: 'acme' }, $lib_version: '9' }],
+      ['$identify', { $set: { plan: 'pro', name: 'Ada', $initial_referrer: 'x' }, $set_once: { first: 1 }, step: 2 }],
+      ['$exception', { $exception_type: 'TypeError', $exception_message: 'é'.repeat(3_000), os: 'own', $os: 'iOS' }],
+      [
+        '$exception',
+        { $exception_types: ['RangeError', 'Error'], $exception_values: ['too far'], $screen_name: 'Pay' },
+      ],
+      ['survey sent', { $survey_id: 's1', $survey_response: 'good', $survey_questions: ['?'.repeat(3_000)] }],
+    ]
+    const file = await standalone.write(
+      'kept.jsonl',
+      records
+        .map(([event, properties], at) =>
+          JSON.stringify({ event, distinct_id: 'ada', timestamp: `2024-05-01T12:00:0${at}Z`, properties }),
+        )
+        .join('\n'),
+    )
+    expect(await importFile('posthog', file)).toMatchObject({ code: 0, stderr: expect.not.stringContaining('Line') })
+    const events = await standalone.eventsOf(`from-${file}`)
+    expect(events.map(({ event_type: type, properties }) => [type, properties])).toEqual([
+      ['screen_view', { name: 'Cart', app_version: '1.2', 'groups.company': 'acme' }],
+      ['identify', { plan: 'pro', name: 'Ada', step: 2 }],
+      ['$exception', { exception_type: 'TypeError', exception_message: 'é'.repeat(2_048), os: 'own' }],
+      ['$exception', { exception_type: 'RangeError', exception_message: 'too far', screen_name: 'Pay' }],
+      ['survey sent', { survey_id: 's1', survey_response: 'good' }],
+    ])
+  })
+
   it('posthog: takes an event that is named as a member of every object', async () => {
     const event = { event: 'constructor', distinct_id: 'ada', timestamp: '2024-05-01T12:00:00Z', properties: {} }
     const json = await standalone.write('member.jsonl', JSON.stringify(event))

@@ -1,3 +1,4 @@
+import { propertyLimits } from '@sluice/contracts/event-limits'
 import { isJsonObject } from '@sluice/runtime/json-object'
 import { parseExactly } from '@sluice/runtime/parse-exactly'
 import { Failure } from '../failure.ts'
@@ -25,15 +26,24 @@ const ownProperties: Readonly<Record<string, string>> = {
   $lib: 'library',
   $el_text: 'element_text',
   $event_type: 'interaction',
+  $app_version: 'app_version',
+  $screen_name: 'screen_name',
+  $groups: 'groups',
+  $exception_type: 'exception_type',
+  $exception_message: 'exception_message',
 }
 
-/** Part of the transport, not of the event. */
-const ignoredProperties = ['token', 'distinct_id']
+/** Properties of surveys, which keep their names without the `$`. */
+const surveyPrefix = '$survey_'
+
+/** Part of the transport, not of the event, and the texts of a survey, which may be longer than a property. */
+const ignoredProperties = ['token', 'distinct_id', '$survey_questions']
 
 /** A Map, because an event may have the name of a member of every object, such as `constructor`. */
 const eventNames: ReadonlyMap<string, string> = new Map([
   ['$pageview', 'page_view'],
   ['$screen', 'screen_view'],
+  ['$identify', 'identify'],
 ])
 
 /**
@@ -86,7 +96,7 @@ function eventOf(record: SourceRecord): Conversion {
     referrer: referrer === '$direct' ? undefined : referrer,
     country: countryOf(text('$geoip_country_code')),
     device_type: deviceOf(text('$device_type')),
-    properties: keptOf(properties),
+    properties: keptOf(event, properties),
   }
 }
 
@@ -104,11 +114,39 @@ function propertiesOf(record: SourceRecord): SourceRecord {
   throw new RecordError('properties is not a JSON object')
 }
 
-function keptOf(properties: SourceRecord): Record<string, unknown> {
-  return Object.fromEntries(
-    Object.entries(properties).flatMap(([name, value]) => {
-      if (name.startsWith('$')) return ownProperties[name] === undefined ? [] : [[ownProperties[name], value]]
-      return ignoredProperties.includes(name) ? [] : [[name, value]]
-    }),
-  )
+/** The properties to keep. Those of the event's author win over PostHog's of the same name. */
+function keptOf(event: string, properties: SourceRecord): Record<string, unknown> {
+  const people = event === '$identify' && isJsonObject(properties.$set) ? properties.$set : {}
+  const own: [string, unknown][] = []
+  const others: [string, unknown][] = []
+  for (const [name, value] of Object.entries({ ...properties, ...exceptionOf(properties), ...people })) {
+    if (ignoredProperties.includes(name)) continue
+    const isOwn = !name.startsWith('$')
+    const kept = isOwn ? name : newNameOf(event, name)
+    if (kept !== undefined) (isOwn ? own : others).push([kept, isOwn ? value : fitting(value)])
+  }
+  return Object.fromEntries([...others, ...own])
+}
+
+/** Type and message of an exception, of which later versions of PostHog have lists, one for each cause. */
+function exceptionOf(properties: SourceRecord): SourceRecord {
+  const of = (name: string, list: unknown): unknown =>
+    textOf(properties, name) ?? (Array.isArray(list) ? (list as unknown[])[0] : undefined)
+  return {
+    $exception_type: of('$exception_type', properties.$exception_types),
+    $exception_message: of('$exception_message', properties.$exception_values),
+  }
+}
+
+/** The name under which one of PostHog's own properties is kept; undefined for others. */
+function newNameOf(event: string, name: string): string | undefined {
+  // As the screens of Segment's clients.
+  if (name === '$screen_name' && event === '$screen') return 'name'
+  return name.startsWith(surveyPrefix) ? name.slice(1) : ownProperties[name]
+}
+
+/** A value cut to the longest text of a property: the message of an exception would fail its record. */
+function fitting(value: unknown): unknown {
+  const max = propertyLimits.stringLengthMax
+  return typeof value === 'string' && value.length > max ? Array.from(value).slice(0, max).join('') : value
 }
