@@ -554,6 +554,27 @@ describe('import --from', () => {
     ])
   })
 
+  it('posthog: counts nobody who is not identified as a user, such as a visitor after posthog.reset()', async () => {
+    const lines = [
+      ['u1', true],
+      ['u2', false],
+    ].map(([id, isIdentified], at) =>
+      JSON.stringify({
+        event: '$pageview',
+        distinct_id: id,
+        timestamp: `2024-05-01T12:00:0${at}Z`,
+        properties: { $device_id: 'd1', $is_identified: isIdentified },
+      }),
+    )
+    const file = await standalone.write('reset.jsonl', lines.join('\n'))
+    expect(await importFile('posthog', file)).toMatchObject({ code: 0 })
+    const events = await standalone.eventsOf(`from-${file}`)
+    expect(events.map((event) => [event.user_id, event.anonymous_id])).toEqual([
+      ['u1', 'd1'],
+      [undefined, 'u2'],
+    ])
+  })
+
   it('posthog: takes an event that is named as a member of every object', async () => {
     const event = { event: 'constructor', distinct_id: 'ada', timestamp: '2024-05-01T12:00:00Z', properties: {} }
     const json = await standalone.write('member.jsonl', JSON.stringify(event))

@@ -83,7 +83,9 @@ function eventOf(record: SourceRecord): Conversion {
   const text = (name: string): string | undefined => textOf(properties, name)
   const distinctId = requiredText(record, 'distinct_id')
   const deviceId = text('$device_id')
-  const isAnonymous = distinctId === deviceId || properties.$process_person_profile === false
+  // After `posthog.reset()`, a visitor has a new distinct_id beside the old device.
+  const isAnonymous =
+    distinctId === deviceId || properties.$process_person_profile === false || properties.$is_identified === false
   const referrer = text('$referrer')
   return {
     event_type: eventNames.get(event) ?? event,
