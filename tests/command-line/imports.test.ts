@@ -295,6 +295,23 @@ describe('import --from', () => {
     ])
   })
 
+  it('plausible: keeps the revenue of an event', async () => {
+    const file = await standalone.write(
+      'revenue.csv',
+      '"timestamp","name","hostname","pathname","user_id","revenue_source_amount","revenue_source_currency"\n' +
+        '"2024-05-01 12:00:00","Order","a.example","/p",1,12.345,"EUR"\n' +
+        '"2024-05-01 12:00:01","pageview","a.example","/p",1,\\N,"\0\0\0"\n' +
+        '"2024-05-01 12:00:02","Order","a.example","/p",1,much,"EUR"\n',
+    )
+    const { code, stderr } = await importFile('plausible', file)
+    expect([code, stderr]).toEqual([1, expect.stringContaining('Line 4: revenue_source_amount is not a number')])
+    const events = await standalone.eventsOf(`from-${file}`)
+    expect(events.map(({ properties }) => properties)).toEqual([
+      { 'revenue.amount': 12.345, 'revenue.currency': 'EUR' },
+      undefined,
+    ])
+  })
+
   it('umami: leaves out samples of Web Vitals, and stores nothing twice however the file is packed', async () => {
     const csv = [
       'session_id,visit_id,hostname,url_path,url_query,event_type,event_name,created_at',

@@ -1,4 +1,5 @@
 import { hourMs } from '@sluice/contracts/time-units'
+import { parseExactly } from '@sluice/runtime/parse-exactly'
 import { Failure } from '../failure.ts'
 import {
   type Conversion,
@@ -69,7 +70,21 @@ function eventOf(record: SourceRecord): Conversion {
     referrer: withScheme(textOf(record, 'referrer')),
     country: countryOf(textOf(record, 'country_code')),
     device_type: deviceOf(textOf(record, 'screen_size')),
-    properties: { ...propertiesOf(record, eventProperties), ...metaOf(record) },
+    properties: { ...propertiesOf(record, eventProperties), ...revenueOf(record), ...metaOf(record) },
+  }
+}
+
+/** The amount is a number. Without one, the column of the currency holds three NUL. */
+function revenueOf(record: SourceRecord): Record<string, unknown> {
+  const amount = textOf(record, 'revenue_source_amount')
+  if (amount === undefined) return {}
+  try {
+    return {
+      'revenue.amount': parseExactly(amount),
+      'revenue.currency': textOf(record, 'revenue_source_currency'),
+    }
+  } catch {
+    throw new RecordError('revenue_source_amount is not a number')
   }
 }
 
