@@ -1,5 +1,6 @@
 import { pipeline } from 'node:stream'
 import { createGunzip } from 'node:zlib'
+import { foreignFiles } from '@sluice/contracts/foreign-files'
 import { type AppError, errorCode, invalidFormat, tooLarge } from '@sluice/runtime/errors'
 import { fileLimits } from './file-limits.ts'
 
@@ -14,13 +15,9 @@ const asText = 'export it as CSV or JSON in UTF-8'
 /** Kinds of files that are not UTF-8 text, by their first bytes, with the message for the client. */
 const refusedKinds: readonly { magic: Buffer; problem: string }[] = [
   { magic: Buffer.from('PK'), problem: `file is an Excel workbook or a zip archive: ${asText}` },
-  { magic: Buffer.from([0xd0, 0xcf, 0x11, 0xe0]), problem: `file is an Excel workbook: ${asText}` },
-  { magic: Buffer.from('PAR1'), problem: `file is Parquet: ${asText}` },
   { magic: Buffer.from([0xff, 0xfe]), problem: `file is not UTF-8 but UTF-16: ${asText}` },
   { magic: Buffer.from([0xfe, 0xff]), problem: `file is not UTF-8 but UTF-16: ${asText}` },
-  { magic: Buffer.from([0x28, 0xb5, 0x2f, 0xfd]), problem: 'file is compressed with zstd: unpack it, or use gzip' },
-  { magic: Buffer.from('BZh'), problem: 'file is compressed with bzip2: unpack it, or use gzip' },
-  { magic: Buffer.from([0xfd, 0x37, 0x7a, 0x58]), problem: 'file is compressed with xz: unpack it, or use gzip' },
+  ...foreignFiles.map(({ magic, problem }) => ({ magic: Buffer.from(magic, 'latin1'), problem: `file ${problem}` })),
 ]
 
 /**

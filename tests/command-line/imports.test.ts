@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { readFile, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import { gzipSync } from 'node:zlib'
+import { brotliCompressSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { type Run, type Standalone, startMsMax, startProxy, startStandalone } from './standalone.ts'
 
@@ -132,11 +132,17 @@ describe('import', () => {
     const zip = await standalone.write('export.zip', 'PK\u0003\u0004')
     const cut = await standalone.write('cut.ndjson.gz', gzipSync('{"event_type":"x"}\n'.repeat(100)).subarray(0, -8))
     const list = await standalone.write('list.json', '[{"event":"x"}]')
+    const parquet = await standalone.write('events.parquet', 'PAR1\u0015\u0004')
+    const zstd = await standalone.write('events.jsonl.zst', zstdCompressSync('{"event":"x"}'))
+    const brotli = await standalone.write('events.jsonl.br', brotliCompressSync('{"event":"x"}'))
     const cases: [args: string[], code: number, message: string][] = [
       [['nowhere.csv'], 1, 'nowhere.csv does not exist.'],
       [[zip], 1, 'unpack it'],
       [[cut, '-t', '2026-01-01'], 1, "can't be read to its end (unexpected end of file): export it again."],
       [[list, '--from', 'posthog'], 1, 'an object a line'],
+      [[parquet, '--from', 'posthog'], 1, 'events.parquet is Parquet: export it as CSV or JSON in UTF-8.'],
+      [[zstd, '--from', 'posthog'], 1, 'events.jsonl.zst is compressed with zstd: unpack it, or use gzip.'],
+      [[brotli, '--from', 'posthog'], 1, 'events.jsonl.br is compressed with brotli: unpack it, or use gzip.'],
       [['.'], 1, 'is not a file'],
       [['-'], 1, 'Standard input is empty.'],
       [[], 2, 'Give one of a file'],

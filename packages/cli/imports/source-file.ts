@@ -4,6 +4,7 @@ import { open, stat } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { type CsvError, parse, type Parser } from 'csv-parse'
+import { foreignFiles } from '@sluice/contracts/foreign-files'
 import { isJsonObject } from '@sluice/runtime/json-object'
 import { parseExactly } from '@sluice/runtime/parse-exactly'
 import { Failure, messageOf } from '../failure.ts'
@@ -75,10 +76,17 @@ async function openText(path: string): Promise<Readable> {
   return stream.pipe(unpacked)
 }
 
-/** The kind of a file, by its first character. */
+/** The kind of a file, by its first character. Throws a Failure for a file that is no text. */
 export async function kindOfFile(path: string): Promise<FileKind> {
-  const head = String(await readHead(path))
-  const [first] = head.replace(/^\uFEFF/, '').trimStart()
+  // Brotli has no magic number, but PostHog names such files so.
+  if (path.endsWith('.br')) throw new Failure(`${path} is compressed with brotli: unpack it, or use gzip.`)
+  const head = await readHead(path)
+  const start = head.subarray(0, 8).toString('latin1')
+  const foreign = foreignFiles.find(({ magic }) => start.startsWith(magic))
+  if (foreign !== undefined) throw new Failure(`${path} ${foreign.problem}.`)
+  const [first] = String(head)
+    .replace(/^\uFEFF/, '')
+    .trimStart()
   if (first === undefined) throw new Failure(`${path} is empty.`)
   return first === '{' ? 'ndjson' : first === '[' ? 'json list' : 'csv'
 }
