@@ -31,6 +31,10 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     interruption.abort()
   })
 }
+// When a terminal is closed, both its shell and the system may send one, so a second one is no request to end at once.
+process.on('SIGHUP', () => {
+  interruption.abort()
+})
 output.on('error', () => {
   if (!lastingCommands.includes(command)) leave(exitCodes.ok)
 })

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
-import { readFile, symlink } from 'node:fs/promises'
+import { readdirSync } from 'node:fs'
+import { mkdir, readdir, readFile, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { brotliCompressSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
@@ -181,6 +182,34 @@ describe('import', () => {
     })
     expect(elsewhere).toMatchObject({ code: 4, stderr: expect.stringContaining('name one of shop') })
   })
+})
+
+/** A key whose limit allows only the query for the session: those of a wait are refused until the minute is over. */
+async function createSlowKey(): Promise<string> {
+  const created = await fetch(`${standalone.service.url}/api/v1/settings/keys`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${standalone.key}`, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ name: 'slow', scopes: ['events:write'], rate_limits: { queries_per_minute: 1 } }),
+  })
+  const { data } = (await created.json()) as { data: { key: string } }
+  return data.key
+}
+
+it('import removes its copy of standard input when the terminal is closed, which may send SIGHUP twice', async () => {
+  const folder = join(standalone.folder, 'copies')
+  await mkdir(folder)
+  const copies: number[] = []
+  const { code } = await standalone.run(['import', '-', '--site', 'hung-up'], {
+    input: '{"event_type":"x","timestamp_ms":1767225600000}\n',
+    env: { SLUICE_API_KEY: await createSlowKey(), TMPDIR: folder },
+    until: ({ stderr }) => {
+      copies.push(readdirSync(folder).length)
+      return stderr.includes('Trying again')
+    },
+    signals: ['SIGHUP', 'SIGHUP'],
+  })
+  expect([code, Math.max(...copies)]).toEqual([130, 1])
+  expect(await readdir(folder)).toEqual([])
 })
 
 it('import prints control characters of a file as text when it says what is wrong with the file', async () => {
@@ -468,16 +497,9 @@ describe('import --from', () => {
       'interrupted.csv',
       'session_id,url_path,event_type,created_at\ns1,/p,1,never\ns1,/p,1,2024-05-01 12:00:00\n',
     )
-    // The limit allows only the query for the session, so the queries of the wait are refused until the minute is over.
-    const created = await fetch(`${standalone.service.url}/api/v1/settings/keys`, {
-      method: 'POST',
-      headers: { Authorization: `Bearer ${standalone.key}`, 'Content-Type': 'application/json' },
-      body: JSON.stringify({ name: 'slow', scopes: ['events:write'], rate_limits: { queries_per_minute: 1 } }),
-    })
-    const { data } = (await created.json()) as { data: { key: string } }
     const { code, stderr } = await standalone.run(
       ['import', file, '--from', 'umami', '--site', 'interrupted', '--errors-file', 'interrupted.errors'],
-      { env: { SLUICE_API_KEY: data.key }, until: ({ stderr: text }) => text.includes('Trying again') },
+      { env: { SLUICE_API_KEY: await createSlowKey() }, until: ({ stderr: text }) => text.includes('Trying again') },
     )
     expect(code).toBe(130)
     expect(stderr).toMatch(/Line 2: created_at is not a time\n.*"sluice import --job imp_\w+" waits for it/s)

@@ -27,8 +27,10 @@ export interface RunOptions {
   /** A file to which standard output is redirected; by default it is a pipe. */
   outputFile?: string
   env?: Record<string, string>
-  /** Called with what was written so far; true ends the command with SIGINT. */
+  /** Called with what was written so far; true ends the command by `signals`. */
   until?: (output: { stdout: string; stderr: string }) => boolean
+  /** Sent one after the other; SIGINT by default. */
+  signals?: readonly NodeJS.Signals[]
 }
 
 export interface StoredEvent {
@@ -73,7 +75,7 @@ export async function startStandalone(): Promise<Standalone> {
 
   const run = async (
     args: readonly string[],
-    { input = '', isInputOpen = false, outputFile, env = {}, until }: RunOptions = {},
+    { input = '', isInputOpen = false, outputFile, env = {}, until, signals = ['SIGINT'] }: RunOptions = {},
   ): Promise<Run> => {
     const file = outputFile === undefined ? undefined : await open(outputFile, 'w')
     const child = spawn(process.execPath, [program, ...args], {
@@ -98,7 +100,7 @@ export async function startStandalone(): Promise<Standalone> {
         output[name] += text
         if (isInterrupted || !until?.(output)) return
         isInterrupted = true
-        child.kill('SIGINT')
+        for (const signal of signals) child.kill(signal)
       })
     }
     child.stdin?.on('error', () => undefined)
