@@ -151,6 +151,11 @@ const importLimitDescriptions: Readonly<
     value: `${number(fileLimits.unpackedBytesMax)} bytes`,
     beyond: refused(413, `File has more than ${fileLimits.unpackedBytesMax} bytes after decompression`),
   },
+  recordsMax: {
+    what: 'records of a file',
+    value: number(fileLimits.recordsMax),
+    beyond: refused(413, `File has more than ${fileLimits.recordsMax} records: split it`),
+  },
   concurrentUploadsMax: {
     what: 'uploads of a key that are under way at once',
     value: number(importLimits.concurrentUploadsMax),

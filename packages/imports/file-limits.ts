@@ -2,6 +2,8 @@
 export const fileLimits = {
   /** Size after decompression. */
   unpackedBytesMax: 20 * 1024 ** 3,
+  /** Records of a file. Without a limit, 20 MB of compressed two-byte lines would become 10 billion records. */
+  recordsMax: 100_000_000,
   recordBytesMax: 1024 * 1024,
   /** Maximum number of columns of a CSV file. */
   columnsMax: 2_000,

@@ -140,6 +140,16 @@ describe('an error is thrown as it is', () => {
     })
   })
 
+  test('of the limit of records, even for the last one', async () => {
+    expect((await stored(streamOf(text), { recordsMax: 200_000 })).totalRecords).toBe(200_000)
+    for (const recordsMax of [150_000, 199_999]) {
+      await expect(stored(streamOf(gzipSync(text)), { recordsMax })).rejects.toMatchObject({
+        code: 'too_large',
+        message: `File has more than ${recordsMax} records: split it`,
+      })
+    }
+  })
+
   test('of the store, at once and in the middle', async () => {
     const error = new Error('no space')
     await expect(writeSegments(streamOf(text), () => Promise.reject(error))).rejects.toBe(error)
@@ -170,6 +180,17 @@ describe('a segment that is damaged is refused', () => {
     await expect(segment(frames)).rejects.toThrow('unknown layout')
     await expect(segment(Buffer.alloc(0))).rejects.toThrow()
   })
+})
+
+test('a file of many tiny records is refused as soon as its records are too many', async () => {
+  const lines = Buffer.from('1\n'.repeat(32 * 1024))
+  let read = 0
+  async function* file(): AsyncGenerator<Buffer> {
+    yield Buffer.from('{\n')
+    for (; read < 4_000_000; read += lines.length) yield await Promise.resolve(lines)
+  }
+  await expect(stored(file(), { recordsMax: 500_000 })).rejects.toMatchObject({ code: 'too_large' })
+  expect(read).toBeLessThan(1_500_000)
 })
 
 test('memory does not grow with the file', async () => {

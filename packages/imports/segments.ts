@@ -3,7 +3,7 @@ import { pipeline } from 'node:stream'
 import { constants, createGunzip, createGzip, type Gunzip } from 'node:zlib'
 import { importColumns } from '@sluice/contracts/import-columns'
 import { importTypes } from '@sluice/contracts/imports'
-import { invalidFormat } from '@sluice/runtime/errors'
+import { invalidFormat, tooLarge } from '@sluice/runtime/errors'
 import { fileLimits } from './file-limits.ts'
 import type { FileLayout, FileRecord } from './file-record.ts'
 import { splitRecords } from './record-splitter.ts'
@@ -45,6 +45,7 @@ export interface SegmentLimits {
   segmentRecordsMax?: number
   segmentBytesMax?: number
   unpackedBytesMax?: number
+  recordsMax?: number
 }
 
 /** The fastest level, because the upload waits for the compression. */
@@ -59,16 +60,16 @@ const headerAlone = `file holds no record: its only line is taken for the header
  * Splits an uploaded file of CSV or JSON, with or without gzip, into segments while it is read. Passes the segments to
  * `write`, one after the other. Memory is constant.
  *
- * Throws the AppErrors of `unpack` and `splitRecords`, `invalid_format` for a file without a record, and the errors of
- * `file` and `write` unchanged. The caller removes the segments that were already written. `recordParser` checks the
- * header's columns against the import's type.
+ * Throws the AppErrors of `unpack` and `splitRecords`, `invalid_format` for a file without a record, 413 for one with
+ * more than `recordsMax`, and the errors of `file` and `write` unchanged. The caller removes the segments that were
+ * already written. `recordParser` checks the header's columns against the import's type.
  */
 export async function writeSegments(
   file: AsyncIterable<Uint8Array>,
   write: WriteSegment,
   limits: SegmentLimits = {},
 ): Promise<SegmentedFile> {
-  const { segmentRecordsMax, segmentBytesMax, unpackedBytesMax } = { ...fileLimits, ...limits }
+  const { segmentRecordsMax, segmentBytesMax, unpackedBytesMax, recordsMax } = { ...fileLimits, ...limits }
   const hash = createHash('sha256')
   async function* hashed(): AsyncGenerator<Buffer> {
     for await (const chunk of unpack(file, unpackedBytesMax)) {
@@ -77,7 +78,7 @@ export async function writeSegments(
     }
   }
   const { layout, records } = await splitRecords(hashed())
-  const source = new RecordSource(records)
+  const source = new RecordSource(records, recordsMax)
   const segments: Segment[] = []
   let totalRecords = 0
   try {
@@ -109,18 +110,24 @@ export async function writeSegments(
 /** Returns the records one after the other, from the lists in which they were found. */
 class RecordSource {
   readonly #lists: AsyncIterator<FileRecord[]>
+  readonly #recordsMax: number
   #list: FileRecord[] = []
   #at = 0
+  /** Number of records in all lists so far. */
+  #found = 0
 
-  constructor(lists: AsyncIterator<FileRecord[]>) {
+  constructor(lists: AsyncIterator<FileRecord[]>, recordsMax: number) {
     this.#lists = lists
+    this.#recordsMax = recordsMax
   }
 
-  /** The next record; undefined after the last one. */
+  /** The next record; undefined after the last one. Throws 413 when more than `recordsMax` records were found. */
   async peek(): Promise<FileRecord | undefined> {
     while (this.#at === this.#list.length) {
       const next = await this.#lists.next()
       if (next.done) return undefined
+      this.#found += next.value.length
+      if (this.#found > this.#recordsMax) throw tooLarge(`File has more than ${this.#recordsMax} records: split it`)
       this.#list = next.value
       this.#at = 0
     }

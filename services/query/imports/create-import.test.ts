@@ -384,7 +384,7 @@ describe('with small limits', () => {
       imports: importStore(postgres),
       blobs,
       clock: exactClock,
-      limits: { segmentRecordsMax: 10, unpackedBytesMax: 600_000 },
+      limits: { segmentRecordsMax: 10, unpackedBytesMax: 600_000, recordsMax: 35 },
     })
     const service = await startTestService(
       { routes: [route] },
@@ -418,6 +418,14 @@ describe('with small limits', () => {
     const bomb = gzipSync(`event_type,timestamp_ms\n${`${'v'.repeat(20_000)},1\n`.repeat(40)}`)
     const { status, body } = await upload(query, { file: bomb, url })
     expect([status, body.error]).toStrictEqual([413, 'File has more than 600000 bytes after decompression'])
+    expect(await countLeftovers(query)).toStrictEqual(nothing)
+  })
+
+  test('a small gzip of more records than a file may have is refused, and nothing is left of it', async () => {
+    // Some segments are stored before the limit is reached.
+    const bomb = gzipSync(`event_type,timestamp_ms\n${`${'v'.repeat(15_000)},1\n`.repeat(36)}`)
+    const { status, body } = await upload(query, { file: bomb, url })
+    expect([status, body.error]).toStrictEqual([413, 'File has more than 35 records: split it'])
     expect(await countLeftovers(query)).toStrictEqual(nothing)
   })
 
