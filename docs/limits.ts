@@ -161,6 +161,14 @@ const importLimitDescriptions: Readonly<
     value: number(importLimits.concurrentUploadsMax),
     beyond: refused(429, 'Rate limit exceeded. Retry after <n> seconds.'),
   },
+  waitingPerKeyMax: {
+    what: 'imports of a key that have not ended, including its uploads',
+    value: number(importLimits.waitingPerKeyMax),
+    beyond: refused(
+      409,
+      `The key has ${importLimits.waitingPerKeyMax} imports that have not ended: wait, or cancel some`,
+    ),
+  },
   columnsMax: {
     what: 'columns of a CSV file',
     value: number(fileLimits.columnsMax),

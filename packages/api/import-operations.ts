@@ -25,8 +25,9 @@ export const importOperations = {
     rights: { of: 'site', in: 'body' },
     body: createImportBody,
     response: { status: 202, data: acceptedImport },
-    // The site is unknown, and sites are not registered automatically.
-    errors: [404],
+    // 404: the site is unknown, and sites are not registered automatically. 409: the key has as many unfinished imports
+    // as it may.
+    errors: [404, 409],
   },
   listImports: {
     ...imports,

@@ -14,6 +14,8 @@ export const importLimits = {
   fileBytesMax: 2 * 1024 ** 3,
   /** Uploads of one key that may be under way at once, in all processes. */
   concurrentUploadsMax: 4,
+  /** Imports of one key, on all sites, that have not ended, including its uploads. */
+  waitingPerKeyMax: 1_000,
   /** Code points of each field of a user's record. */
   userFieldLengthMax: 256,
   /** Days after the end of an import for which its errors can be read. */

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals'
+import { addWaitingImports } from '../../tests/support/import-jobs.ts'
 import { tcpProxy } from '../../tests/support/tcp-proxy.ts'
 import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
+import { importStore } from './imports.ts'
 import { openPostgres } from './open.ts'
 import { uploadLeaseMs, type UploadLeaseStore, uploadLeaseStore } from './uploads.ts'
 
@@ -19,6 +21,7 @@ afterAll(async () => {
 
 beforeEach(async () => {
   await postgres.db.deleteFrom('uploads').execute()
+  await postgres.db.deleteFrom('imports').execute()
 })
 
 const begin = (importId: string, at = noon, keyId = 'key_1') => store.begin({ importId, keyId }, 4, at)
@@ -39,6 +42,21 @@ test('an upload counts for a minute after it was renewed last', async () => {
   expect(await begin('imp_4', noon + uploadLeaseMs - 1)).toBe(false)
   expect(await begin('imp_4', noon + uploadLeaseMs)).toBe(true)
   expect(await begin('imp_5', noon + uploadLeaseMs)).toBe(false)
+})
+
+test('a key has at most 1,000 imports that have not ended, with its uploads, however many begin in the same moment', async () => {
+  const full = { code: 'conflict', message: 'The key has 1000 imports that have not ended: wait, or cancel some' }
+  await addWaitingImports(postgres, 'key_1', 998)
+  const begun = await Promise.allSettled(Array.from({ length: 4 }, (_, n) => begin(`imp_${n}`)))
+  const refused = begun.flatMap((each) => (each.status === 'rejected' ? [each.reason as unknown] : []))
+  expect(refused).toMatchObject([full, full])
+  expect(await begin('imp_x', noon, 'key_2')).toBe(true)
+  await expect(begin('imp_y', noon + uploadLeaseMs - 1)).rejects.toMatchObject(full)
+  expect(await begin('imp_y', noon + uploadLeaseMs)).toBe(true)
+  expect(await begin('imp_z', noon + uploadLeaseMs)).toBe(true)
+  await expect(begin('imp_0', noon + uploadLeaseMs)).rejects.toMatchObject(full)
+  await importStore(postgres).cancel('waiting_1', null, noon)
+  expect(await begin('imp_0', noon + uploadLeaseMs)).toBe(true)
 })
 
 test('while Postgres is unavailable, every method throws AppError 503', async () => {

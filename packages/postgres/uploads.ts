@@ -1,6 +1,10 @@
+import { importLimits } from '@sluice/contracts/imports'
+import { conflict } from '@sluice/runtime/errors'
 import { takeAdvisoryLock } from './advisory-lock.ts'
 import { countRows } from './count-rows.ts'
 import type { Postgres } from './open.ts'
+
+const { waitingPerKeyMax } = importLimits
 
 /** An upload that is not renewed for this long no longer counts: its process has died. */
 export const uploadLeaseMs = 60_000
@@ -10,7 +14,10 @@ export const uploadLeaseMs = 60_000
  * AppError `unavailable` while Postgres is unavailable.
  */
 export interface UploadLeaseStore {
-  /** Registers a new upload. Registers nothing and returns false if the key already has `max` running uploads. */
+  /**
+   * Registers a new upload. Registers nothing and returns false if the key already has `max` running uploads. Throws
+   * AppError `conflict` if the key has the maximum number of imports that have not ended.
+   */
   begin(upload: { importId: string; keyId: string }, max: number, at: number): Promise<boolean>
   /** Renews the registration of an upload for another minute. */
   renew(importId: string, at: number): Promise<void>
@@ -33,7 +40,15 @@ export function uploadLeaseStore(postgres: Postgres): UploadLeaseStore {
           .where('key_id', '=', keyId)
           .where('expires_at', '<=', new Date(at))
           .execute()
-        if ((await countRows(transaction.selectFrom('uploads').where('key_id', '=', keyId))) >= max) return false
+        const running = await countRows(transaction.selectFrom('uploads').where('key_id', '=', keyId))
+        if (running >= max) return false
+        // Counted after the uploads, so that an upload which becomes an import meanwhile is not missed.
+        const waiting = await countRows(
+          transaction.selectFrom('imports').where('key_id', '=', keyId).where('due_at', 'is not', null),
+        )
+        if (running + waiting >= waitingPerKeyMax) {
+          throw conflict(`The key has ${waitingPerKeyMax} imports that have not ended: wait, or cancel some`)
+        }
         await transaction
           .insertInto('uploads')
           .values({ import_id: importId, key_id: keyId, expires_at: new Date(at + uploadLeaseMs) })

@@ -1,6 +1,8 @@
+import { sql } from 'kysely'
 import { segmentName } from '@sluice/imports/blob-names'
 import type { ImportRecord } from '@sluice/postgres/import-record'
 import type { ImportStore, NewImport } from '@sluice/postgres/imports'
+import type { Postgres } from '@sluice/postgres/open'
 import { newId } from '@sluice/runtime/ids'
 
 /** Records of each segment of `addImport`. */
@@ -38,6 +40,14 @@ export async function addImport(
     },
     at,
   )
+}
+
+/** Stores `count` queued imports of a key, without segments, at once: `waiting_1` and so on. */
+export async function addWaitingImports({ db }: Pick<Postgres, 'db'>, keyId: string, count: number): Promise<void> {
+  await sql`
+    INSERT INTO imports (import_id, site_id, environment, type, status, sha256, key_id, created_at, accepted_at, due_at)
+    SELECT 'waiting_' || n, 'shop', 'prod', 'events', 'queued', 'ff', ${keyId}, now(), now(), now()
+    FROM generate_series(1, ${count}::int) AS n`.execute(db)
 }
 
 /** The part of an import's work that is the same for every test: its first segment that is not done. */

@@ -9,6 +9,7 @@ import { siteStore } from '@sluice/postgres/sites'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { allOf } from '../../../tests/support/chunks.ts'
 import { exactClock } from '../../../tests/support/clock.ts'
+import { addWaitingImports } from '../../../tests/support/import-jobs.ts'
 import {
   countLeftovers,
   fieldPart,
@@ -367,6 +368,21 @@ test('a key has four uploads at once; the fifth is refused before its body is re
   expect((await upload(query, { file: csv })).status).toBe(202)
   for (const { socket } of [fifth, ...open]) socket.destroy()
   await waitUntil(async () => (await countLeftovers(query)).uploads === 0, 'the uploads have ended')
+  expect((await upload(query, { file: csv, key: sender })).status).toBe(202)
+})
+
+test('a key has 1,000 imports that have not ended; one more is refused before its body is read', async () => {
+  const { body } = await upload(query, { file: csv, key: sender })
+  const { job_id: first } = body.data as AcceptedImport
+  const keyId = (await importStore(query.postgres).find(first, null))?.keyId ?? ''
+  await addWaitingImports(query.postgres, keyId, 999)
+  const further = await openUpload(1_000, bearer(sender))
+  const answer = await further.received(/\r\n\r\n{.*}/)
+  expect(answer).toMatch(/^HTTP\/1\.1 409 /)
+  expect(answer).toContain('"error":"The key has 1000 imports that have not ended: wait, or cancel some"')
+  further.socket.destroy()
+  expect((await upload(query, { file: csv })).status).toBe(202)
+  await query.request(`/api/v1/imports/${first}/cancel`, { method: 'POST', key: sender })
   expect((await upload(query, { file: csv, key: sender })).status).toBe(202)
 })
 

@@ -43,7 +43,8 @@ const retryAfterSeconds = 10
  * POST /api/v1/imports: streams a file into segments in the blob store and queues its import. A refused upload leaves
  * neither blobs nor rows.
  *
- * Throws 429 before the body is read when the key has four uploads under way. Then throws the errors of
+ * Before the body is read, throws 429 when the key has four uploads under way, and 409 when it has the maximum number of
+ * imports that have not ended. Then throws the errors of
  * `Upload.receive` and of the file (`writeSegments`). The fields may follow the file, so their errors come last: those
  * of `currentCredential`, 403 for the type, 400 for the header, and the errors of `requireWritableSite`.
  */
