@@ -79,17 +79,21 @@ describe('the progress of a segment', () => {
   test('is stored with the counts of the import', async () => {
     const { importId } = await addImport(store, { segments: 2 }, noon)
     const lease = await take(noon)
+    expect(await store.nextSegment(importId)).toStrictEqual((await store.segments(importId))[0])
     await store.recordSegment(lease, 1, { processed: 40, failed: 3, errorsObject: 'e', positions: { 0: '7' } })
     expect(await store.find(importId, null)).toMatchObject({ processedRecords: 40, failedRecords: 3 })
     await store.recordSegment(lease, 0, segmentDone)
     await store.recordSegment(lease, 0, segmentDone)
     expect(await store.find(importId, null)).toMatchObject({ processedRecords: 140, failedRecords: 4 })
+    expect(await store.nextSegment(importId)).toMatchObject({ n: 1, processed: 40 })
     expect((await store.segments(importId))[1]).toMatchObject({
       processed: 40,
       failed: 3,
       errorsObject: 'e',
       positions: { 0: '7' },
     })
+    await store.recordSegment(lease, 1, segmentDone)
+    expect(await store.nextSegment(importId)).toBeUndefined()
   })
 
   test('resets the counts of failures', async () => {

@@ -75,6 +75,8 @@ export interface ImportStore {
   cancel(importId: string, siteIds: SiteIds, at: number): Promise<ImportRecord | undefined>
   /** The segments in the order of the file. */
   segments(importId: string): Promise<ImportSegment[]>
+  /** The first segment that has records left to process; undefined when there is none. */
+  nextSegment(importId: string): Promise<ImportSegment | undefined>
   /** Stores the progress of segment `n`, and the counts of the import, which are the sums over all segments. */
   recordSegment(lease: LeaseKey, n: number, done: SegmentProgress): Promise<void>
   complete(lease: LeaseKey, at: number): Promise<void>
@@ -165,6 +167,18 @@ export function importStore(postgres: Postgres): ImportStore {
           .orderBy('n')
           .execute()
         return rows.map(toSegment)
+      }),
+    nextSegment: (importId) =>
+      postgres.run(async (db) => {
+        const row = await db
+          .selectFrom('import_segments')
+          .selectAll()
+          .where('import_id', '=', importId)
+          .whereRef('processed', '<', 'records')
+          .orderBy('n')
+          .limit(1)
+          .executeTakeFirst()
+        return row && toSegment(row)
       }),
     recordSegment: (lease, n, { processed, failed, errorsObject, positions }) =>
       postgres.transaction(async (transaction) => {

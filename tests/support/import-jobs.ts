@@ -52,8 +52,7 @@ export async function addWaitingImports({ db }: Pick<Postgres, 'db'>, keyId: str
 
 /** The part of an import's work that is the same for every test: its first segment that is not done. */
 export async function nextSegment(store: ImportStore, importId: string): Promise<number | undefined> {
-  const segments = await store.segments(importId)
-  return segments.find(({ processed, records }) => processed < records)?.n
+  return (await store.nextSegment(importId))?.n
 }
 
 /** A segment that is done, as `recordSegment` takes it. */

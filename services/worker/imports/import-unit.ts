@@ -24,7 +24,7 @@ import { type PublishPace, type UnitPace, WritersStalled } from './publish-pace.
 import { type SegmentEncoder, unreadable } from './segment-encoder.ts'
 
 export interface ImportUnitDeps {
-  imports: Pick<ImportStore, 'find' | 'segments' | 'recordSegment' | 'complete' | 'leases'>
+  imports: Pick<ImportStore, 'find' | 'segments' | 'nextSegment' | 'recordSegment' | 'complete' | 'leases'>
   sites: Pick<SiteStore, 'findKnown'>
   watermarks: Pick<WatermarkStore, 'isBackfillRead'>
   shards: Pick<ShardStore, 'readState'>
@@ -123,7 +123,8 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
     return { next: 'done', log: { failed_at_line: firstLine } }
   }
 
-  async function finish(segments: readonly ImportSegment[], lease: Lease): Promise<UnitResult> {
+  async function finish(lease: Lease): Promise<UnitResult> {
+    const segments = await imports.segments(lease.id)
     if (!(await areStored(deps, segments))) return { next: clock.now() + waitMs, log: { waits: 'for the writers' } }
     // import-files.ts later removes the files that can't be removed now.
     const problem = await blobs.remove(segments.map(({ object }) => object)).catch(internalMessage)
@@ -147,9 +148,8 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
 
   return async (job, lease) => {
     try {
-      const segments = await imports.segments(job.importId)
-      const next = segments.find(({ processed, records }) => processed < records)
-      return next === undefined ? await finish(segments, lease) : await importSegment(job, next, lease)
+      const next = await imports.nextSegment(job.importId)
+      return next === undefined ? await finish(lease) : await importSegment(job, next, lease)
     } catch (error) {
       if (error instanceof LeaseLost || lease.signal.aborted) await removeCancelled(job.importId)
       // The segment is repeated: what was published of it is stored once.
