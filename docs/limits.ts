@@ -260,6 +260,11 @@ const alertLimitDescriptions: Readonly<Record<keyof typeof alertLimits, LimitDes
     value: number(alertLimits.rulesPerSiteMax),
     beyond: refused(409, `Site has ${alertLimits.rulesPerSiteMax} alert rules, and may not have more`),
   },
+  emailTestsPerHourMax: {
+    what: 'tests of the rules of a site that send e-mails, in any hour',
+    value: number(alertLimits.emailTestsPerHourMax),
+    beyond: refused(429, 'Rate limit exceeded. Retry after <n> seconds.'),
+  },
   historyDays: { what: 'history of a rule', value: `${alertLimits.historyDays} days`, beyond: 'removed' },
   previewDays: { what: 'time that a preview covers', value: `${alertLimits.previewDays} days`, beyond: '–' },
   previewPointsMax: {

@@ -24,6 +24,8 @@ export const alertLimits = {
   forMsMax: 7 * dayMs,
   cooldownMsMax: 30 * dayMs,
   rulesPerSiteMax: 100,
+  /** Tests of a site's e-mail rules in any hour: each sends up to `recipientsMax` e-mails through the operator's server. */
+  emailTestsPerHourMax: 10,
   /** A rule's history is kept for this long. */
   historyDays: 90,
   previewDays: 30,

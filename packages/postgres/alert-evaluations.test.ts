@@ -246,6 +246,36 @@ test('a test of a rule removes what its history lists no more', async () => {
   expect(await stored()).toStrictEqual([{ is_test: true }])
 })
 
+test('the e-mail rules of a site share 10 tests in any hour, which rules of other types and other sites do not use up', async () => {
+  const email = { type: 'email', target: '["ops@example.com"]' } as const
+  const [one, other] = [await ruleWith(email), await ruleWith()]
+  const second = await addRule(postgres, { siteId: one.siteId, at: noon, ...email })
+  const hook = await addRule(postgres, { siteId: one.siteId, at: noon })
+  const testAt = async (rule: AlertRule, minutes: number) => rules.queueTest(rule, noon + minutes * minuteMs)
+  const queued = { state: 'queued' }
+  for (let minute = 0; minute < 10; minute += 1) {
+    expect(await testAt(minute % 2 ? one : second, minute)).toStrictEqual(queued)
+    expect(await testAt(hook, minute)).toStrictEqual(queued)
+  }
+  const until = noon + 60 * minuteMs
+  for (const rule of [one, second]) expect(await testAt(rule, 10)).toStrictEqual({ state: 'limited', until })
+  // A repeat, because the outcome of the tenth was unknown.
+  expect(await testAt(one, 9)).toStrictEqual(queued)
+  expect(await testAt(hook, 10)).toStrictEqual(queued)
+  expect(await testAt(other, 10)).toStrictEqual(queued)
+  expect(await testAt(one, 59)).toStrictEqual({ state: 'limited', until })
+  expect(await testAt(one, 60)).toStrictEqual(queued)
+  expect(await testAt(one, 60.5)).toStrictEqual({ state: 'limited', until: until + minuteMs })
+  const { total } = await rules.history(one.ruleId, { limit: 1, offset: 0 }, until)
+  expect(total).toBe(6)
+})
+
+test('concurrent tests of e-mail rules are counted one after the other', async () => {
+  const rule = await ruleWith({ type: 'email', target: '["ops@example.com"]' })
+  const outcomes = await Promise.all(Array.from({ length: 20 }, (_, index) => rules.queueTest(rule, noon + index)))
+  expect(outcomes.filter(({ state }) => state === 'queued')).toHaveLength(10)
+})
+
 test('a new rule of a site is looked at at once, although the others of the site are not due', async () => {
   const { siteId } = await ruleWith()
   const takeSite = async (now: number) =>

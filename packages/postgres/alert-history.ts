@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { AlertState } from '@sluice/contracts/alert-state'
 import { type AlertHistoryEntry, alertLimits } from '@sluice/contracts/alerts'
 import type { Page } from '@sluice/contracts/paging'
-import { dayMs } from '@sluice/contracts/time-units'
+import { dayMs, hourMs } from '@sluice/contracts/time-units'
 import type { DeliveryStatus } from '@sluice/contracts/webhooks'
 import { countRows } from './count-rows.ts'
 import type { Db } from './tables.ts'
@@ -56,6 +56,33 @@ export async function removeOldHistory(db: Db, ruleId: string, at: number): Prom
     .where('rule_id', '=', ruleId)
     .where('minute', '<', new Date(at - historyMs))
     .execute()
+}
+
+/**
+ * When the site may test its e-mail rules again, in Unix ms: an hour after the oldest of its newest
+ * `alertLimits.emailTestsPerHourMax` tests of such rules. Undefined when it may do so at `at` (Unix ms). A test of the
+ * rule at the same `at` is the same test, and does not count.
+ */
+export async function emailTestsLimitedUntil(
+  db: Db,
+  { ruleId, siteId }: { ruleId: string; siteId: string },
+  at: number,
+): Promise<number | undefined> {
+  const oldest = await db
+    .selectFrom('alert_rules')
+    .innerJoin('endpoints', 'endpoints.endpoint_id', 'alert_rules.rule_id')
+    .innerJoin('alert_history', 'alert_history.rule_id', 'alert_rules.rule_id')
+    .select('alert_history.minute')
+    .where('alert_rules.site_id', '=', siteId)
+    .where('endpoints.channel', '=', 'email')
+    .where('alert_history.is_test', '=', true)
+    .where('alert_history.minute', '>', new Date(at - hourMs))
+    .where((where) => where.not(where.and({ 'alert_history.rule_id': ruleId, 'alert_history.minute': new Date(at) })))
+    .orderBy('alert_history.minute', 'desc')
+    .offset(alertLimits.emailTestsPerHourMax - 1)
+    .limit(1)
+    .executeTakeFirst()
+  return oldest && oldest.minute.getTime() + hourMs
 }
 
 function toEntry(row: HistoryRow): AlertHistoryEntry {

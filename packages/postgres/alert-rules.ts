@@ -13,7 +13,7 @@ import { minuteMs } from '@sluice/contracts/time-units'
 import type { LeaseTable } from '@sluice/leases/lease-table'
 import { newId } from '@sluice/runtime/ids'
 import { type EvaluatedRule, evaluateRules, type Evaluation } from './alert-evaluations.ts'
-import { readHistory, removeOldHistory } from './alert-history.ts'
+import { emailTestsLimitedUntil, readHistory, removeOldHistory } from './alert-history.ts'
 import { type AlertRule, selectRules, settingsColumns, toRule } from './alert-records.ts'
 import { countRows, requireRoom } from './count-rows.ts'
 import { queueDeliveries } from './deliveries.ts'
@@ -57,6 +57,9 @@ export interface AlertRuleChanges {
   target?: AlertTarget
 }
 
+/** What became of a test. `limited`: the site may test its e-mail rules again at `until`, Unix ms. */
+export type TestOutcome = { state: 'queued' | 'deleted' } | { state: 'limited'; until: number }
+
 /** The rules of one site, as a job. */
 export interface AlertSite {
   siteId: string
@@ -95,8 +98,12 @@ export interface AlertRuleStore {
   delete(ruleId: string, siteIds: SiteIds): Promise<boolean>
   /** A page of the rule's transitions and tests of the 90 days before `at` (Unix ms), newest first. */
   history(ruleId: string, page: Page, at: number): Promise<{ history: AlertHistoryEntry[]; total: number }>
-  /** Queues a test notification to the rule's own target. False when the rule was deleted in the meantime. */
-  queueTest(rule: AlertRule, at: number): Promise<boolean>
+  /**
+   * Queues a test notification to the rule's own target, unless the rule was deleted in the meantime, or sends e-mails
+   * and the site has had its `alertLimits.emailTestsPerHourMax` tests of such rules. A second call with the same `at`
+   * has no effect.
+   */
+  queueTest(rule: AlertRule, at: number): Promise<TestOutcome>
   /** The rules of a site that are switched on. */
   listEnabled(siteId: string): Promise<AlertRule[]>
   /**
@@ -301,11 +308,17 @@ export async function lockSiteRules(db: Db, siteId: string): Promise<void> {
   await sql`SELECT FROM alert_rules WHERE site_id = ${siteId} ORDER BY rule_id FOR UPDATE`.execute(db)
 }
 
-async function insertTest(db: Db, rule: AlertRule, at: number): Promise<boolean> {
+async function insertTest(db: Db, rule: AlertRule, at: number): Promise<TestOutcome> {
   const { ruleId, siteId, environment, settings, channel, notificationType, state } = rule
+  if (notificationType === 'email') {
+    // Concurrent tests are counted one after the other. Deletions lock this row before those of rules, too.
+    await sql`SELECT FROM alert_sites WHERE site_id = ${siteId} FOR UPDATE`.execute(db)
+    const until = await emailTestsLimitedUntil(db, { ruleId, siteId }, at)
+    if (until !== undefined) return { state: 'limited', until }
+  }
   // Prevents a deletion of the rule until the end of the transaction.
   const { rows } = await sql`SELECT FROM alert_rules WHERE rule_id = ${ruleId} FOR KEY SHARE`.execute(db)
-  if (rows.length === 0) return false
+  if (rows.length === 0) return { state: 'deleted' }
   const source = `alert_test:${newId('fir')}`
   const value = state.lastValue ?? 0
   const notice = alertNotice(
@@ -328,9 +341,9 @@ async function insertTest(db: Db, rule: AlertRule, at: number): Promise<boolean>
     // A second test in the same millisecond counts as the same test.
     .onConflict((conflict) => conflict.doNothing())
     .executeTakeFirst()
-  if (inserted.numInsertedOrUpdatedRows === 0n) return true
+  if (inserted.numInsertedOrUpdatedRows === 0n) return { state: 'queued' }
   await removeOldHistory(db, ruleId, at)
   const body = noticeBody(notice, notificationType)
   await queueDeliveries(db, [{ endpointId: ruleId, source, kind: 'alert', body, requested: true }], at)
-  return true
+  return { state: 'queued' }
 }

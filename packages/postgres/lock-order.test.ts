@@ -132,7 +132,7 @@ test('a test of a rule that is being deleted waits for the deletion, and is not 
     await lockAwaited(postgres, 2)
     return { deleting: deletion, testing: queueing }
   })
-  expect(await Promise.all([deleting, testing])).toStrictEqual([true, false])
+  expect(await Promise.all([deleting, testing])).toStrictEqual([true, { state: 'deleted' }])
 })
 
 test.each<

@@ -1,9 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { alertLimits } from '@sluice/contracts/alerts'
+import { alertRuleStore } from '@sluice/postgres/alert-rules'
 import { watermarkStore } from '@sluice/postgres/watermarks'
 import { createSecretCipher } from '@sluice/runtime/secret-cipher'
 import { waitUntil } from '@sluice/runtime/wait-until'
+import { addRule } from '../../../tests/support/alert-rules.ts'
 import { startQuery, storeEvents, type TestQuery } from '../../../tests/support/query.ts'
 import { lockAwaited } from '../../../tests/support/test-postgres.ts'
 
@@ -306,6 +308,24 @@ test('a test of a rule that is deleted at that moment is 404', async () => {
     await lockAwaited(query.postgres)
   })
   expect(await answer).toMatchObject({ status: 404, body: { error: 'Alert rule not found' } })
+})
+
+test('the eleventh test of e-mail rules of a site within an hour is 429, and a webhook rule can still be tested', async () => {
+  const { postgres } = query
+  const rule = await addRule(postgres, { siteId: 'mailed', type: 'email', target: '["ops@example.com"]' })
+  const { rule_id: hook } = await create({ site_id: 'mailed' })
+  const firstAt = Date.now() - 30 * 60_000
+  for (let second = 0; second < 10; second += 1) {
+    await alertRuleStore(postgres).queueTest(rule, firstAt + second * 1_000)
+  }
+  const msUntilNext = () => firstAt + 60 * 60_000 - Date.now()
+  const msBefore = msUntilNext()
+  const { status, body, headers } = await query.request(`/api/v1/alerts/${rule.ruleId}/test`, { method: 'POST' })
+  const retryAfter = Number(headers.get('retry-after'))
+  expect([status, body.error]).toStrictEqual([429, `Rate limit exceeded. Retry after ${retryAfter} seconds.`])
+  expect((retryAfter - 1) * 1_000).toBeLessThan(msBefore)
+  expect(retryAfter * 1_000).toBeGreaterThanOrEqual(msUntilNext())
+  expect((await query.request(`/api/v1/alerts/${hook}/test`, { method: 'POST' })).status).toBe(202)
 })
 
 test('a deleted rule is gone with its history and its site’s turn, and so are the rules of a deleted site', async () => {
