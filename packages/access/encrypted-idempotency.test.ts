@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { expect, test } from '@jest/globals'
 import { createSecretCipher } from '@sluice/runtime/secret-cipher'
 import { testSecretsKey } from '../../tests/support/secrets-key.ts'
@@ -50,4 +51,24 @@ test('after a rotation of the key a repeat is that of another body', async () =>
   await encryptedIdempotency(store, createSecretCipher(testSecretsKey)).complete('id', 'hash', response)
   const rotated = encryptedIdempotency(store, createSecretCipher(otherKey, testSecretsKey))
   expect(await rotated.claim('id', 'hash', 'owner')).toStrictEqual({ state: 'other' })
+})
+
+test('a response is compressed, so that it takes little more than the values in it', async () => {
+  const store = storeOfOne()
+  const encrypted = encryptedIdempotency(store, createSecretCipher(testSecretsKey))
+  // In JSON, each of these characters is an escape of six.
+  const controls = randomBytes(50_000).map((byte) => byte % 32 || 1)
+  const answer = { status: 202, data: { filter: Buffer.from(controls).toString('latin1'), name: 'ü' }, timestamp: 1 }
+  await encrypted.complete('id', 'hash', answer)
+  expect(store.stored().length).toBeLessThan(75_000)
+  expect(await encrypted.claim('id', 'hash', 'owner')).toStrictEqual({ state: 'answered', answer })
+})
+
+test('a response that an earlier build has stored without compression is repeated', async () => {
+  const store = storeOfOne()
+  const secrets = createSecretCipher(testSecretsKey)
+  const data = secrets.encrypt(JSON.stringify(response.data)).toString('base64')
+  await store.complete('id', secrets.fingerprint('hash').toString('hex'), { ...response, data })
+  const answer = await encryptedIdempotency(store, secrets).claim('id', 'hash', 'owner')
+  expect(answer).toStrictEqual({ state: 'answered', answer: response })
 })

@@ -3,10 +3,12 @@ import { AppError, internalError } from './errors.ts'
 
 /** Encrypts secrets that Sluice has to know in plain text later, so that no dump of Postgres shows them. */
 export interface SecretCipher {
-  /** Encrypts a text with AES-256-GCM. The same text gives another ciphertext each time. */
-  encrypt(text: string): Buffer
+  /** Encrypts a text, or bytes, with AES-256-GCM. The same text gives another ciphertext each time. */
+  encrypt(text: string | Buffer): Buffer
   /** Throws AppError `internal`, with what to do, when neither key encrypted the ciphertext, or it is damaged. */
   decrypt(ciphertext: Buffer): string
+  /** Like `decrypt`, for bytes. */
+  decryptBytes(ciphertext: Buffer): Buffer
   /**
    * Like `decrypt`, but undefined for a ciphertext that can't be decrypted, so that a list can show the other secrets.
    */
@@ -49,7 +51,7 @@ export function createSecretCipher(key: string, previousKey?: string): SecretCip
   const previous = other?.header.equals(current.header) === true ? undefined : other
   const keys = previous === undefined ? [current] : [current, previous]
 
-  const decrypt = (ciphertext: Buffer): string => {
+  const decryptBytes = (ciphertext: Buffer): Buffer => {
     const found = keys.find(({ header }) => ciphertext.subarray(0, headerBytes).equals(header))
     if (found === undefined) throw cannotDecrypt('was stored with another SLUICE_SECRETS_KEY')
     const nonce = ciphertext.subarray(headerBytes, headerBytes + nonceBytes)
@@ -58,21 +60,24 @@ export function createSecretCipher(key: string, previousKey?: string): SecretCip
     try {
       const decipher = createDecipheriv(algorithm, found.encryption, nonce, { authTagLength: tagBytes })
       decipher.setAAD(found.header).setAuthTag(tag)
-      return Buffer.concat([decipher.update(encrypted), decipher.final()]).toString('utf8')
+      return Buffer.concat([decipher.update(encrypted), decipher.final()])
     } catch (error) {
       throw cannotDecrypt('is damaged', error)
     }
   }
+
+  const decrypt = (ciphertext: Buffer): string => decryptBytes(ciphertext).toString('utf8')
 
   return {
     encrypt: (text) => {
       const { encryption, header } = current
       const nonce = randomBytes(nonceBytes)
       const cipher = createCipheriv(algorithm, encryption, nonce, { authTagLength: tagBytes }).setAAD(header)
-      const encrypted = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()])
+      const encrypted = Buffer.concat([cipher.update(text), cipher.final()])
       return Buffer.concat([header, nonce, cipher.getAuthTag(), encrypted])
     },
     decrypt,
+    decryptBytes,
     tryDecrypt: (ciphertext) => {
       try {
         return decrypt(ciphertext)
