@@ -11,6 +11,7 @@ import { webhookLimits } from '@sluice/contracts/webhooks'
 import { fileLimits } from '@sluice/imports/file-limits'
 import { recordTooLarge } from '@sluice/imports/file-record'
 import { serverLimits } from '../packages/http/server-limits.ts'
+import { idempotencyLimitDescriptions } from './idempotency-limits.ts'
 import { body, hours, type LimitDescription, number, type Refusal, refused, text } from './limit-description.ts'
 
 export const limits = { ...eventLimits, ...propertyLimits }
@@ -341,6 +342,12 @@ ${table(limitDescriptions)}
 
 Others are refused with 415, and so is a charset other than utf-8. Compressed data that is broken, cut off, or followed by more data is refused with 400.
 Decompression stops at the limit of the body.
+
+## Repeated requests
+
+From \`packages/contracts/idempotency.ts\`. They hold for requests with [\`Idempotency-Key\`](http-interface.md#idempotency) alone.
+
+${table(idempotencyLimitDescriptions)}
 
 ## Conditions
 

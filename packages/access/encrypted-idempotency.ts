@@ -35,12 +35,12 @@ export function encryptedIdempotency(
     response.data === undefined ? response : { ...response, data: await change(response.data) }
 
   return {
-    claim: async (id, fingerprint, owner) => {
-      const result = await store.claim(id, keyed(fingerprint), owner)
+    claim: async (id, fingerprint, owner, keyId) => {
+      const result = await store.claim(id, keyed(fingerprint), owner, keyId)
       return result.state === 'answered' ? { ...result, answer: await replaceData(result.answer, decrypted) } : result
     },
-    complete: async (id, fingerprint, answer) => {
-      await store.complete(id, keyed(fingerprint), await replaceData(answer, encrypted))
+    complete: async (id, fingerprint, answer, keyId) => {
+      await store.complete(id, keyed(fingerprint), await replaceData(answer, encrypted), keyId)
     },
     release: (id, owner) => store.release(id, owner),
   }

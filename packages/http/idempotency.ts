@@ -2,17 +2,19 @@ import { hash, randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { Credential } from '@sluice/access/credential'
 import type { IdempotencyStore, StoredResponse } from '@sluice/access/idempotency'
+import { rateLimitedUntil } from '@sluice/access/limiter'
+import { idempotencyLimits } from '@sluice/contracts/idempotency'
 import { conflict, invalidField } from '@sluice/runtime/errors'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import type { HandlerResult, Route } from './route.ts'
 
-const keyLengthMax = 255
+const { keyLengthMax } = idempotencyLimits
 
 /**
  * Runs `work` once for each `Idempotency-Key` of an API key, method and path (docs/http-interface.md#idempotency). For
  * 24 h, a repeat with the same body gets the first answer; any other request with the key gets 409. Only 2xx answers
  * without a generated secret are stored. After any other answer, a repeat runs `work` again. Without the header, `work`
- * simply runs. Throws 400 for an invalid key. Throws 503 while Redis is unavailable, because it is unknown whether the
+ * simply runs. Throws 400 for an invalid key, and 429 when too many bytes of answers to the API key are stored. Throws 503 while Redis is unavailable, because it is unknown whether the
  * work was done before.
  */
 export async function withIdempotency(
@@ -40,12 +42,14 @@ export async function withIdempotency(
   // An empty body counts as `{}`.
   const fingerprint = hash('sha256', body.length === 0 ? '{}' : body)
   const owner = randomUUID()
-  const earlier = await store.claim(id, fingerprint, owner)
+  const earlier = await store.claim(id, fingerprint, owner, keyId)
   switch (earlier.state) {
     case 'running':
       throw conflict('A request with this Idempotency-Key is still under way')
     case 'other':
       throw conflict('This Idempotency-Key was used with another body')
+    case 'full':
+      throw rateLimitedUntil(earlier.resetAt)
     case 'answered':
       return { ...(earlier.answer as StoredResponse & HandlerResult), headers: { 'Idempotency-Replayed': 'true' } }
     case 'new':
@@ -64,6 +68,7 @@ export async function withIdempotency(
   }
   const timestamp = clock.now()
   // The work is done even if its response can't be stored: a repeat gets 409 until the claim expires, then runs again.
-  await store.complete(id, fingerprint, { status: answer.status, data: answer.data, timestamp }).catch(() => undefined)
+  const stored = { status: answer.status, data: answer.data, timestamp }
+  await store.complete(id, fingerprint, stored, keyId).catch(() => undefined)
   return { ...answer, timestamp }
 }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { generateKey, hashKey } from '@sluice/access/api-key'
+import { idempotencyLimits } from '@sluice/contracts/idempotency'
 import type { LimitClass } from '@sluice/contracts/rate-limits'
 import type { Scope } from '@sluice/contracts/scopes'
 import { openRedis, type Redis } from '@sluice/redis/open'
@@ -13,6 +14,7 @@ import type { ApiRequest, HandlerResult, Route } from './route.ts'
 
 const key = generateKey('prod')
 const unlimitedKey = generateKey('prod')
+const fullKey = generateKey('prod')
 /** Has the id of `unlimitedKey`, but is bound to a site, as if that key had lost rights. */
 const restrictedKey = generateKey('prod')
 /** Keys with low limits; each test uses its own, so that tests do not consume each other's limits. */
@@ -64,6 +66,7 @@ beforeAll(async () => {
   const keys = keysInMemory({
     [key]: { keyId: 'key_default', scopes: ['events:write'] },
     [unlimitedKey]: { keyId: 'key_admin', scopes: ['admin'], rateLimits: { admin_per_minute: 10_000 } },
+    [fullKey]: { keyId: 'key_full', scopes: ['admin'] },
     [restrictedKey]: { keyId: 'key_admin', scopes: ['admin'], siteIds: ['a'] },
     ...Object.fromEntries(
       limited.map((each, n) => [each, { keyId: `key_limited_${n}`, scopes: ['admin'] as Scope[], rateLimits: limits }]),
@@ -369,6 +372,26 @@ describe('Idempotency-Key', () => {
   test('does not store a failed request', async () => {
     expect((await post('d', { path: '/things?fail=1' })).status).toBe(400)
     expect((await post('d')).status).toBe(200)
+  })
+
+  test('is 429 without work when the stored responses of the key take too many bytes, and only requests with it are', async () => {
+    const first = await post('f', { key: fullKey })
+    const data = 'x'.repeat(idempotencyLimits.storedBytesMax)
+    await redis.idempotency.complete('another response', 'f', { status: 200, data, timestamp: 1 }, 'key_full')
+    const callsBefore = calls
+    const refused = await post('g', { key: fullKey })
+    const retryAfter = Number(refused.headers.get('retry-after'))
+    expect(refused).toMatchObject({
+      status: 429,
+      remaining: first.remaining,
+      body: { error: `Rate limit exceeded. Retry after ${retryAfter} seconds.` },
+    })
+    expect(retryAfter).toBeGreaterThan(86_300)
+    expect(retryAfter).toBeLessThanOrEqual(86_400)
+    expect(calls).toBe(callsBefore)
+    expect((await post('f', { key: fullKey })).body).toStrictEqual(first.body)
+    expect((await sendRequest('/things', { key: fullKey, body: '{}' })).status).toBe(200)
+    expect((await post('g', { key: unlimitedKey })).status).toBe(200)
   })
 
   test('must have 1 to 255 characters', async () => {

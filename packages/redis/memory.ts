@@ -3,6 +3,7 @@ import type { ClaimResult, IdempotencyStore, StoredResponse } from '@sluice/acce
 import type { Limiter } from '@sluice/access/limiter'
 import type { FoundSession, Sessions } from '@sluice/access/sessions'
 import type { SignInCodes } from '@sluice/access/sign-in-codes'
+import { idempotencyLimits } from '@sluice/contracts/idempotency'
 import { LimitWindow } from './limit-window.ts'
 import type { Redis, Times } from './port.ts'
 
@@ -122,15 +123,26 @@ function memoryIdempotency({ claimMs, resultMs }: Times): IdempotencyStore {
     maxSize: claimCharactersMax,
     sizeCalculation: ({ answer = '' }, id) => id.length + answer.length + 1,
   })
+  /** The characters of the results of each API key, until `endsAt` (Unix ms), when the first of them is forgotten. */
+  const storedSizes = new LRUCache<string, { size: number; endsAt: number }>({ max: countersMax })
 
   const find = (id: string): Claim | undefined => {
     const claim = claims.get(id)
     return claim !== undefined && Date.now() < claim.expiresAt ? claim : undefined
   }
 
-  const claimRequest = (id: string, fingerprint: string, owner: string): ClaimResult => {
+  const findStoredSize = (keyId: string): { size: number; endsAt: number } | undefined => {
+    const stored = storedSizes.get(keyId)
+    return stored !== undefined && Date.now() < stored.endsAt ? stored : undefined
+  }
+
+  const claimRequest = (id: string, fingerprint: string, owner: string, keyId: string): ClaimResult => {
     const claim = find(id)
     if (claim === undefined) {
+      const stored = findStoredSize(keyId)
+      if (stored !== undefined && stored.size >= idempotencyLimits.storedBytesMax) {
+        return { state: 'full', resetAt: stored.endsAt }
+      }
       claims.set(id, { fingerprint, owner, answer: undefined, expiresAt: Date.now() + claimMs })
       return { state: 'new' }
     }
@@ -140,12 +152,16 @@ function memoryIdempotency({ claimMs, resultMs }: Times): IdempotencyStore {
   }
 
   return {
-    claim: (id, fingerprint, owner) => Promise.resolve(claimRequest(id, fingerprint, owner)),
-    complete: (id, fingerprint, answer) => {
+    claim: (id, fingerprint, owner, keyId) => Promise.resolve(claimRequest(id, fingerprint, owner, keyId)),
+    complete: (id, fingerprint, answer, keyId) => {
       const claim = find(id)
       if (claim === undefined || (claim.fingerprint === fingerprint && claim.answer === undefined)) {
         const owner = claim?.owner ?? ''
-        claims.set(id, { fingerprint, owner, answer: JSON.stringify(answer), expiresAt: Date.now() + resultMs })
+        const json = JSON.stringify(answer)
+        const expiresAt = Date.now() + resultMs
+        claims.set(id, { fingerprint, owner, answer: json, expiresAt })
+        const { size, endsAt } = findStoredSize(keyId) ?? { size: 0, endsAt: expiresAt }
+        storedSizes.set(keyId, { size: size + id.length + fingerprint.length + json.length, endsAt })
       }
       return Promise.resolve()
     },

@@ -94,8 +94,10 @@ const expectClosed = async (redis: Redis): Promise<void> => {
   await expect(redis.sessions.create('t', { keyHash: 'k' })).rejects.toMatchObject(unavailable)
   await expect(redis.sessions.find('t')).rejects.toMatchObject(unavailable)
   await expect(redis.sessions.delete('t')).rejects.toMatchObject(unavailable)
-  await expect(redis.idempotency.claim('i', 'f', 'one')).rejects.toMatchObject(unavailable)
-  await expect(redis.idempotency.complete('i', 'f', { status: 200, timestamp: 1 })).rejects.toMatchObject(unavailable)
+  await expect(redis.idempotency.claim('i', 'f', 'one', 'k')).rejects.toMatchObject(unavailable)
+  await expect(redis.idempotency.complete('i', 'f', { status: 200, timestamp: 1 }, 'k')).rejects.toMatchObject(
+    unavailable,
+  )
   await expect(redis.idempotency.release('i', 'one')).rejects.toMatchObject(unavailable)
   await expect(redis.check()).rejects.toMatchObject(unavailable)
   // Seven calls that wait would take seven times as long.
@@ -396,15 +398,18 @@ describeIfRuns('redis: on the wire', () => {
     for (const each of [redis, other]) {
       await each.limiter.consume('events:key_1', 1, 10)
       await each.sessions.create('hash', { keyHash: 'k' })
-      await each.idempotency.claim('id', 'f', 'one')
+      await each.idempotency.claim('id', 'f', 'one', 'key_1')
+      await each.idempotency.complete('id', 'f', { status: 200, timestamp: 1 }, 'key_1')
     }
     const [first, third] = [clientOf(server.port), clientOf(server.port, { db: 3 })]
     expect((await first.keys('*')).sort()).toEqual([
+      'sluice:answer-bytes:key_1',
       'sluice:answer:id',
       'sluice:limit:events:key_1',
       'sluice:session:hash',
     ])
     expect((await third.keys('*')).sort()).toEqual([
+      'other:answer-bytes:key_1',
       'other:answer:id',
       'other:limit:events:key_1',
       'other:session:hash',
@@ -449,7 +454,7 @@ describeIfRuns('redis: error replies', () => {
       [
         redis.sessions.create('token-hash', { keyHash: 'key-hash' }),
         redis.sessions.find('token-hash'),
-        redis.idempotency.complete('token-hash', 'key-hash', { status: 200, data: 'key-hash', timestamp: 1 }),
+        redis.idempotency.complete('token-hash', 'key-hash', { status: 200, data: 'key-hash', timestamp: 1 }, 'k'),
       ].map((refused) => refused.catch((error: unknown) => error)),
     )
     for (const refusal of refusals) {

@@ -92,7 +92,7 @@ describeWithRedis('redis: several processes', () => {
     const [token, id] = [fresh('t'), fresh('i')]
     await one?.sessions.create(token, { keyHash: 'k' })
     expect(await two?.sessions.find(token)).toMatchObject({ keyHash: 'k' })
-    await one?.idempotency.claim(id, 'f', 'one')
-    expect(await two?.idempotency.claim(id, 'f', 'one')).toEqual({ state: 'running' })
+    await one?.idempotency.claim(id, 'f', 'one', 'key_1')
+    expect(await two?.idempotency.claim(id, 'f', 'one', 'key_1')).toEqual({ state: 'running' })
   })
 })

@@ -85,7 +85,7 @@ function replyOf([name = '', ...rest]: readonly string[]): Value {
     case 'info':
       return 'redis_version:7.2.0\r\nloading:0\r\n'
     case 'eval':
-      if (text.includes('pttl')) return [3, 60_000]
+      if (text.includes('KEEPTTL')) return [3, 60_000]
       if (text.includes("'ends', now")) return 1
       if (text.includes('session[1]')) return ['hash of the key', 1_000]
       return text.includes("return {'new'}") ? ['new'] : 1
@@ -143,8 +143,8 @@ test('limits, sessions and responses are kept in Redis by the keys and scripts o
   await redis.sessions.create('hash of a token', { keyHash: 'hash of a key' })
   await redis.sessions.find('hash of a token')
   await redis.sessions.delete('hash of a token')
-  await redis.idempotency.claim('id', 'fingerprint', 'owner')
-  await redis.idempotency.complete('id', 'fingerprint', { status: 201, data: { a: 'ü' }, timestamp: 1 })
+  await redis.idempotency.claim('id', 'fingerprint', 'owner', 'key_1')
+  await redis.idempotency.complete('id', 'fingerprint', { status: 201, data: { a: 'ü' }, timestamp: 1 }, 'key_1')
   await redis.idempotency.release('id', 'owner')
   expectGolden('redis/commands.txt', commandLines(workOf(recording.received)))
 })

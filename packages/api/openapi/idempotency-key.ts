@@ -1,7 +1,7 @@
 import type { Parameter } from './types.ts'
 
 const carriedOutOnce =
-  'With this header, the request is carried out once. For 24 hours, a repeated request with the same body gets the first answer. A repeated request with another body, or before the first answer, is answered 409.'
+  'With this header, the request is carried out once. For 24 hours, a repeated request with the same body gets the first answer. A repeated request with another body, or before the first answer, is answered 409. A key whose stored answers take more than 16 MiB gets 429.'
 const generatedSecretIsNotKept =
   'An answer that contains a generated secret is not stored: to have such a request carried out once, send a secret of your own.'
 

@@ -1,0 +1,9 @@
+/** Limits of `Idempotency-Key` (docs/limits.md). */
+export const idempotencyLimits = {
+  keyLengthMax: 255,
+  /**
+   * Bytes of the answers of one API key that are kept at once, as they are stored: compressed, encrypted, with the
+   * hashes of requests. They are counted from the first answer until it is forgotten.
+   */
+  storedBytesMax: 16 * 1024 * 1024,
+} as const
