@@ -151,8 +151,8 @@ export const mutations: readonly Mutation[] = [
     edits: [
       {
         file: 'services/worker/imports/import-unit.ts',
-        from: '{ type, siteId, environment, seq, sha256, acceptedAt }: ImportRecord',
-        to: '{ type, siteId, environment, seq, importId: sha256, acceptedAt }: ImportRecord',
+        from: '{ type, siteId, environment, seq, sha256, acceptedAt: receivedAt }: ImportRecord',
+        to: '{ type, siteId, environment, seq, importId: sha256, acceptedAt: receivedAt }: ImportRecord',
       },
     ],
     detectedBy: { testFile: 'tests/imports/imports.test.ts' },
