@@ -1,5 +1,4 @@
 import { patternsTooLarge } from '@sluice/api/pattern'
-import { alertLimits } from '@sluice/contracts/alerts'
 import { cohortLimits } from '@sluice/contracts/cohorts'
 import { conditionLimits } from '@sluice/contracts/conditions'
 import { eventLimits, propertyLimits } from '@sluice/contracts/event-limits'
@@ -11,6 +10,7 @@ import { webhookLimits } from '@sluice/contracts/webhooks'
 import { fileLimits } from '@sluice/imports/file-limits'
 import { recordTooLarge } from '@sluice/imports/file-record'
 import { serverLimits } from '../packages/http/server-limits.ts'
+import { alertLimitDescriptions } from './alert-limits.ts'
 import { idempotencyLimitDescriptions } from './idempotency-limits.ts'
 import { body, hours, type LimitDescription, number, type Refusal, refused, text } from './limit-description.ts'
 
@@ -222,56 +222,6 @@ const exportLimitDescriptions: Readonly<Record<keyof typeof exportLimits, LimitD
     what: 'schedules of a site',
     value: number(exportLimits.schedulesPerSiteMax),
     beyond: refused(409, `Site has ${exportLimits.schedulesPerSiteMax} schedules of exports, and may not have more`),
-  },
-}
-
-/** Every limit of alert rules that a request can meet, or that bounds what is kept. */
-const alertLimitDescriptions: Readonly<Record<keyof typeof alertLimits, LimitDescription>> = {
-  nameLengthMax: text('name', alertLimits.nameLengthMax),
-  descriptionLengthMax: text('description', alertLimits.descriptionLengthMax),
-  channelLengthMax: text('notification_config.channel', alertLimits.channelLengthMax),
-  urlLengthMax: text('notification_config.url', alertLimits.urlLengthMax),
-  secretLengthMax: text('notification_config.secret', alertLimits.secretLengthMax),
-  recipientsMax: {
-    what: '`notification_config.to`',
-    value: `${alertLimits.recipientsMax} addresses`,
-    beyond: refused(
-      400,
-      `Invalid field: notification_config.to must contain at most ${alertLimits.recipientsMax} items`,
-    ),
-  },
-  windowMsMin: {
-    what: 'shortest `condition.window`',
-    value: '1m',
-    beyond: refused(400, 'Invalid field: condition.window must be from 1m to 30d'),
-  },
-  windowMsMax: {
-    what: 'longest `condition.window`',
-    value: '30d',
-    beyond: refused(400, 'Invalid field: condition.window must be from 1m to 30d'),
-  },
-  forMsMax: { what: '`for`', value: '7d', beyond: refused(400, 'Invalid field: for must be from 0s to 7d') },
-  cooldownMsMax: {
-    what: '`cooldown`',
-    value: '30d',
-    beyond: refused(400, 'Invalid field: cooldown must be from 0s to 30d'),
-  },
-  rulesPerSiteMax: {
-    what: 'alert rules of a site',
-    value: number(alertLimits.rulesPerSiteMax),
-    beyond: refused(409, `Site has ${alertLimits.rulesPerSiteMax} alert rules, and may not have more`),
-  },
-  emailTestsPerHourMax: {
-    what: 'tests of the rules of a site that send e-mails, in any hour',
-    value: number(alertLimits.emailTestsPerHourMax),
-    beyond: refused(429, 'Rate limit exceeded. Retry after <n> seconds.'),
-  },
-  historyDays: { what: 'history of a rule', value: `${alertLimits.historyDays} days`, beyond: 'removed' },
-  previewDays: { what: 'time that a preview covers', value: `${alertLimits.previewDays} days`, beyond: '–' },
-  previewPointsMax: {
-    what: 'points and firings that a preview lists',
-    value: number(alertLimits.previewPointsMax),
-    beyond: 'neighbouring points are merged into one, and the last firings are listed',
   },
 }
 
