@@ -29,28 +29,34 @@ async function start(isReady: boolean, tls: { SLUICE_TLS_CERT?: string; SLUICE_T
   const check = () => (isReady ? Promise.resolve() : Promise.reject(new Error('the engine is unavailable')))
   const checks = [{ name: 'engine', required: true, check }]
   service = await startTestService({ checks }, denyAll, capturedLogger(), tls)
-  return String(service.port)
+  return { SLUICE_PORT: String(service.port), SLUICE_METRICS_PORT: new URL(service.metricsUrl).port }
 }
 
 test('the health check of the images ends with 0 for a service that is ready', async () => {
-  const SLUICE_PORT = await start(true)
-  expect(await runHealthcheck({ SLUICE_PORT }, '/readyz')).toStrictEqual({ code: 0, messages: '' })
+  const ports = await start(true)
+  expect(await runHealthcheck(ports, '/readyz')).toStrictEqual({ code: 0, messages: '' })
 })
 
 test('it ends with 1 and the answer for a service that is not ready, which is alive', async () => {
-  const SLUICE_PORT = await start(false)
-  expect(await runHealthcheck({ SLUICE_PORT }, '/healthz')).toMatchObject({ code: 0 })
-  expect(await runHealthcheck({ SLUICE_PORT }, '/readyz')).toStrictEqual({
+  const ports = await start(false)
+  expect(await runHealthcheck(ports, '/healthz')).toMatchObject({ code: 0 })
+  expect(await runHealthcheck(ports, '/readyz')).toStrictEqual({
     code: 1,
     messages: expect.stringMatching(/^\/readyz answered 503: .*"engine"/) as unknown,
   })
 })
 
+test('a service is alive while its port for clients takes no connection', async () => {
+  const { SLUICE_METRICS_PORT } = await start(true)
+  // Nothing listens on port 1.
+  expect(await runHealthcheck({ SLUICE_PORT: '1', SLUICE_METRICS_PORT }, '/healthz')).toMatchObject({ code: 0 })
+})
+
 test('it ends with 1 and the reason where nothing listens', async () => {
-  const SLUICE_PORT = await start(true)
+  const ports = await start(true)
   await service?.stop()
   service = undefined
-  expect(await runHealthcheck({ SLUICE_PORT }, '/healthz')).toMatchObject({
+  expect(await runHealthcheck(ports, '/healthz')).toMatchObject({
     code: 1,
     messages: expect.stringContaining('ECONNREFUSED') as unknown,
   })
@@ -61,8 +67,9 @@ describeWithOpenssl('with TLS', () => {
     const folder = mkdtempSync(join(tmpdir(), 'sluice-healthcheck-'))
     try {
       const { cert: SLUICE_TLS_CERT, key: SLUICE_TLS_KEY } = makeCertificate(folder, 'sluice.example.com')
-      const SLUICE_PORT = await start(true, { SLUICE_TLS_CERT, SLUICE_TLS_KEY })
-      expect(await runHealthcheck({ SLUICE_PORT, SLUICE_TLS_CERT }, '/readyz')).toStrictEqual({ code: 0, messages: '' })
+      const ports = await start(true, { SLUICE_TLS_CERT, SLUICE_TLS_KEY })
+      for (const path of ['/readyz', '/healthz'])
+        expect(await runHealthcheck({ ...ports, SLUICE_TLS_CERT }, path)).toStrictEqual({ code: 0, messages: '' })
     } finally {
       rmSync(folder, { recursive: true })
     }
