@@ -12,8 +12,8 @@ const compressedMark = 'deflate:'
  * An idempotency store that holds nothing in plain text: bodies and responses may hold URLs and secrets of webhooks,
  * which are stored encrypted everywhere else, too. Responses are encrypted, and the fingerprints of bodies are keyed,
  * so that short secrets can't be guessed from them. After a rotation of SLUICE_SECRETS_KEY a repeat has another
- * fingerprint: it is answered 409, and not carried out again. Responses are compressed first, because the escapes of JSON can make a
- * response six times as large as the values that it repeats.
+ * fingerprint: it is answered 409, and not carried out again. Responses are compressed first, because the escapes of
+ * JSON can make a response six times as large as the values that it repeats.
  */
 export function encryptedIdempotency(
   store: IdempotencyStore,

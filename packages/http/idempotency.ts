@@ -14,8 +14,8 @@ const { keyLengthMax } = idempotencyLimits
  * Runs `work` once for each `Idempotency-Key` of an API key, method and path (docs/http-interface.md#idempotency). For
  * 24 h, a repeat with the same body gets the first answer; any other request with the key gets 409. Only 2xx answers
  * without a generated secret are stored. After any other answer, a repeat runs `work` again. Without the header, `work`
- * simply runs. Throws 400 for an invalid key, and 429 when too many bytes of answers to the API key are stored. Throws 503 while Redis is unavailable, because it is unknown whether the
- * work was done before.
+ * simply runs. Throws 400 for an invalid key, and 429 when too many bytes of answers to the API key are stored. Throws
+ * 503 while Redis is unavailable, because it is unknown whether the work was done before.
  */
 export async function withIdempotency(
   {
