@@ -13,8 +13,8 @@ export function openDeviceStore(name: string, onFailure: () => undefined): Store
       request.onsuccess = () => {
         // The browser has ended the connection, or the page deletes the database: the next use opens it again.
         request.result.onclose = request.result.onversionchange = () => {
-          request.result.close()
           opened = undefined
+          request.result.close()
         }
         resolve(request.result)
       }
@@ -25,16 +25,21 @@ export function openDeviceStore(name: string, onFailure: () => undefined): Store
     (opened ??= open())
       .then(
         (db) =>
-          new Promise<T>((resolve, reject) => {
+          new Promise<T | undefined>((resolve) => {
             const transaction = db.transaction(name, 'readwrite')
             const request = use(transaction.objectStore(name))
-            transaction.onabort = reject
+            // The connection is still good, e.g. when the storage is full: it is kept.
+            transaction.onabort = () => {
+              resolve(undefined)
+              onFailure()
+            }
             transaction.oncomplete = () => {
               resolve(request.result)
             }
           }),
       )
       .catch((): undefined => {
+        // There is no connection, or a closed one.
         opened = undefined
         onFailure()
       })

@@ -235,6 +235,30 @@ export function testSending(shop: Shop): void {
     expect(Math.abs((corrected?.timestamp ?? 0) - Date.now())).toBeLessThan(60_000)
   })
 
+  it('keeps its connection to the storage of the device when writes to it fail', async () => {
+    const html = `<script>{
+      const { open } = IDBFactory.prototype
+      const { put } = IDBObjectStore.prototype
+      window.opens = 0
+      window.aborts = 0
+      IDBFactory.prototype.open = function (...call) { opens++; return open.apply(this, call) }
+      IDBObjectStore.prototype.put = function (...call) {
+        const request = put.apply(this, call)
+        this.transaction.addEventListener('abort', () => aborts++)
+        this.transaction.abort()
+        return request
+      }
+    }</script>`
+    const { page } = await open({ 'data-storage': 'device' }, html)
+    for (let n = 1; n <= 20; n++) {
+      await page.evaluate(`sluice.track('unkept')`)
+      await waitUntil(async () => (await page.evaluate('aborts')) === n, `${n} writes have failed`)
+    }
+    await page.evaluate('sluice.flush()')
+    expect(await sent(20, 'unkept')).toHaveLength(20)
+    expect(await page.evaluate('opens')).toBe(1)
+  })
+
   it('goes on after an answer of another service that has a timestamp, too', async () => {
     const { page, expectMessages } = await open()
     expectMessages(/503/)
