@@ -3,11 +3,13 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { inspect } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { readAnswer } from '@sluice/sdk-core/read-answer'
 import { eventPoster } from './post-events.ts'
 
-// It answers a request for the path /answers, and redirects one for /moved to there. It answers no other.
+// It answers requests for the paths /answers and /null, and redirects one for /moved. It answers no other.
 const server = createServer((request, response) => {
   if (request.url?.startsWith('/moved')) response.writeHead(307, { Location: '/answers' }).end()
+  else if (request.url?.startsWith('/null')) response.writeHead(202).end('null')
   else if (request.url?.startsWith('/answers')) response.writeHead(202).end('{"timestamp":1}')
   else server.emit('unanswered')
 })
@@ -54,6 +56,11 @@ describe('a request', () => {
     expect(await eventPoster(`${url}/moved`, 'key', 30_000)(['{}'], signal)).toMatchObject({ status: 307 })
   })
 
+  test('that gets JSON of another service is repeated', async () => {
+    const answer = await eventPoster(`${url}/null`, 'key', 30_000)(['{}'], new AbortController().signal)
+    expect(readAnswer(answer, 1)).toMatchObject({ next: 'repeat', error: 'HTTP 202' })
+  })
+
   test('that finds nobody says so by the code of the connection', async () => {
     const other = createServer()
     await once(other.listen(0, '127.0.0.1'), 'listening')
@@ -64,9 +71,16 @@ describe('a request', () => {
     expect(answer).toEqual({ status: 0, body: { error: 'ECONNREFUSED' } })
   })
 
+  test('that fetch refuses says why', async () => {
+    // Port 1 is one that the Fetch Standard blocks: nothing is connected, so that there is no code.
+    const answer = await eventPoster('http://127.0.0.1:1', 'key', 30_000)(['{}'], new AbortController().signal)
+    expect(answer).toEqual({ status: 0, body: { error: 'bad port' } })
+  })
+
   test('without an answer ends after its time', async () => {
     const end = new AbortController()
-    expect(await eventPoster(url, 'key', 20)(['{}'], end.signal)).toMatchObject({ status: 0 })
+    const answer = await eventPoster(url, 'key', 20)(['{}'], end.signal)
+    expect(answer).toEqual({ status: 0, body: { error: 'TimeoutError' } })
     expect(getEventListeners(end.signal, 'abort')).toEqual([])
   })
 })

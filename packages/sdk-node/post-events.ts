@@ -23,7 +23,8 @@ export function eventPoster(url: string, key: string, timeoutMs: number): PostEv
     // `AbortSignal.any` with a signal that lives as long as the client keeps memory for each request in Node 22.2.
     const request = new AbortController()
     const abort = (): void => request.abort()
-    const timer = setTimeout(abort, timeoutMs).unref()
+    // `fetch` rejects with the reason of the abort. A DOMException would be larger.
+    const timer = setTimeout(() => request.abort({ name: 'TimeoutError' }), timeoutMs).unref()
     end.addEventListener('abort', abort)
     try {
       if (end.aborted) abort()
@@ -35,11 +36,11 @@ export function eventPoster(url: string, key: string, timeoutMs: number): PostEv
         redirect: 'manual',
         signal: request.signal,
       })
-      return { status: response.status, headers: response.headers, ...bodyOf(await response.text()) }
+      return { status: response.status, headers: response.headers, body: bodyOf(await response.text()) }
     } catch (error) {
-      // `fetch` says only that it failed: its cause has the code of the connection.
-      const { name, cause } = error as Error & { cause?: { code?: string } }
-      return { status: 0, body: { error: cause?.code ?? name } }
+      // `fetch` says only that it failed: its cause has the code of the connection, or a message alone (`bad port`).
+      const { name, cause } = error as Error & { cause?: { code?: string; message: string } }
+      return { status: 0, body: { error: cause?.code ?? cause?.message ?? name } }
     } finally {
       clearTimeout(timer)
       end.removeEventListener('abort', abort)
@@ -47,10 +48,10 @@ export function eventPoster(url: string, key: string, timeoutMs: number): PostEv
   }
 }
 
-function bodyOf(text: string): Pick<Answer, 'body'> {
+/** The JSON of a body, whatever it is: `readAnswer` expects nothing of it. */
+function bodyOf(text: string): NonNullable<Answer['body']> {
   try {
-    const body = JSON.parse(text) as unknown
-    return typeof body === 'object' && body !== null ? { body } : {}
+    return JSON.parse(text) as object
   } catch {
     // A proxy may answer with HTML.
     return {}
