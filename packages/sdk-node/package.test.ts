@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { build } from 'esbuild'
 import { packPackage, publintProblems, typesProblems } from '../../tests/support/npm-package.ts'
 
 const here = fileURLToPath(new URL('.', import.meta.url))
@@ -60,6 +61,26 @@ test.each([
   await writeFile(join(folder, 'project', name), source)
   const { stdout } = await run(process.execPath, [name], { cwd: join(folder, 'project'), timeout: 30_000 })
   expect(stdout).toBe('36\n')
+})
+
+test('in one file with OpenTelemetry, without node_modules, it gives an event the trace id', async () => {
+  const traceId = 'a'.repeat(32)
+  const contents = `const { context, ROOT_CONTEXT, trace } = require('@opentelemetry/api')
+    const { createSluice } = require('@sluice/node')
+    const active = trace.setSpanContext(ROOT_CONTEXT, { traceId: '${traceId}', spanId: 'b'.repeat(16), traceFlags: 1 })
+    context.setGlobalContextManager({ active: () => active })
+    globalThis.fetch = async (url, { body }) => {
+      console.log(JSON.parse(body).events[0].properties?.trace_id)
+      process.exit()
+    }
+    const sluice = createSluice({ url: 'http://127.0.0.1:9', key: 'svc_prod_x', site: 'shop' })
+    sluice.track('view')
+    sluice.flush()`
+  const outfile = join(folder, 'alone.cjs')
+  const stdin = { contents, resolveDir: join(folder, 'project') }
+  await build({ stdin, outfile, bundle: true, platform: 'node', nodePaths: [join(here, 'node_modules')] })
+  const { stdout } = await run(process.execPath, [outfile], { cwd: folder, timeout: 30_000 })
+  expect(stdout).toBe(`${traceId}\n`)
 })
 
 test('an onError that rejects is a warning, and does not end the process', async () => {
