@@ -139,13 +139,7 @@ await rm(out, { recursive: true, force: true })
 await mkdir(out, { recursive: true })
 await Promise.all([
   build({ ...common, format: 'esm', outfile: join(out, 'index.js') }),
-  build({
-    ...common,
-    format: 'cjs',
-    outfile: join(out, 'index.cjs'),
-    // CommonJS has __filename in place of import.meta.url.
-    define: { 'import.meta.url': '__filename' },
-  }),
+  build({ ...common, format: 'cjs', outfile: join(out, 'index.cjs') }),
   writeDeclarations(),
   writeManifest(),
   copyFile(join(root, 'README.md'), join(out, 'README.md')),
