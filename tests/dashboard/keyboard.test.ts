@@ -138,6 +138,15 @@ describeWithChromium('the keyboard alone', () => {
     }
   })
 
+  it('lists by ? the keys in the order of the bar', async () => {
+    const page = await overview()
+    await page.keyboard.press('?')
+    const keys = await page.getByRole('dialog').locator('dt').allInnerTexts()
+    expect(keys[0]).toBe('D')
+    expect(keys.indexOf('X')).toBeGreaterThan(keys.indexOf('C'))
+    expect(keys.indexOf('/')).toBe(keys.indexOf('X') + 1)
+  })
+
   it('goes from the overview to the live events with the same filters by R', async () => {
     const { page } = await visitors.open()
     await openSession(page, rig.url, rig.admin)

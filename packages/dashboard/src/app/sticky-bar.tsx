@@ -68,7 +68,8 @@ function BarParts({ shown }: { shown: readonly Part[] }) {
     (has('environment') && env !== undefined ? 1 : 0) +
     (has('zone') && zone !== undefined ? 1 : 0)
   const filter = has('filter') ? <FilterBar /> : null
-  // Keys work also where a narrow page has what they stand for in its dialog.
+  // Keys work also where a narrow page has what they stand for in its dialog. They come last, as `?` lists them in the
+  // order in which they are rendered.
   const keys = (
     <>
       {has('compare') ? <CompareShortcut /> : null}
@@ -78,18 +79,17 @@ function BarParts({ shown }: { shown: readonly Part[] }) {
   if (!isNarrow.value) {
     return (
       <>
-        {keys}
         {has('range') ? <RangeChoice /> : null}
         {has('compare') ? <CompareChoice /> : null}
         {has('zone') ? <ZoneChoice /> : null}
         {has('environment') ? <EnvironmentChoice /> : null}
         {filter}
+        {keys}
       </>
     )
   }
   return (
     <>
-      {keys}
       {has('range') ? <RangeChoice /> : null}
       <Button kind="quiet" icon="sliders-horizontal" isIconOnly={changes === 0} onClick={() => setOpen(true)}>
         {changes === 0 ? messages.bar.view : messages.bar.viewWith(changes)}
@@ -116,6 +116,7 @@ function BarParts({ shown }: { shown: readonly Part[] }) {
           </div>
         </Dialog>
       ) : null}
+      {keys}
     </>
   )
 }
