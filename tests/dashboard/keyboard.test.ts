@@ -245,6 +245,24 @@ describeWithChromium('the keyboard alone', () => {
     expect(hidden).toEqual([])
   })
 
+  it('leaves the page where it is while the focus is in the bar above it', async () => {
+    const page = await overview()
+    await page.waitForLoadState('networkidle')
+    const scrolled = () => page.evaluate<number>('scrollY')
+    await page.evaluate('scrollTo(0, document.documentElement.scrollHeight)')
+    const before = await scrolled()
+    expect(before).toBeGreaterThan(0)
+    await page.getByLabel('Time zone', { exact: true }).focus()
+    const positions: string[] = []
+    for (const key of [...'Tokyo', 'Escape', 'Shift+Tab', 'Shift+Tab', 'Tab', 'Tab', 'Tab', 'Tab']) {
+      await page.keyboard.press(key)
+      // The browser scrolls when it draws the next frame.
+      await page.evaluate('new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))')
+      positions.push(`${key} ${await focused(page)} ${await scrolled()}`)
+    }
+    expect(positions).toEqual(positions.map((each) => each.replace(/\d+$/, String(before))))
+  })
+
   /**
    * Opens a page of the site, tabs to the button of the first name, and presses Enter, which removes the button: each
    * time the next name gets the focus.
