@@ -1,6 +1,6 @@
 import uPlot from 'uplot'
 import { formatTick, hourOf } from '../format/dates.ts'
-import { formatValue } from '../format/numbers.ts'
+import { formatAxis } from '../format/numbers.ts'
 import type { ChartProps } from './chart-props.ts'
 import { hourIndexes, niceTop, tickIndexes } from './scale.ts'
 
@@ -108,7 +108,7 @@ export function plotOptions(
         grid: { stroke: line ?? '', width: 1 },
         ticks: { show: false },
         splits: () => [0, topOf() / 2, topOf()],
-        values: (_, splits) => splits.map((value) => formatValue(value, props().kind)),
+        values: (_, splits) => formatAxis(splits, props().kind),
       },
     ],
     series: [

@@ -7,7 +7,16 @@ import { toCurl } from './curl.ts'
 import { formatBounds, formatIso, formatRecent, formatRelative, formatTick } from './dates.ts'
 import { fieldsOf } from './events.ts'
 import { jsonText, parseExactly } from './json.ts'
-import { changeOf, formatBytes, formatChange, formatCompact, formatDuration, formatPercent } from './numbers.ts'
+import {
+  changeOf,
+  formatAxis,
+  formatBytes,
+  formatChange,
+  formatCompact,
+  formatDuration,
+  formatPercent,
+  formatProgress,
+} from './numbers.ts'
 import { filterSentence } from './sentences.ts'
 
 beforeAll(loadTemporal)
@@ -39,6 +48,16 @@ describe('numbers', () => {
     expect(formatPercent(38.24)).toBe('38.2%')
     expect([0, 0.04, 0.996, 1, 1.04].map(formatPercent)).toStrictEqual(['0.0%', '0.04%', '1.00%', '1.0%', '1.0%'])
     expect([0, 999, 3_210_000].map(formatBytes)).toStrictEqual(['0 B', '999 B', '3.21 MB'])
+  })
+
+  test('the labels of an axis have the same number of digits, the progress of a task always one', () => {
+    const axis = (top: number) => formatAxis([0, top / 2, top], 'percent')
+    expect(axis(1)).toStrictEqual(['0.0%', '0.5%', '1.0%'])
+    expect(axis(0.3)).toStrictEqual(['0.00%', '0.15%', '0.30%'])
+    expect(axis(0.03)).toStrictEqual(['0.000%', '0.015%', '0.030%'])
+    expect(axis(100)).toStrictEqual(['0.0%', '50.0%', '100.0%'])
+    expect(formatAxis([0, 10_000, 20_000], 'count')).toStrictEqual(['0', '10K', '20K'])
+    expect([0, 0.52, 1, 99.96].map(formatProgress)).toStrictEqual(['0.0%', '0.5%', '1.0%', '100.0%'])
   })
 
   test('rates change in points, and from zero everything is new', () => {

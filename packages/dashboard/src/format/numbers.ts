@@ -22,6 +22,9 @@ export const formatCompact = (value: number): string =>
 /** `38.2%` from a percentage (0–100); `0.38%` below 1 %, where one digit would be too few. */
 export const formatPercent = (value: number): string => `${percentDigits(value)}%`
 
+/** `0.5%` of a task: one digit always, so that the text does not change its form as it counts up. */
+export const formatProgress = (value: number): string => `${percent.format(value)}%`
+
 /** `3m 24s` from seconds: the two largest units; `0.4s` below ten seconds. */
 export function formatDuration(seconds: number): string {
   if (seconds < 10) return `${formatNumber(Math.round(seconds * 10) / 10)}s`
@@ -60,6 +63,14 @@ export const kindOf = (metric: Metric): NumberKind => {
 export function formatValue(value: number, kind: NumberKind): string {
   if (kind === 'percent') return formatPercent(value)
   return kind === 'duration' ? formatDuration(value) : formatCompact(value)
+}
+
+/** The labels of an axis. Percentages have as many digits as the finest of them needs: one to three. */
+export function formatAxis(values: readonly number[], kind: NumberKind): string[] {
+  if (kind !== 'percent') return values.map((value) => formatValue(value, kind))
+  const digits = [1, 2].find((few) => values.every((value) => Number(value.toFixed(few)) === value)) ?? 3
+  const format = new Intl.NumberFormat(locale, { minimumFractionDigits: digits, maximumFractionDigits: digits })
+  return values.map((value) => `${format.format(value)}%`)
 }
 
 /** A value with all its digits, for the tooltip and for screen readers. */

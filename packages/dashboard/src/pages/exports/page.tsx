@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import type { ExportResource } from '@sluice/contracts/exports'
 import { useApi } from '../../api/hooks.ts'
-import { formatBytes, formatPercent } from '../../format/numbers.ts'
+import { formatBytes, formatProgress } from '../../format/numbers.ts'
 import { messages } from '../../messages/en.ts'
 import { ResourceList } from '../../parts/resource-list.tsx'
 import { usePageParameter } from '../../state/hooks.ts'
@@ -80,7 +80,7 @@ const columns: readonly Column<ExportResource>[] = [
     cell: (each) => (
       <>
         <ExportStatus of={each} />
-        {each.status === 'processing' ? <span class="muted"> {formatPercent(each.progress)}</span> : null}
+        {each.status === 'processing' ? <span class="muted"> {formatProgress(each.progress)}</span> : null}
       </>
     ),
     sort: (each) => each.status,

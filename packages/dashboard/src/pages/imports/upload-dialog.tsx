@@ -4,7 +4,7 @@ import { upload } from '../../api/client.ts'
 import { type ApiError, asApiError } from '../../api/error.ts'
 import { useRefresh } from '../../api/hooks.ts'
 import { requestOf } from '../../api/request.ts'
-import { formatBytes, formatPercent } from '../../format/numbers.ts'
+import { formatBytes, formatProgress } from '../../format/numbers.ts'
 import { useMay, useSite } from '../../state/session.tsx'
 import { Button } from '../../ui/button.tsx'
 import { RadioGroup } from '../../ui/choice.tsx'
@@ -113,11 +113,11 @@ export function UploadDialog({ onClose, onAccepted }: UploadDialogProps) {
       {share === undefined ? null : (
         <div class="stack-small">
           <Progress
-            label={texts.uploading(formatPercent(share * 100))}
+            label={texts.uploading(formatProgress(share * 100))}
             {...(share < 1 ? { value: share, max: 1 } : {})}
           />
           <div class="row">
-            <p class="grow muted">{share < 1 ? texts.uploading(formatPercent(share * 100)) : texts.counting}</p>
+            <p class="grow muted">{share < 1 ? texts.uploading(formatProgress(share * 100)) : texts.counting}</p>
             <Button kind="quiet" onClick={stop}>
               {texts.stop}
             </Button>
