@@ -675,6 +675,23 @@ describeWithChromium('the overview', () => {
     expect((await previewed).postDataJSON()).toMatchObject({ environment: 'dev' })
   })
 
+  it('has yes and no in the table of a preview, as the file of it has', async () => {
+    const rule = {
+      site_id: siteId,
+      name: 'Tabled',
+      condition: { metric: 'event_count', operator: 'greater_than', threshold: 0, window: '1h' },
+      enabled: false,
+      notification_type: 'webhook',
+      notification_config: { url: 'http://127.0.0.1:9/' },
+    }
+    const { rule_id: ruleId } = await rig.call<{ rule_id: string }>('POST', '/api/v1/alerts', rule)
+    const page = await overview(`/alerts?open=${ruleId}`)
+    await page.locator('.alert-preview').getByRole('button', { name: /^More/ }).click()
+    await page.getByRole('button', { name: 'Show table', exact: true }).click()
+    await page.getByRole('cell', { name: 'true', exact: true }).first().waitFor()
+    await page.getByRole('cell', { name: 'false', exact: true }).first().waitFor()
+  })
+
   it('gives up the questions of ranges that were left, and shows the last one', async () => {
     const page = await overview()
     await settledHeadline(page, 'Visitors')
