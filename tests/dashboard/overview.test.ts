@@ -322,6 +322,21 @@ describeWithChromium('the overview', () => {
     await spoken.getByText(/^Live · .* · Sluice$/).waitFor({ state: 'attached' })
   })
 
+  it('has the title of the next page spoken after what was done, without taking its place', async () => {
+    const page = await overview('/settings')
+    await page.route(/\/api\/v1\/sites\/shop$/, (route) =>
+      route.request().method() === 'DELETE'
+        ? route.fulfill({ status: 202, json: { success: true, data: {}, timestamp: Date.now() } })
+        : route.fallback(),
+    )
+    await page.getByRole('button', { name: 'Delete site' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByRole('textbox').fill(siteId)
+    await dialog.getByRole('button', { name: 'Delete site' }).click()
+    const spoken = page.locator('.announcer').first()
+    await spoken.getByText(/ is being deleted\b.* · Sluice$/).waitFor({ state: 'attached' })
+  })
+
   it('opens of two events with one id the one that was pressed, and keeps it when the list goes on without it', async () => {
     const page = await overview('/events', 'twins')
     const rows = page.getByRole('table', { name: 'What was sent' }).getByRole('button')

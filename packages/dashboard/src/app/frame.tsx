@@ -58,7 +58,7 @@ export function Frame() {
   }, [path])
   // After the effects that give the title: those of a page whose script is still loaded may give a longer one later.
   useEffect(() => {
-    if (wasPush) announce(document.title)
+    if (wasPush) announce(document.title, 'title')
   }, [path])
   return (
     <div class="frame">

@@ -26,7 +26,7 @@ export function Columns({ caption, columns, describe, ends }: ColumnsProps) {
     const next = Math.min(columns.length - 1, Math.max(0, (at ?? columns.length) + by))
     const column = columns[next]
     setAt(next)
-    if (column !== undefined) announce(describe(column))
+    if (column !== undefined) announce(describe(column), 'point')
   }
   return (
     <figure

@@ -103,6 +103,7 @@ export default function Plot(props: ChartProps) {
       [`${date}: ${value}`, note, before === undefined ? '' : `${before.date}: ${before.value}`]
         .filter(Boolean)
         .join(', '),
+      'point',
     )
   }
 

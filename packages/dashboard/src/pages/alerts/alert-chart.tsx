@@ -42,7 +42,7 @@ export function AlertChart({ label, series, bands, kind, zone, threshold, onThre
   const move = (to: number) => {
     const next = Math.min(series.length - 1, Math.max(0, to))
     setAt(next)
-    if (series.length > 0) announce(textAt(next))
+    if (series.length > 0) announce(textAt(next), 'point')
   }
   const shareOf = (event: PointerEvent) => {
     const box = plot.current?.getBoundingClientRect()
