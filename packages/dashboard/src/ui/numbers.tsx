@@ -148,7 +148,11 @@ export function TableDialog({ source, onClose }: { source: NumberSource; onClose
           sort: ({ row }) => numberOrText(row[field]),
           cell: ({ row }) => {
             const value = row[field]
-            return typeof value === 'number' ? <Num value={value} kind="exact" /> : <bdi>{value == null ? '' : String(value)}</bdi>
+            return typeof value === 'number' ? (
+              <Num value={value} kind="exact" />
+            ) : (
+              <bdi>{value == null ? '' : String(value)}</bdi>
+            )
           },
           ...(typeof rows[0]?.row[field] === 'number' ? { align: 'end' as const } : {}),
         }))}
