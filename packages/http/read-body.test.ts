@@ -401,7 +401,8 @@ test('a compressed body does not wait for all those of another key', async () =>
     answeredInOrder.push(`${sender} ${status}`)
   }
   await Promise.all([bodyOf('the same key', key), bodyOf('another key', otherKey), ...bombs])
-  expect(answeredInOrder).toStrictEqual(['another key 200', 'the same key 200'])
+  // On a busy machine, the body of the same key may have waited for too long, which is refused with 503.
+  expect(answeredInOrder).toStrictEqual(['another key 200', expect.stringMatching(/^the same key (200|503)$/)])
 })
 
 describe('a body is refused with 400 for', () => {
