@@ -195,7 +195,7 @@ async function createSlowKey(): Promise<string> {
   return data.key
 }
 
-it('import removes its copy of standard input when the terminal is closed, which may send SIGHUP twice', async () => {
+it('import removes its copy of standard input when the terminal is closed', async () => {
   const folder = join(standalone.folder, 'copies')
   await mkdir(folder)
   const copies: number[] = []
@@ -579,6 +579,11 @@ describe('import --from', () => {
         { $exception_types: ['RangeError', 'Error'], $exception_values: ['too far'], $screen_name: 'Pay' },
       ],
       ['survey sent', { $survey_id: 's1', $survey_response: 'good', $survey_questions: ['?'.repeat(3_000)] }],
+      ['$identify', { $set: { bio: 'é'.repeat(3_000), plan: 'pro', ['n'.repeat(200)]: 1 }, plan: 'free' }],
+      [
+        '$identify',
+        { $set: Object.fromEntries(Array.from({ length: 150 }, (_, at) => [`member_${at}`, at])), step: 3 },
+      ],
     ]
     const file = await standalone.write(
       'kept.jsonl',
@@ -596,6 +601,8 @@ describe('import --from', () => {
       ['$exception', { exception_type: 'TypeError', exception_message: 'é'.repeat(2_048), os: 'own' }],
       ['$exception', { exception_type: 'RangeError', exception_message: 'too far', screen_name: 'Pay' }],
       ['survey sent', { survey_id: 's1', survey_response: 'good' }],
+      ['identify', { bio: 'é'.repeat(2_048), plan: 'free' }],
+      ['identify', expect.objectContaining({ member_0: 0, step: 3 })],
     ])
   })
 

@@ -116,16 +116,23 @@ function propertiesOf(record: SourceRecord): SourceRecord {
   throw new RecordError('properties is not a JSON object')
 }
 
-/** The properties to keep. Those of the event's author win over PostHog's of the same name. */
+/**
+ * The properties to keep. Those of the event's author win over those of the person, and both over PostHog's of the same
+ * name. Only the author's may be too long or too many, which fails the record.
+ */
 function keptOf(event: string, properties: SourceRecord): Record<string, unknown> {
-  const people = event === '$identify' && isJsonObject(properties.$set) ? properties.$set : {}
-  const own: [string, unknown][] = []
-  const others: [string, unknown][] = []
-  for (const [name, value] of Object.entries({ ...properties, ...exceptionOf(properties), ...people })) {
+  const own = new Map<string, unknown>()
+  const others = new Map<string, unknown>()
+  for (const [name, value] of Object.entries({ ...properties, ...exceptionOf(properties) })) {
     if (ignoredProperties.includes(name)) continue
-    const isOwn = !name.startsWith('$')
-    const kept = isOwn ? name : newNameOf(event, name)
-    if (kept !== undefined) (isOwn ? own : others).push([kept, isOwn ? value : fitting(value)])
+    const kept = newNameOf(event, name)
+    if (!name.startsWith('$')) own.set(name, value)
+    else if (kept !== undefined) others.set(kept, fitting(value))
+  }
+  const people = event === '$identify' && isJsonObject(properties.$set) ? properties.$set : {}
+  for (const [name, value] of Object.entries(people)) {
+    const isTooMuch = name.length > propertyLimits.keyLengthMax || own.size + others.size >= propertyLimits.keysMax
+    if (!name.startsWith('$') && !isTooMuch) others.set(name, fitting(value))
   }
   return Object.fromEntries([...others, ...own])
 }
@@ -147,7 +154,7 @@ function newNameOf(event: string, name: string): string | undefined {
   return name.startsWith(surveyPrefix) ? name.slice(1) : ownProperties[name]
 }
 
-/** A value cut to the longest text of a property: the message of an exception would fail its record. */
+/** A value cut to the longest text of a property: the message of an exception, for example, would fail its record. */
 function fitting(value: unknown): unknown {
   const max = propertyLimits.stringLengthMax
   return typeof value === 'string' && value.length > max ? Array.from(value).slice(0, max).join('') : value
