@@ -9,9 +9,8 @@ import { Icon } from './icon.tsx'
 const regions: symbol[] = []
 /** The last text, and the region that says it. */
 const spoken = signal<{ text: string; region: symbol | undefined }>({ text: '', region: undefined })
-/** What the last text consists of, and when its latest part came, ms. */
-let parts: { text: string; topic: string | undefined }[] = []
-let spokenAt = -Infinity
+/** What the last text consists of, and when each part came, ms. */
+let parts: { text: string; topic: string | undefined; at: number }[] = []
 /** A screen reader has hardly begun with a text before this, and would drop it for the one that takes its place, ms. */
 const joinedMs = 150
 const shown = signal<{ text: string; id: number } | undefined>(undefined)
@@ -26,11 +25,11 @@ export function announce(text: string, topic?: 'title' | 'point'): void {
   // A dialog that the same click closes is gone by then.
   setTimeout(() => {
     const region = regions.at(-1)
-    const isJoined = text !== '' && region === spoken.value.region && performance.now() - spokenAt < joinedMs
-    const isOther = (part: (typeof parts)[number]) =>
-      part.text !== text && (topic === undefined || part.topic !== topic)
-    parts = [...(isJoined ? parts.filter(isOther) : []), { text, topic }]
-    spokenAt = performance.now()
+    const at = performance.now()
+    const mayJoin = text !== '' && region === spoken.value.region
+    const isJoined = (part: (typeof parts)[number]) =>
+      at - part.at < joinedMs && part.text !== text && (topic === undefined || part.topic !== topic)
+    parts = [...(mayJoin ? parts.filter(isJoined) : []), { text, topic, at }]
     const all = parts.map((part) => part.text).join(' ')
     // The same text twice is spoken twice only when it differs.
     spoken.value = { text: spoken.value.text === all ? `${all} ` : all, region }
