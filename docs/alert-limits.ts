@@ -38,7 +38,7 @@ export const alertLimitDescriptions: Readonly<Record<keyof typeof alertLimits, L
     beyond: refused(409, `Site has ${alertLimits.rulesPerSiteMax} alert rules, and may not have more`),
   },
   emailTestsPerHourMax: {
-    what: 'tests of the rules of a site that send e-mails, in any hour',
+    what: 'tests of the e-mail rules that a site has, in any hour',
     value: number(alertLimits.emailTestsPerHourMax),
     beyond: refused(429, 'Rate limit exceeded. Retry after <n> seconds.'),
   },
