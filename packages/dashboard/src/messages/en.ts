@@ -233,6 +233,7 @@ export const messages = {
     loading: 'Loading',
     optional: 'optional',
     noMatch: 'Nothing matches',
+    sortBy: 'Sort by',
     typeToFind: 'Type to find more',
     options: 'Options',
     cancel: 'Cancel',

@@ -1,5 +1,6 @@
 import type { ComponentChildren, TargetedMouseEvent } from 'preact'
 import { useState } from 'preact/hooks'
+import { messages } from '../messages/en.ts'
 import { Icon } from './icon.tsx'
 
 export interface Column<Row> {
@@ -63,7 +64,7 @@ export function DataTable<Row>({
     <table class="table">
       <caption class="hidden-text">{caption}</caption>
       <thead>
-        <tr>
+        <tr data-label={messages.ui.sortBy}>
           {columns.map((column) => (
             <th
               key={column.id}
