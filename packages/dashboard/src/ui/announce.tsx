@@ -1,6 +1,7 @@
 import { signal } from '@preact/signals'
 import { useLayoutEffect, useState } from 'preact/hooks'
 import { Icon } from './icon.tsx'
+import { type SpokenPart, withPart } from './spoken-parts.ts'
 
 /**
  * The regions that are rendered, of the page and then of the open dialogs. A modal dialog silences those before its
@@ -9,27 +10,23 @@ import { Icon } from './icon.tsx'
 const regions: symbol[] = []
 /** The last text, and the region that says it. */
 const spoken = signal<{ text: string; region: symbol | undefined }>({ text: '', region: undefined })
-/** What the last text consists of, and when each part came, ms. */
-let parts: { text: string; topic: string | undefined; at: number }[] = []
-/** A screen reader has hardly begun with a text before this, and would drop it for the one that takes its place, ms. */
-const joinedMs = 150
+/** What the last text consists of. */
+let parts: SpokenPart[] = []
 const shown = signal<{ text: string; id: number } | undefined>(undefined)
 let toasts = 0
 const toastMs = 4_000
 
 /**
- * Has screen readers say a text, politely: after the one before, when that came just now and is of another topic. Of a
- * topic, only the latest text counts, as of the points of a chart along which a key moves. An empty text clears all.
+ * Has screen readers say a text, politely: after the one before, when that came just now and has another topic. A
+ * later text replaces an earlier one of the same topic, such as the points of a chart along which an arrow key moves. An
+ * empty text clears all.
  */
 export function announce(text: string, topic?: 'title' | 'point'): void {
   // A dialog that the same click closes is gone by then.
   setTimeout(() => {
     const region = regions.at(-1)
-    const at = performance.now()
     const mayJoin = text !== '' && region === spoken.value.region
-    const isJoined = (part: (typeof parts)[number]) =>
-      at - part.at < joinedMs && part.text !== text && (topic === undefined || part.topic !== topic)
-    parts = [...(mayJoin ? parts.filter(isJoined) : []), { text, topic, at }]
+    parts = withPart(mayJoin ? parts : [], { text, topic, at: performance.now() })
     const all = parts.map((part) => part.text).join(' ')
     // The same text twice is spoken twice only when it differs.
     spoken.value = { text: spoken.value.text === all ? `${all} ` : all, region }

@@ -63,7 +63,7 @@ export function AllDialog({ title, dimension, viewQueries, metric, onClose }: Al
   const detailed = new Set((isRanked ? entries : found(settled).slice(0, detailedRows)).map(({ key }) => key))
   const { details, batch } = useDetails(viewQueries, dimension, metric, [...detailed])
   type Row = (typeof entries)[number]
-  /** Of "(other)" nothing can be asked. */
+  /** The note of a row whose metrics were not queried; undefined for "(other)", whose metrics can't be. */
   const unasked = (key: string): Detail | undefined =>
     detailed.has(key) || key === otherKey ? undefined : { why: texts.unasked }
   const columns: Column<Row>[] = [
