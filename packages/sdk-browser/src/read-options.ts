@@ -19,9 +19,10 @@ const rules = {
 export function readOptions(options: OptionsToRead, wrong: (message: string) => void): string | undefined {
   let isUsable = true
   for (const [name, rule] of Object.entries(rules)) {
-    // As a text: an absent option is `undefined`.
-    const value = options[name as keyof typeof rules] as unknown as string
-    if (rule.test(value)) continue
+    const value = options[name as keyof typeof rules]
+    // A regular expression tests the text of any value; that of an absent option is `undefined`.
+    const pattern: { test(value: unknown): boolean } = rule
+    if (pattern.test(value)) continue
     wrong(`option ${name} is ${value}, not ${rule}`)
     isUsable = false
   }
