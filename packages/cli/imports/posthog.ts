@@ -125,9 +125,10 @@ function keptOf(event: string, properties: SourceRecord): Record<string, unknown
   const others = new Map<string, unknown>()
   for (const [name, value] of Object.entries({ ...properties, ...exceptionOf(properties) })) {
     if (ignoredProperties.includes(name)) continue
-    const kept = newNameOf(event, name)
-    if (!name.startsWith('$')) own.set(name, value)
-    else if (kept !== undefined) others.set(kept, fitting(value))
+    if (name.startsWith('$')) {
+      const kept = newNameOf(event, name)
+      if (kept !== undefined) others.set(kept, fitting(value))
+    } else own.set(name, value)
   }
   const people = event === '$identify' && isJsonObject(properties.$set) ? properties.$set : {}
   for (const [name, value] of Object.entries(people)) {
