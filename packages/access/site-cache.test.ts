@@ -525,7 +525,7 @@ test('an event that a gateway accepts after the deletion of its site registers t
     const collect = async () => (await gateway.collect({ site_id: 'shop', event_type: 'x' })).status
     expect([await collect(), await isKnown()]).toStrictEqual([202, true])
     const erasure = { erasureId: 'era_1', siteId: 'shop', kind: 'site', hashes: null, before: null } as const
-    await erasureStore(postgres).createForSite({ ...erasure, requestedAt: Date.now(), keyId: 'key_1' })
+    await erasureStore(postgres).createForSite({ ...erasure, keyId: 'key_1' }, () => Date.now())
     expect(await isKnown()).toBe(false)
     await waitUntil(async () => (await collect()) === 202 && isKnown(), 'it is registered anew')
   } finally {

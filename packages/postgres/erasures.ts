@@ -53,8 +53,14 @@ export interface ErasureStore {
    * exports in the same transaction; the deliveries of the endpoints before it. Also returns the files of the exports
    * and of unfinished imports, which the caller removes. If the site is not registered, returns undefined and does
    * nothing. If an erasure with this id is stored already, returns that erasure without files and removes nothing.
+   *
+   * The erasure is requested at the time that `now` (Unix ms) returns once nothing more can be created for the site, or
+   * when the last import that it removes was accepted, if that is later: rows of a removed import are erased, too.
    */
-  createForSite(erasure: NewErasure): Promise<{ erasure: ErasureRecord; files: ExportFiles } | undefined>
+  createForSite(
+    erasure: Omit<NewErasure, 'requestedAt'>,
+    now: () => number,
+  ): Promise<{ erasure: ErasureRecord; files: ExportFiles } | undefined>
   find(siteId: string, erasureId: string): Promise<ErasureRecord | undefined>
   /** When the last deletion of the site was requested, in Unix ms; undefined if never. */
   siteDeletedAt(siteId: string): Promise<number | undefined>
@@ -93,7 +99,7 @@ export function erasureStore(postgres: Postgres): ErasureStore {
         if (!record) throw new Error(`${erasure.erasureId} is stored and can't be found`)
         return record
       }),
-    createForSite: async (erasure) => {
+    createForSite: async (erasure, now) => {
       const isStored = sql`EXISTS (SELECT FROM erasures WHERE erasure_id = ${erasure.erasureId})`
       const isRegistered = sql`EXISTS (SELECT FROM sites WHERE site_id = ${erasure.siteId})`
       await removeDeliveries(postgres, sql`site_id = ${erasure.siteId} AND ${isRegistered} AND NOT ${isStored}`)
@@ -104,6 +110,7 @@ export function erasureStore(postgres: Postgres): ErasureStore {
         await sql`SELECT FROM sites WHERE site_id = ${siteId} FOR UPDATE`.execute(transaction)
         const stored = await findStored(transaction, erasureId)
         if (stored) return { erasure: stored, files: filesOf([]) }
+        const lockedAt = now()
         const { numDeletedRows } = await transaction
           .deleteFrom('sites')
           .where('site_id', '=', siteId)
@@ -117,13 +124,13 @@ export function erasureStore(postgres: Postgres): ErasureStore {
           .execute()
         const files = filesOf(exports)
         files.objects.push(...(await unfinishedImportFiles(transaction, siteId)))
-        await transaction.deleteFrom('imports').where('site_id', '=', siteId).execute()
+        const requestedAt = Math.max(lockedAt, await removeImports(transaction, siteId))
         await transaction.deleteFrom('alert_sites').where('site_id', '=', siteId).execute()
         await lockSiteRules(transaction, siteId)
         // Endpoints are locked last, because completing an export or import, and evaluating or changing a rule, also
         // locks endpoints last. The alert rules are deleted together with their endpoints.
         await deleteSiteEndpoints(transaction, siteId)
-        const inserted = await insert(transaction, erasure)
+        const inserted = await insert(transaction, { ...erasure, requestedAt })
         if (!inserted) throw new Error(`${erasureId} was stored by another transaction`)
         return { erasure: inserted, files }
       })
@@ -240,6 +247,14 @@ async function unfinishedImportFiles(db: Db, siteId: string): Promise<string[]> 
     .orderBy('n')
     .execute()
   return segments.flatMap(({ object, errors_object: errors }) => (errors === null ? [object] : [object, errors]))
+}
+
+/** Removes the imports of a site. Returns when the last one of them was accepted, in Unix ms; 0 without imports. */
+async function removeImports(db: Db, siteId: string): Promise<number> {
+  const { rows } = await sql<{ last: Date | null }>`
+    WITH removed AS (DELETE FROM imports WHERE site_id = ${siteId} RETURNING accepted_at)
+    SELECT max(accepted_at) AS last FROM removed`.execute(db)
+  return rows[0]?.last?.getTime() ?? 0
 }
 
 /**

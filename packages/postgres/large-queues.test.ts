@@ -62,7 +62,7 @@ describe('an endpoint with very many deliveries', () => {
       'site',
       (siteId: string) => {
         const erasure = { erasureId: newId('era'), siteId, kind: 'site', hashes: null, before: null } as const
-        return erasureStore(postgres).createForSite({ ...erasure, requestedAt: noon, keyId: 'key_1' })
+        return erasureStore(postgres).createForSite({ ...erasure, keyId: 'key_1' }, () => noon)
       },
     ],
   ])('is deleted with its %s', async (_, remove) => {

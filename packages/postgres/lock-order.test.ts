@@ -41,7 +41,7 @@ const deleteRule = ({ ruleId }: AlertRule) => alertRuleStore(postgres).delete(ru
 
 async function deleteSite(siteId: string): Promise<boolean> {
   const erasure = { erasureId: newId('era'), siteId, kind: 'site', hashes: null, before: null } as const
-  return (await erasureStore(postgres).createForSite({ ...erasure, requestedAt: noon, keyId: 'key_1' })) !== undefined
+  return (await erasureStore(postgres).createForSite({ ...erasure, keyId: 'key_1' }, () => noon)) !== undefined
 }
 
 /**

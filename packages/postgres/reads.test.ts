@@ -61,7 +61,7 @@ test('an erasure reads the exports of its site that it may withdraw', async () =
   expect(await countReads(postgres, (on) => exportStore(on).withdraw('site-1', noon))).toBeLessThan(30)
   const erasure = { erasureId: newId('era'), siteId: 'blog', kind: 'site', hashes: null, before: null } as const
   await siteStore(postgres).register(['blog'])
-  const deleteSite = (on: Postgres) => erasureStore(on).createForSite({ ...erasure, requestedAt: noon, keyId: 'key_1' })
+  const deleteSite = (on: Postgres) => erasureStore(on).createForSite({ ...erasure, keyId: 'key_1' }, () => noon)
   expect(await countReads(postgres, deleteSite)).toBeLessThan(30)
 })
 

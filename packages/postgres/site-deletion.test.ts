@@ -11,7 +11,9 @@ import { cohortStore } from './cohorts.ts'
 import { encryptTarget } from './endpoints.ts'
 import { erasureStore } from './erasures.ts'
 import { exportStore } from './exports.ts'
+import type { ImportRecord } from './import-record.ts'
 import { importStore } from './imports.ts'
+import type { Postgres } from './open.ts'
 import { siteStore } from './sites.ts'
 import { webhookStore } from './webhooks.ts'
 
@@ -70,7 +72,7 @@ test.each<[table: string, create: (siteId: string) => Promise<unknown>]>([
   await postgres.db.transaction().execute(async (transaction) => {
     await sql`SELECT FROM exports WHERE export_id = ${exportId} FOR UPDATE`.execute(transaction)
     const erasure = { erasureId: newId('era'), kind: 'site', hashes: null, before: null } as const
-    deletion = erasureStore(postgres).createForSite({ ...erasure, siteId, requestedAt: now, keyId: 'key_1' })
+    deletion = erasureStore(postgres).createForSite({ ...erasure, siteId, keyId: 'key_1' }, () => now)
     await lockAwaited(postgres)
     creation = create(siteId)
     creation.catch(() => undefined)
@@ -102,7 +104,7 @@ test('a worker records its segment while the site of the import is being deleted
     const recorded = imports.recordSegment(leased, 0, segmentDone)
     await lockAwaited(postgres)
     const erasure = { erasureId: newId('era'), kind: 'site', hashes: null, before: null } as const
-    const deletion = erasureStore(postgres).createForSite({ ...erasure, siteId, requestedAt: now, keyId: 'key_1' })
+    const deletion = erasureStore(postgres).createForSite({ ...erasure, siteId, keyId: 'key_1' }, () => now)
     work = [recorded, deletion]
     for (const each of work) each.catch(() => undefined)
     // The deletion waits, too.
@@ -124,7 +126,7 @@ test('the deletion of a site returns the files of its imports that have not ende
   await imports.recordSegment(leased, 0, { ...segmentDone, errorsObject: 'errors' })
   const [first, second] = await imports.segments(importId)
   const erasure = { erasureId: newId('era'), kind: 'site', hashes: null, before: null } as const
-  const deleted = await erasureStore(postgres).createForSite({ ...erasure, siteId, requestedAt: now, keyId: 'key_1' })
+  const deleted = await erasureStore(postgres).createForSite({ ...erasure, siteId, keyId: 'key_1' }, () => now)
   expect(deleted?.files).toStrictEqual({ objects: [first?.object, 'errors', second?.object], uploads: [] })
 })
 
@@ -136,6 +138,33 @@ test('a site may have more unfinished imports than a statement may have paramete
     SELECT ${siteId} || n, ${siteId}, 'prod', 'events', 'queued', '', 'key_1', now(), now()
     FROM generate_series(1, 65536) n`.execute(postgres.db)
   const erasure = { erasureId: newId('era'), siteId, kind: 'site', hashes: null, before: null } as const
-  const deleted = await erasureStore(postgres).createForSite({ ...erasure, requestedAt: now, keyId: 'key_1' })
+  const deleted = await erasureStore(postgres).createForSite({ ...erasure, keyId: 'key_1' }, () => now)
   expect(deleted).toMatchObject({ files: { objects: [] } })
+})
+
+test('an import that is accepted before its site is locked is erased with the site', async () => {
+  const siteId = newId('site')
+  await siteStore(postgres).create(siteId, {}, 'key_1')
+  const erasure = { erasureId: newId('era'), siteId, kind: 'site', hashes: null, before: null, keyId: 'key_1' } as const
+  let time = now
+  let accepted: ImportRecord | undefined
+  const slow: Postgres = {
+    ...postgres,
+    // The first transactions remove deliveries, which may take minutes.
+    transaction: async (work) => {
+      accepted ??= await addImport(importStore(postgres), { site: siteId }, (time += 60_000))
+      return postgres.transaction(work)
+    },
+  }
+  const deleted = await erasureStore(slow).createForSite(erasure, () => time)
+  expect(deleted?.erasure.requestedAt).toBe(accepted?.acceptedAt)
+})
+
+test('an import that another clock has accepted later than this one shows is erased with its site', async () => {
+  const siteId = newId('site')
+  await siteStore(postgres).create(siteId, {}, 'key_1')
+  const { acceptedAt } = await addImport(importStore(postgres), { site: siteId }, now + 250)
+  const erasure = { erasureId: newId('era'), siteId, kind: 'site', hashes: null, before: null, keyId: 'key_1' } as const
+  const deleted = await erasureStore(postgres).createForSite(erasure, () => now)
+  expect(deleted?.erasure.requestedAt).toBe(acceptedAt)
 })

@@ -190,7 +190,7 @@ describe('the methods of gateways', () => {
       await sql`INSERT INTO erasures (erasure_id, site_id, kind, status, step, key_id, requested_at)
         VALUES ('era_late', 'poll-late-deleted', 'site', 'queued', 'tombstone', 'key', now())`.execute(transaction)
       since = await firstCursor()
-      await erasureStore(postgres).createForSite({ ...erasure, erasureId: 'era_site', keyId: 'key' })
+      await erasureStore(postgres).createForSite({ ...erasure, erasureId: 'era_site', keyId: 'key' }, () => 0)
       await erasureStore(postgres).create({
         ...erasure,
         kind: 'before',

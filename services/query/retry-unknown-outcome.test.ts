@@ -264,10 +264,10 @@ test('a site that events have registered again is not deleted again by the repea
   await sites.register(['revived'])
   const erasures = erasureStore(postgres)
   const erasure = { erasureId: 'era_revived', siteId: 'revived', kind: 'site', hashes: null, before: null } as const
-  const deletion = { ...erasure, requestedAt: clock.now(), keyId: 'key_test' }
-  const first = await erasures.createForSite(deletion)
+  const deletion = { ...erasure, keyId: 'key_test' }
+  const first = await erasures.createForSite(deletion, () => clock.now())
   await sites.register(['revived'])
-  const again = await erasures.createForSite(deletion)
+  const again = await erasures.createForSite(deletion, () => clock.now() + 1)
   expect(again?.erasure).toStrictEqual(first?.erasure)
   expect(await sites.find('revived')).toBeDefined()
 })

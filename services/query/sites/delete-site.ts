@@ -32,10 +32,8 @@ export function deleteSiteRoute({
     await requireReadableSite(sites, { credential, signal }, siteId)
     const erasureId = newId('era')
     const { keyId } = credential
-    const requestedAt = clock.now()
-    const deleted = await retryUnknownOutcome(() =>
-      erasures.createForSite({ erasureId, siteId, kind: 'site', hashes: null, before: null, requestedAt, keyId }),
-    )
+    const erasure = { erasureId, siteId, kind: 'site', hashes: null, before: null, keyId } as const
+    const deleted = await retryUnknownOutcome(() => erasures.createForSite(erasure, () => clock.now()))
     if (!deleted) throw notFound('Site')
     log({ erasure_id: erasureId })
     // The site is deleted, whether its files can be removed now or not: the workers remove what nothing names.

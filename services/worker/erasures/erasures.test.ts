@@ -355,7 +355,7 @@ test('a site that is registered anew while it is erased keeps what is sent since
   await insert(old, row(siteId))
   const requestedAt = Date.now()
   const selected = { siteId, kind: 'site', hashes: null, before: null } as const
-  const deleted = await store.createForSite({ ...selected, erasureId: newId('era'), requestedAt, keyId: 'key_1' })
+  const deleted = await store.createForSite({ ...selected, erasureId: newId('era'), keyId: 'key_1' }, () => requestedAt)
   if (deleted === undefined) throw new Error('the site was not registered')
   await rig.eraser.storeTombstone(deleted.erasure)
   await sites.register([siteId])
