@@ -143,12 +143,13 @@ test('retention deletes on every shard, also when only one has old events', asyn
     { queryId: randomUUID(), shouldReplaceRunning: false, partition: 1, timeoutMs: 20_000 },
   )
   const expired = [{ siteId: site, before: sent - 30 * dayMs }]
-  const first = await eraser.startExpiry(expired)
+  const confirmed = () => Promise.resolve()
+  const first = await eraser.startExpiry(expired, confirmed)
   expect(first.events).toBe(3)
   expect(first.partitions).toBeGreaterThan(2)
   await waitUntil(async () => !(await eraser.isDeleting()), 'the deletion has ended')
   expect(await countOnEach('events')).toStrictEqual([1, 1])
-  expect(await eraser.startExpiry(expired)).toStrictEqual({ partitions: 0, events: 0 })
+  expect(await eraser.startExpiry(expired, confirmed)).toStrictEqual({ partitions: 0, events: 0 })
   await eraser.startCleanup()
   await waitUntil(async () => !(await eraser.isDeleting()), 'the masks are applied')
 })

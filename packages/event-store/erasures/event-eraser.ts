@@ -42,9 +42,14 @@ export interface EventEraser {
   retireTombstone(erased: Pick<ErasedRows, 'erasureId'>): Promise<void>
   /**
    * Starts to delete the expired events of some sites, at least one and at most `expiredSitesMax`, by partition.
-   * Returns the number of partitions and of events. Repeats are harmless.
+   * Returns the number of partitions and of events. Repeats are harmless. Finding the partitions may take an hour:
+   * `confirm` is called before the deletion in each one, and rejects when the events must not be deleted any more. Then
+   * no further deletion is started, and `startExpiry` rejects with the same error.
    */
-  startExpiry(sites: readonly ExpiredSite[]): Promise<{ partitions: number; events: number }>
+  startExpiry(
+    sites: readonly ExpiredSite[],
+    confirm: () => Promise<void>,
+  ): Promise<{ partitions: number; events: number }>
   /** Starts to remove deleted rows from the disk. */
   startCleanup(): Promise<void>
   check(): Promise<void>
@@ -99,8 +104,8 @@ function openClusterEraser(address: ClickHouseAddress): EventEraser {
     startDelete: (erased) => servers.allDo((server) => server.startDelete(erased)),
     isDeleting: async () => (await servers.onEach((server) => server.isDeleting())).includes(true),
     retireTombstone: (erased) => servers.allDo((server) => server.retireTombstone(erased)),
-    startExpiry: async (sites) => {
-      const started = await servers.onEach((server) => server.startExpiry(sites))
+    startExpiry: async (sites, confirm) => {
+      const started = await servers.onEach((server) => server.startExpiry(sites, confirm))
       return {
         partitions: sum(started.map(({ partitions }) => partitions)),
         events: sum(started.map(({ events }) => events)),
@@ -159,12 +164,12 @@ function openServerEraser(address: ClickHouseAddress): EventEraser {
         { params: { erasure_id: erasureId }, settings: noWait },
       )
     },
-    startExpiry: async (sites) => {
+    startExpiry: async (sites, confirm) => {
       const expired = sites.map(({ siteId, before }, index) => ({
         sql: `(site_id = {site_id_${index}:String} AND timestamp < ${timeSql(`{before_${index}:Int64}`)})`,
         params: { [`site_id_${index}`]: siteId, [`before_${index}`]: before },
       }))
-      return deleteByPartition({ clickHouse, scans }, anyOf(expired))
+      return deleteByPartition({ clickHouse, scans }, anyOf(expired), confirm)
     },
     startCleanup: async () => {
       for (const table of ['events', 'users', 'erasures']) {
@@ -206,6 +211,7 @@ async function countRows(scans: ClickHouse, table: string, { sql, params }: SqlF
 async function deleteByPartition(
   { clickHouse, scans }: { clickHouse: ClickHouse; scans: ClickHouse },
   { sql, params }: SqlFragment,
+  confirm?: () => Promise<void>,
 ): Promise<{ partitions: number; events: number }> {
   const { rows } = await scans.query<{ partition: string; events: number }>(
     `SELECT _partition_id AS partition, count() AS events FROM events WHERE ${sql} GROUP BY partition ORDER BY partition`,
@@ -213,6 +219,7 @@ async function deleteByPartition(
     { settings: scanSettings },
   )
   for (const { partition } of rows) {
+    await confirm?.()
     // The partition's value is a number: the year, or the year and month (insert/table-partition.ts).
     await clickHouse.command(`DELETE FROM events IN PARTITION ${Number(partition)} WHERE ${sql}`, {
       params,

@@ -8,7 +8,7 @@ import type { Clock } from '@sluice/runtime/clock'
 
 export interface RetentionUnitDeps {
   runs: Pick<RetentionRunStore, 'advance' | 'end'>
-  sites: Pick<SiteStore, 'listRetention'>
+  sites: Pick<SiteStore, 'listRetention' | 'findKnown'>
   erasures: Pick<ErasureStore, 'forgetHashes'>
   eraser: Pick<EventEraser, 'startExpiry' | 'startCleanup' | 'isDeleting'>
   clock: Pick<Clock, 'now'>
@@ -26,11 +26,17 @@ const startedPauseMs = 1_000
 /** The pause before a deletion that takes longer is looked at again. */
 const pollMs = 10_000
 
+/** `retention_days` of a site has changed since the unit read it. */
+class RetentionChanged extends Error {
+  override readonly name = 'RetentionChanged'
+}
+
 /**
  * Deletes the events of each site that are older than its `retention_days`, and removes deleted rows from the disk, at
  * midnight and at noon (UTC). With many sites, a run takes several units. Each unit starts the deletion for some sites
  * and waits until ClickHouse has finished the previous one. If a run is not finished when the next one is due, the next
- * one starts directly after it. Repeats are harmless, because a DELETE selects rows by site and time.
+ * one starts directly after it. Repeats are harmless, because a DELETE selects rows by site and time. A unit is repeated
+ * when `retention_days` of a site changes before its deletion.
  */
 export function retentionUnit({
   runs,
@@ -44,14 +50,23 @@ export function retentionUnit({
     // The same time in all units of a run. Otherwise further events would have expired in each unit.
     const at = run?.at ?? Math.floor(clock.now() / everyMs) * everyMs
     const expired = (await sites.listRetention())
-      .map(({ siteId, retentionDays }) => ({ siteId, before: at - retentionDays * dayMs }))
+      .map(({ siteId, retentionDays }) => ({ siteId, retentionDays, before: at - retentionDays * dayMs }))
       .filter(({ siteId }) => run === null || siteId > run.afterSite)
       .sort((a, b) => (a.siteId < b.siteId ? -1 : 1))
     const log = { sites: expired.length, partitions: 0, events: 0 }
     for (let from = 0; from < expired.length; from += expiredSitesMax) {
       lease.signal.throwIfAborted()
       const chunk = expired.slice(from, from + expiredSitesMax)
-      const { partitions, events } = await eraser.startExpiry(chunk)
+      const confirm = async () => {
+        const current = await sites.findKnown(chunk.map(({ siteId }) => siteId))
+        const isChanged = chunk.some(({ siteId, retentionDays }) => current.get(siteId) !== retentionDays)
+        if (isChanged) throw new RetentionChanged()
+        // Directly before the deletion: a process that was suspended has lost its lease.
+        lease.signal.throwIfAborted()
+      }
+      const started = await eraser.startExpiry(chunk, confirm).catch(unlessChanged)
+      if (started === undefined) return { next: 'now', log: { ...log, repeats: 'with other settings' } }
+      const { partitions, events } = started
       log.partitions += partitions
       log.events += events
       const isLast = from + chunk.length === expired.length
@@ -65,4 +80,9 @@ export function retentionUnit({
     await runs.end(lease)
     return { next: at + everyMs, log }
   }
+}
+
+/** Undefined for an error that says that a site has changed; throws others. */
+function unlessChanged(error: unknown): undefined {
+  if (!(error instanceof RetentionChanged)) throw error
 }

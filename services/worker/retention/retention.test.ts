@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { EventRow } from '@sluice/contracts/event-columns'
 import type { EventEraser } from '@sluice/event-store/erasures/event-eraser'
 import { type ErasureStore, erasureStore } from '@sluice/postgres/erasures'
@@ -33,6 +33,14 @@ async function take(now: number) {
   if (!leased) throw new Error('the job is not due')
   const { id, lease, job } = leased
   return { job, lease: { id, lease, signal: new AbortController().signal } }
+}
+
+/** Settings of sites that never change. */
+function keeping(sites: readonly { siteId: string; retentionDays: number }[]) {
+  return {
+    listRetention: () => Promise.resolve([...sites]),
+    findKnown: () => Promise.resolve(new Map(sites.map(({ siteId, retentionDays }) => [siteId, retentionDays]))),
+  }
 }
 
 async function insert(rows: readonly Pick<EventRow, 'site_id' | 'timestamp'>[]): Promise<void> {
@@ -167,7 +175,7 @@ test('very many sites are dealt with in turn, however much expires at the first 
   ])
   const unit = retentionUnit({
     ...deps,
-    sites: { listRetention: () => Promise.resolve(listed) },
+    sites: keeping(listed),
     clock: { now: () => now },
   })
   const run = async () => {
@@ -201,7 +209,7 @@ test('a run goes on behind the sites that a killed worker has dealt with', async
     { site_id: first, timestamp: now - 3 * dayMs },
     { site_id: last, timestamp: now - 3 * dayMs },
   ])
-  const sites = { listRetention: () => Promise.resolve([first, last].map((siteId) => ({ siteId, retentionDays: 1 }))) }
+  const sites = keeping([first, last].map((siteId) => ({ siteId, retentionDays: 1 })))
   const begun = await take(now)
   await deps.runs.advance(begun.lease, { at: now - dayMs / 2, afterSite: first })
   const unit = retentionUnit({ ...deps, sites, clock: { now: () => now } })
@@ -211,6 +219,51 @@ test('a run goes on behind the sites that a killed worker has dealt with', async
   await waitUntil(async () => !(await rig.eraser.isDeleting()), 'ClickHouse has deleted')
   expect([await countOf(first), await countOf(last)]).toStrictEqual([1, 0])
   expect((await take(now)).job).toStrictEqual({ name: 'retention', run: null })
+})
+
+describe('while a unit looks for expired events', () => {
+  async function expiring() {
+    const site = newId('site')
+    const now = Math.ceil(Date.now() / dayMs) * dayMs
+    const sites = siteStore(rig.postgres)
+    await sites.create(site, { retention_days: 30 }, 'key_1')
+    await insert([{ site_id: site, timestamp: now - 40 * dayMs }])
+    /** Does one unit, and `meanwhile` between its reading of the settings and its deletion. */
+    const run = async (meanwhile: () => unknown, signal = new AbortController().signal) => {
+      const { job, lease } = await take(now)
+      const eraser: EventEraser = {
+        ...deps.eraser,
+        startExpiry: async (...args) => {
+          await meanwhile()
+          return deps.eraser.startExpiry(...args)
+        },
+      }
+      const unit = retentionUnit({ ...deps, eraser, sites, clock: { now: () => now } })
+      return unit(job, { ...lease, signal }).finally(() =>
+        waitUntil(async () => !(await rig.eraser.isDeleting()), 'ClickHouse has deleted'),
+      )
+    }
+    return { site, sites, run }
+  }
+
+  test('a site that gets a longer retention keeps its events', async () => {
+    const { site, sites, run } = await expiring()
+    expect(await run(() => sites.update(site, { retention_days: 365 }))).toMatchObject({ next: 'now' })
+    expect(await countOf(site)).toBe(1)
+    await run(() => undefined)
+    expect(await countOf(site)).toBe(1)
+    await sites.update(site, { retention_days: 30 })
+    await run(() => undefined)
+    expect(await countOf(site)).toBe(0)
+  })
+
+  test('a worker that loses its lease deletes nothing', async () => {
+    const { site, run } = await expiring()
+    const abort = new AbortController()
+    const lost = new Error('the lease was lost')
+    await expect(run(() => abort.abort(lost), abort.signal)).rejects.toBe(lost)
+    expect(await countOf(site)).toBe(1)
+  })
 })
 
 test('a run forgets the hashes of erasures that were completed 400 days ago, and none of later ones', async () => {
@@ -226,7 +279,7 @@ test('a run forgets the hashes of erasures that were completed 400 days ago, and
     return erasureId
   }
   const [old, recent] = [await completedAt(now - 400 * dayMs - 1), await completedAt(now - 400 * dayMs)]
-  const sites = { listRetention: () => Promise.resolve([]) }
+  const sites = keeping([])
   const { job, lease } = await take(now)
   await retentionUnit({ ...deps, sites, clock: { now: () => now } })(job, lease)
   expect(await deps.erasures.find('shop', old)).toMatchObject({ hashes: null })
@@ -244,7 +297,7 @@ test('a run waits while ClickHouse deletes, and begins no further deletion', asy
       return Promise.resolve()
     },
   }
-  const sites = { listRetention: () => Promise.resolve([{ siteId: 'shop', retentionDays: 1 }]) }
+  const sites = keeping([{ siteId: 'shop', retentionDays: 1 }])
   const { job, lease } = await take(now)
   const unit = retentionUnit({ ...deps, eraser, sites, clock: { now: () => now } })
   expect(await unit(job, lease)).toMatchObject({ next: now + 10_000 })
