@@ -3,7 +3,14 @@ import { sql } from 'kysely'
 import { generateKey, hashKey, keyHint } from '@sluice/access/api-key'
 import type { KeyRecord, KeyStore, NewKey } from '@sluice/access/keys'
 import type { SiteStore } from '@sluice/access/sites'
-import { forgetChanges, newTestKey, openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
+import {
+  forgetChanges,
+  lockAwaited,
+  newTestKey,
+  openTestPostgres,
+  type TestPostgres,
+  within,
+} from '../../tests/support/test-postgres.ts'
 import { createAdminKey } from './admin-key.ts'
 import { keyStore } from './keys.ts'
 import { siteStore } from './sites.ts'
@@ -284,6 +291,20 @@ describe('rotate', () => {
     const created = await keys.rotate(old.keyId, null, () => ({ replacement: replacement(), oldExpiresAt: Date.now() }))
     expect(await keys.revokeBootstrapKeysExcept(old.keyId)).toBe(1)
     expect((await keys.find(created?.keyId ?? '', null))?.revokedAt).toStrictEqual(expect.any(Number))
+  })
+
+  test('of a bootstrap key that is under way creates a key which npm run admin-key revokes as well', async () => {
+    const [old, kept] = [await create({ bootstrap: true }), await create({ bootstrap: true })]
+    const next = replacement()
+    let revocation: Promise<number> | undefined
+    await postgres.db.transaction().execute(async (transaction) => {
+      const rotation = { replacement: next, oldExpiresAt: Date.now() }
+      await keyStore(within(postgres, transaction)).rotate(old.keyId, null, () => rotation)
+      revocation = keys.revokeBootstrapKeysExcept(kept.keyId)
+      await lockAwaited(postgres)
+    })
+    expect(await revocation).toBe(2)
+    expect((await keys.find(next.keyId, null))?.revokedAt).toStrictEqual(expect.any(Number))
   })
 })
 

@@ -139,14 +139,24 @@ export function keyStore(postgres: Postgres): KeyStore {
       }),
     revokeBootstrapKeysExcept: (keyId) =>
       postgres.run(async (db) => {
-        const { numUpdatedRows } = await db
-          .updateTable('api_keys')
-          .set({ revoked_at: sql`now()`, changed_at: sql`now()` })
-          .where('bootstrap', '=', true)
-          .where('revoked_at', 'is', null)
-          .where('key_id', '!=', keyId)
-          .executeTakeFirst()
-        return Number(numUpdatedRows)
+        const revoke = async () => {
+          const { numUpdatedRows } = await db
+            .updateTable('api_keys')
+            .set({ revoked_at: sql`now()`, changed_at: sql`now()` })
+            .where('bootstrap', '=', true)
+            .where('revoked_at', 'is', null)
+            .where('key_id', '!=', keyId)
+            .executeTakeFirst()
+          return Number(numUpdatedRows)
+        }
+        let total = 0
+        let revoked: number
+        do {
+          revoked = await revoke()
+          total += revoked
+          // Repeated: the statement may have waited for a rotation, and did not see the replacement that it has stored.
+        } while (revoked > 0)
+        return total
       }),
     changedSince: (since) =>
       postgres.run(async (db) => {
