@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers'
 import { expect, test } from '@jest/globals'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { notFound } from '@sluice/runtime/errors'
-import { openBlob } from './import-unit.ts'
+import { importUnit, type ImportUnitDeps, openBlob } from './import-unit.ts'
 
 const endless = () => new Readable({ read: () => undefined })
 
@@ -52,4 +52,44 @@ test('a segment on a volume that is not mounted is one that can not be read, and
   const content = await openBlob(blobs, 'segment', signal)
   expect(content && (await text(content))).toBe('{}')
   rmSync(root, { recursive: true })
+})
+
+test('a lease that ends while the placement of events is checked ends the work, and nothing is published', async () => {
+  const abort = new AbortController()
+  const lost = new Error('the lease was lost')
+  const published: unknown[] = []
+  const deps = {
+    imports: {
+      nextSegment: () => Promise.resolve({ n: 0, object: 'segment', records: 1 }),
+      find: () => Promise.resolve(undefined),
+    },
+    sites: { findKnown: () => Promise.resolve(new Map()) },
+    watermarks: { isBackfillRead: () => Promise.resolve(true) },
+    shards: {
+      readState: () => {
+        abort.abort(lost)
+        return Promise.resolve({ number: 1, doublingSince: null })
+      },
+    },
+    blobs: { read: () => Promise.resolve(endless()), disk: () => Promise.resolve(undefined) },
+    log: { id: () => Promise.resolve('log'), partitions: () => Promise.resolve(1) },
+    backfill: {
+      partitions: () => Promise.resolve(1),
+      publish: (blocks: unknown) => {
+        published.push(blocks)
+        return Promise.resolve()
+      },
+    },
+    encoder: {
+      encode: async (_content, _task, store) => {
+        await store({ blocks: [] })
+        return { processed: 1, failed: 0, errors: undefined }
+      },
+    },
+    pace: { startUnit: () => ({ waitUntilClear: () => Promise.resolve() }) },
+  } as Partial<Record<keyof ImportUnitDeps, unknown>> & { encoder: Pick<ImportUnitDeps['encoder'], 'encode'> }
+  const job = { type: 'events', siteId: 'shop', importId: 'imp_1' }
+  const work = importUnit(deps as ImportUnitDeps)(job as never, { id: 'imp_1', lease: 1, signal: abort.signal })
+  await expect(work).rejects.toBe(lost)
+  expect(published).toStrictEqual([])
 })

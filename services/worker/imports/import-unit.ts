@@ -96,8 +96,8 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
       return
     }
     await pace.waitUntilClear(blocks, { signal })
-    signal.throwIfAborted()
     await requirePlacement(deps)
+    signal.throwIfAborted()
     await backfill.publish(blocks, { timeoutMs: publishTimeoutMs })
   }
 
