@@ -23,8 +23,8 @@ export interface KeyCache extends Component {
   authenticate(key: string): Credential | Promise<Credential>
   /** Does the same for the SHA-256 of a key, which is what a session holds. */
   authenticateHash(hash: string): Credential | Promise<Credential>
-  /** Unix ms since when changes of keys are not known; the time of the cache's creation before the first poll. */
-  refreshedAt(): number
+  /** Time in ms since when changes of keys are not known: since the creation of the cache before the first poll. */
+  refreshAgeMs(): number
 }
 
 /** Intervals of the polls; tests shorten them. */
@@ -90,11 +90,13 @@ export function keyCache(
   /** Unix ms of the last use that is not written yet. */
   let lastUsedByKeyId = new Map<string, number>()
   let pollCount = 0
-  const createdAt = Date.now()
-  /** Unix ms of the last successful poll; 0 before the first. */
-  let polledAt = 0
+  const createdAt = performance.now()
+  /** The last successful poll in ms of `performance.now()`, which nobody can set; undefined before the first. */
+  let polledAt: number | undefined
   /** The write of `last_used_at` that is under way. */
   let writing: Promise<void> | undefined
+
+  const refreshAgeMs = (): number => performance.now() - (polledAt ?? createdAt)
 
   /**
    * Notes the use of a key; throws AppError `unauthenticated` for a key that is revoked or expired, `unavailable` when
@@ -103,7 +105,7 @@ export function keyCache(
   function useKey(key: KeyRecord): Credential {
     const now = clock.now()
     if (unusableReason(key, now) !== undefined) throw invalidApiKey()
-    if (Date.now() - polledAt > serveUncheckedMs) {
+    if (refreshAgeMs() > serveUncheckedMs) {
       throw unavailable('keys could not be checked for an hour: Postgres is unavailable')
     }
     lastUsedByKeyId.set(key.keyId, now)
@@ -127,7 +129,7 @@ export function keyCache(
       const cache = cachedKeys.beginLookup()
       const found = byHash(await limitStatements(() => store.findByHashes(hashes)))
       for (const hash of hashes) cache(hash, found.get(hash))
-      if (found.size > 0 && polledAt === 0) polledAt = Date.now()
+      if (found.size > 0) polledAt ??= performance.now()
       return found
     },
     { idsMax: lookupsMax, full: lookupsFull, overlapAfterMs: lookupOverlapMs },
@@ -191,7 +193,7 @@ export function keyCache(
     poll: async () => {
       pollCount++
       await cachedKeys.poll()
-      polledAt = Date.now()
+      polledAt = performance.now()
       if (pollCount % markUsedEveryPolls === 0) startWriting()
     },
     stop: async () => {
@@ -207,7 +209,7 @@ export function keyCache(
 
   return {
     ...polling,
-    refreshedAt: () => (polledAt === 0 ? createdAt : polledAt),
+    refreshAgeMs,
     authenticate: (key) => authenticateHash(hashKey(key), () => keyEnvironment(key) !== undefined),
     authenticateHash: (hash) => authenticateHash(hash, () => true),
   }
@@ -221,14 +223,14 @@ function byHash(keys: readonly KeyRecord[]): ReadonlyMap<string, KeyRecord> {
  * Registers how old the knowledge of revoked and changed keys is; docs/operations.md says at which age to raise an
  * alarm.
  */
-export function addKeyRefreshAge(metrics: Metrics, keys: Pick<KeyCache, 'refreshedAt'>): void {
+export function addKeyRefreshAge(metrics: Metrics, keys: Pick<KeyCache, 'refreshAgeMs'>): void {
   new Gauge({
     name: 'sluice_key_refresh_age_seconds',
     help: 'Time since the keys were last compared with Postgres; cached keys are refused after an hour.',
     registers: [metrics],
     // Computed at the scrape, so that the age grows while Postgres is unavailable.
     collect() {
-      this.set(Math.max(0, Date.now() - keys.refreshedAt()) / 1000)
+      this.set(keys.refreshAgeMs() / 1000)
     },
   })
 }
