@@ -1,4 +1,4 @@
-import { type Selectable, sql } from 'kysely'
+import { type RawBuilder, type Selectable, sql } from 'kysely'
 import type { ErasureKind, ErasureStatus } from '@sluice/contracts/erasures'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
 import { lockSiteRules } from './alert-rules.ts'
@@ -50,9 +50,10 @@ export interface ErasureStore {
   create(erasure: NewErasure): Promise<ErasureRecord>
   /**
    * Stores the erasure of a deleted site (kind `site`), and removes the site's record, cohorts, endpoints, imports and
-   * exports in the same transaction; the deliveries of the endpoints before it. Also returns the files of the exports
-   * and of unfinished imports, which the caller removes. If the site is not registered, returns undefined and does
-   * nothing. If an erasure with this id is stored already, returns that erasure without files and removes nothing.
+   * exports in the same transaction; the deliveries of the endpoints, and imports and exports that have ended, before
+   * it. Also returns the files of the exports and of unfinished imports, which the caller removes. If the site is not
+   * registered, returns undefined and does nothing. If an erasure with this id is stored already, returns that erasure
+   * without files and removes nothing.
    *
    * The erasure is requested at the time that `now` (Unix ms) returns once nothing more can be created for the site, or
    * when the last import that it removes was accepted, if that is later: rows of a removed import are erased, too.
@@ -102,7 +103,10 @@ export function erasureStore(postgres: Postgres): ErasureStore {
     createForSite: async (erasure, now) => {
       const isStored = sql`EXISTS (SELECT FROM erasures WHERE erasure_id = ${erasure.erasureId})`
       const isRegistered = sql`EXISTS (SELECT FROM sites WHERE site_id = ${erasure.siteId})`
-      await removeDeliveries(postgres, sql`site_id = ${erasure.siteId} AND ${isRegistered} AND NOT ${isStored}`)
+      const isDeleted = sql`site_id = ${erasure.siteId} AND ${isRegistered} AND NOT ${isStored}`
+      await removeDeliveries(postgres, isDeleted)
+      const startedAt = now()
+      const ended = await removeEnded(postgres, isDeleted, startedAt)
       return postgres.transaction(async (transaction) => {
         const { siteId, erasureId } = erasure
         // Waits for another deletion of this site that has not committed yet: it may be an earlier attempt of this
@@ -110,7 +114,7 @@ export function erasureStore(postgres: Postgres): ErasureStore {
         await sql`SELECT FROM sites WHERE site_id = ${siteId} FOR UPDATE`.execute(transaction)
         const stored = await findStored(transaction, erasureId)
         if (stored) return { erasure: stored, files: filesOf([]) }
-        const lockedAt = now()
+        const lockedAt = Math.max(startedAt, now())
         const { numDeletedRows } = await transaction
           .deleteFrom('sites')
           .where('site_id', '=', siteId)
@@ -122,7 +126,7 @@ export function erasureStore(postgres: Postgres): ErasureStore {
           .where('site_id', '=', siteId)
           .returning(['object', 'upload_id'])
           .execute()
-        const files = filesOf(exports)
+        const files = filesOf([...ended, ...exports])
         files.objects.push(...(await unfinishedImportFiles(transaction, siteId)))
         const requestedAt = Math.max(lockedAt, await removeImports(transaction, siteId))
         await transaction.deleteFrom('alert_sites').where('site_id', '=', siteId).execute()
@@ -247,6 +251,51 @@ async function unfinishedImportFiles(db: Db, siteId: string): Promise<string[]> 
     .orderBy('n')
     .execute()
   return segments.flatMap(({ object, errors_object: errors }) => (errors === null ? [object] : [object, errors]))
+}
+
+/** A statement that removes more imports or exports, with their segments, could exceed its time-out. */
+export const endedAtOnceMax = 1_000
+
+/**
+ * Removes the exports that have ended and no longer have a file, and the imports that have ended and were accepted until
+ * `acceptedUntil` (Unix ms), among those that meet `condition`, in several transactions. Returns the former files of the
+ * exports, because an erasure may not have removed them yet.
+ */
+async function removeEnded(
+  postgres: Postgres,
+  condition: RawBuilder<unknown>,
+  acceptedUntil: number,
+): Promise<{ object: string | null; upload_id: string | null }[]> {
+  const removed = await removeInChunks(
+    postgres,
+    sql<{ object: string | null; upload_id: string | null }>`
+      WITH ended AS MATERIALIZED (
+        SELECT export_id FROM exports WHERE ${condition} AND status IN ('expired', 'failed', 'cancelled')
+        LIMIT ${endedAtOnceMax} FOR UPDATE SKIP LOCKED
+      )
+      DELETE FROM exports USING ended WHERE exports.export_id = ended.export_id RETURNING object, upload_id`,
+  )
+  await removeInChunks(
+    postgres,
+    sql`
+      WITH ended AS MATERIALIZED (
+        SELECT import_id FROM imports
+        WHERE ${condition} AND status IN ('completed', 'failed', 'cancelled') AND accepted_at <= ${new Date(acceptedUntil)}
+        LIMIT ${endedAtOnceMax} FOR UPDATE SKIP LOCKED
+      )
+      DELETE FROM imports USING ended WHERE imports.import_id = ended.import_id RETURNING 1`,
+  )
+  return removed
+}
+
+/** Repeats a statement that returns the rows it removes, until it removes less than `endedAtOnceMax`. */
+async function removeInChunks<Row>(postgres: Postgres, statement: RawBuilder<Row>): Promise<Row[]> {
+  const removed: Row[] = []
+  for (;;) {
+    const { rows } = await postgres.run((db) => statement.execute(db))
+    removed.push(...rows)
+    if (rows.length < endedAtOnceMax) return removed
+  }
 }
 
 /** Removes the imports of a site. Returns when the last one of them was accepted, in Unix ms; 0 without imports. */

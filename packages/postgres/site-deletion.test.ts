@@ -9,7 +9,7 @@ import { lockAwaited, openTestPostgres, type TestPostgres } from '../../tests/su
 import { testSecrets } from '../../tests/support/webhooks.ts'
 import { cohortStore } from './cohorts.ts'
 import { encryptTarget } from './endpoints.ts'
-import { erasureStore } from './erasures.ts'
+import { endedAtOnceMax, erasureStore } from './erasures.ts'
 import { exportStore } from './exports.ts'
 import type { ImportRecord } from './import-record.ts'
 import { importStore } from './imports.ts'
@@ -167,4 +167,45 @@ test('an import that another clock has accepted later than this one shows is era
   const erasure = { erasureId: newId('era'), siteId, kind: 'site', hashes: null, before: null, keyId: 'key_1' } as const
   const deleted = await erasureStore(postgres).createForSite(erasure, () => now)
   expect(deleted?.erasure.requestedAt).toBe(acceptedAt)
+})
+
+test('a site may have more imports and exports than a statement can remove', async () => {
+  const [siteId, other] = [newId('site'), newId('site')]
+  await siteStore(postgres).register([siteId, other])
+  // A statement that removes hundreds of thousands of them exceeds its time-out.
+  await sql`
+    CREATE FUNCTION refuse_many() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+      IF (SELECT count(*) FROM removed) > ${sql.lit(endedAtOnceMax)} THEN RAISE 'removes too many rows'; END IF;
+      RETURN NULL;
+    END $$`.execute(postgres.db)
+  for (const table of ['imports', 'exports']) {
+    await sql`
+      CREATE TRIGGER many AFTER DELETE ON ${sql.table(table)} REFERENCING OLD TABLE AS removed
+      FOR EACH STATEMENT EXECUTE FUNCTION refuse_many()`.execute(postgres.db)
+  }
+  const count = 2 * endedAtOnceMax + 1
+  for (const site of [siteId, other]) {
+    await sql`
+      INSERT INTO imports (import_id, site_id, environment, type, status, sha256, key_id, created_at, accepted_at)
+      SELECT ${site} || n, ${site}, 'prod', 'events', 'completed', '', 'key_1', now(), ${new Date(now)}
+      FROM generate_series(1, ${count}) n`.execute(postgres.db)
+    await sql`
+      INSERT INTO exports (export_id, site_id, key_id, name, type, spec, status, object, created_at)
+      SELECT ${site} || n, ${site}, 'key_1', '', 'events', '{}', 'expired', ${site} || n, now()
+      FROM generate_series(1, ${count}) n`.execute(postgres.db)
+  }
+  const { exportId } = await addExport(exportStore(postgres), { site: siteId }, now)
+  const erasure = { erasureId: newId('era'), siteId, kind: 'site', hashes: null, before: null, keyId: 'key_1' } as const
+  const deleted = await erasureStore(postgres).createForSite(erasure, () => now)
+  expect(deleted?.files.objects).toHaveLength(count)
+  expect(await exportStore(postgres).find(exportId, null)).toBeUndefined()
+  for (const table of ['imports', 'exports']) {
+    const { rows } = await sql`
+      SELECT site_id, count(*)::int AS left FROM ${sql.table(table)} WHERE site_id IN (${siteId}, ${other}) GROUP BY site_id`.execute(
+      postgres.db,
+    )
+    expect(rows).toStrictEqual([{ site_id: other, left: count }])
+  }
+  await sql`DROP FUNCTION refuse_many CASCADE`.execute(postgres.db)
 })
