@@ -38,7 +38,7 @@ export const alertLimitDescriptions: Readonly<Record<keyof typeof alertLimits, L
     beyond: refused(409, `Site has ${alertLimits.rulesPerSiteMax} alert rules, and may not have more`),
   },
   emailTestsPerHourMax: {
-    what: 'tests of the e-mail rules that a site has, in any hour',
+    what: 'tests of e-mail rules of a site in any hour, those of deleted rules included',
     value: number(alertLimits.emailTestsPerHourMax),
     beyond: refused(429, 'Rate limit exceeded. Retry after <n> seconds.'),
   },

@@ -270,6 +270,22 @@ test('the e-mail rules of a site share 10 tests in any hour, which rules of othe
   expect(total).toBe(6)
 })
 
+test('a test of an e-mail rule still counts when the rule was deleted or has another type', async () => {
+  const email = { type: 'email', target: '["ops@example.com"]' } as const
+  const deleted = await ruleWith(email)
+  const { siteId } = deleted
+  const changed = await addRule(postgres, { siteId, at: noon, ...email })
+  for (let index = 0; index < 5; index += 1) {
+    for (const rule of [deleted, changed])
+      expect(await rules.queueTest(rule, noon + index)).toStrictEqual({ state: 'queued' })
+  }
+  await rules.delete(deleted.ruleId, null)
+  const { db } = postgres
+  await db.updateTable('endpoints').set({ channel: 'webhook' }).where('endpoint_id', '=', changed.ruleId).execute()
+  const next = await addRule(postgres, { siteId, at: noon, ...email })
+  expect(await rules.queueTest(next, noon + 5)).toStrictEqual({ state: 'limited', until: noon + 60 * minuteMs })
+})
+
 test('concurrent tests of e-mail rules are counted one after the other', async () => {
   const rule = await ruleWith({ type: 'email', target: '["ops@example.com"]' })
   const outcomes = await Promise.all(Array.from({ length: 20 }, (_, index) => rules.queueTest(rule, noon + index)))

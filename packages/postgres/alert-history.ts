@@ -59,30 +59,33 @@ export async function removeOldHistory(db: Db, ruleId: string, at: number): Prom
 }
 
 /**
- * When the site may test its e-mail rules again, in Unix ms: an hour after the oldest of its newest
- * `alertLimits.emailTestsPerHourMax` tests of such rules. Undefined when it may do so at `at` (Unix ms). A test of the
- * rule at the same `at` is the same test, and does not count.
+ * Counts a test of an e-mail rule at `at` (Unix ms), unless the site has had `alertLimits.emailTestsPerHourMax` of them
+ * within an hour: then it returns when the next one is possible, in Unix ms. A test of the rule at the same `at` is the
+ * same test, and does not count. The tests of a site must be counted one after the other.
  */
-export async function emailTestsLimitedUntil(
+export async function countEmailTest(
   db: Db,
   { ruleId, siteId }: { ruleId: string; siteId: string },
   at: number,
 ): Promise<number | undefined> {
-  const oldest = await db
-    .selectFrom('alert_rules')
-    .innerJoin('endpoints', 'endpoints.endpoint_id', 'alert_rules.rule_id')
-    .innerJoin('alert_history', 'alert_history.rule_id', 'alert_rules.rule_id')
-    .select('alert_history.minute')
-    .where('alert_rules.site_id', '=', siteId)
-    .where('endpoints.channel', '=', 'email')
-    .where('alert_history.is_test', '=', true)
-    .where('alert_history.minute', '>', new Date(at - hourMs))
-    .where((where) => where.not(where.and({ 'alert_history.rule_id': ruleId, 'alert_history.minute': new Date(at) })))
-    .orderBy('alert_history.minute', 'desc')
-    .offset(alertLimits.emailTestsPerHourMax - 1)
-    .limit(1)
-    .executeTakeFirst()
-  return oldest && oldest.minute.getTime() + hourMs
+  await db
+    .deleteFrom('email_tests')
+    .where('site_id', '=', siteId)
+    .where('at', '<=', new Date(at - hourMs))
+    .execute()
+  const tests = await db
+    .selectFrom('email_tests')
+    .select(['rule_id', 'at'])
+    .where('site_id', '=', siteId)
+    .orderBy('at', 'desc')
+    .execute()
+  if (tests.some((test) => test.rule_id === ruleId && test.at.getTime() === at)) return undefined
+  const oldest = tests[alertLimits.emailTestsPerHourMax - 1]
+  if (oldest) return oldest.at.getTime() + hourMs
+  await db
+    .insertInto('email_tests')
+    .values({ site_id: siteId, rule_id: ruleId, at: new Date(at) })
+    .execute()
 }
 
 function toEntry(row: HistoryRow): AlertHistoryEntry {

@@ -13,7 +13,7 @@ import { minuteMs } from '@sluice/contracts/time-units'
 import type { LeaseTable } from '@sluice/leases/lease-table'
 import { newId } from '@sluice/runtime/ids'
 import { type EvaluatedRule, evaluateRules, type Evaluation } from './alert-evaluations.ts'
-import { emailTestsLimitedUntil, readHistory, removeOldHistory } from './alert-history.ts'
+import { countEmailTest, readHistory, removeOldHistory } from './alert-history.ts'
 import { type AlertRule, selectRules, settingsColumns, toRule } from './alert-records.ts'
 import { countRows, requireRoom } from './count-rows.ts'
 import { queueDeliveries } from './deliveries.ts'
@@ -310,15 +310,14 @@ export async function lockSiteRules(db: Db, siteId: string): Promise<void> {
 
 async function insertTest(db: Db, rule: AlertRule, at: number): Promise<TestOutcome> {
   const { ruleId, siteId, environment, settings, channel, notificationType, state } = rule
-  if (notificationType === 'email') {
-    // Concurrent tests are counted one after the other. Deletions lock this row before those of rules, too.
-    await sql`SELECT FROM alert_sites WHERE site_id = ${siteId} FOR UPDATE`.execute(db)
-    const until = await emailTestsLimitedUntil(db, { ruleId, siteId }, at)
-    if (until !== undefined) return { state: 'limited', until }
-  }
+  const isEmail = notificationType === 'email'
+  // Concurrent tests are counted one after the other. Deletions lock this row before those of rules, too.
+  if (isEmail) await sql`SELECT FROM alert_sites WHERE site_id = ${siteId} FOR UPDATE`.execute(db)
   // Prevents a deletion of the rule until the end of the transaction.
   const { rows } = await sql`SELECT FROM alert_rules WHERE rule_id = ${ruleId} FOR KEY SHARE`.execute(db)
   if (rows.length === 0) return { state: 'deleted' }
+  const until = isEmail ? await countEmailTest(db, { ruleId, siteId }, at) : undefined
+  if (until !== undefined) return { state: 'limited', until }
   const source = `alert_test:${newId('fir')}`
   const value = state.lastValue ?? 0
   const notice = alertNotice(

@@ -39,6 +39,7 @@ const all = [
   '027-settled-recipients',
   '028-retention-runs',
   '029-indexes',
+  '030-email-tests',
 ]
 
 let postgres: TestPostgres

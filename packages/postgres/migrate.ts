@@ -34,6 +34,7 @@ import * as exportCohorts from './migrations/026-export-cohorts.ts'
 import * as settledRecipients from './migrations/027-settled-recipients.ts'
 import * as retentionRuns from './migrations/028-retention-runs.ts'
 import * as indexes from './migrations/029-indexes.ts'
+import * as emailTests from './migrations/030-email-tests.ts'
 import type { Postgres } from './open.ts'
 import type { Db } from './tables.ts'
 
@@ -73,6 +74,7 @@ export const migrations: Migrations = {
   '027-settled-recipients': settledRecipients,
   '028-retention-runs': retentionRuns,
   '029-indexes': indexes,
+  '030-email-tests': emailTests,
 }
 
 /**

@@ -19,6 +19,13 @@ export interface AlertHistoryTable {
   source: string
 }
 
+/** The tests of e-mail rules that count for the limit of their site, also when the rule is deleted. */
+export interface EmailTestsTable {
+  site_id: string
+  rule_id: string
+  at: Date
+}
+
 /** Times are ends of windows, which are whole minutes. `last_evaluated_at`, `created_at` and `updated_at` are exact. */
 export interface AlertRulesTable {
   /** The rule's own endpoint has the same id. */

@@ -12,6 +12,7 @@ import type {
   AlertSitesTable,
   AttemptsTable,
   DeliveriesTable,
+  EmailTestsTable,
   EndpointsTable,
   SummariesTable,
 } from './notification-tables.ts'
@@ -32,6 +33,7 @@ export interface Tables {
   chores: ChoresTable
   cohorts: CohortsTable
   deliveries: DeliveriesTable
+  email_tests: EmailTestsTable
   endpoints: EndpointsTable
   erasures: ErasuresTable
   export_parts: ExportPartsTable
