@@ -142,10 +142,9 @@ describe('statements', () => {
 describe('turns', () => {
   test('come one after the other, in the order of the calls, and one that is ended twice ends no other', async () => {
     const pace = backfillPace(never)
-    const { signal } = new AbortController()
     const order: number[] = []
     const take = async (n: number) => {
-      const release = await pace.turn(signal)
+      const release = await pace.turn()
       order.push(n)
       return release
     }
@@ -161,19 +160,5 @@ describe('turns', () => {
     second?.()
     await others[1]
     expect(order).toStrictEqual([1, 2, 3])
-  })
-
-  test('of claims that are lost do not hold up the others', async () => {
-    const pace = backfillPace(never)
-    const { signal } = new AbortController()
-    const lost = new AbortController()
-    const first = await pace.turn(signal)
-    const waiting = pace.turn(lost.signal)
-    const last = pace.turn(signal)
-    lost.abort()
-    await waiting
-    first()
-    await last
-    await pace.turn(lost.signal)
   })
 })

@@ -27,11 +27,8 @@ const gapMs = 250
  * otherwise they run as fast as possible.
  */
 export interface BackfillPace {
-  /**
-   * Resolves when the caller's batch may be taken, to the function that ends the caller's turn. Also resolves when
-   * `signal` aborts.
-   */
-  turn(signal: AbortSignal): Promise<() => void>
+  /** Resolves when the caller's batch may be taken, to the function that ends the caller's turn. */
+  turn(): Promise<() => void>
   /**
    * Yields the blocks of each statement when the statement may run, until every row was yielded. Throws the reason of
    * `signal` when that aborts earlier.
@@ -57,21 +54,12 @@ export function backfillPace(isLive: () => Promise<boolean>): BackfillPace {
   }
 
   return {
-    async turn(signal) {
+    async turn() {
       const ended = Promise.withResolvers<undefined>()
       const before = lastTurn
-      lastTurn = before.then(() => ended.promise)
-      const release = (): void => ended.resolve(undefined)
-      const aborted = Promise.withResolvers<undefined>()
-      const abort = (): void => {
-        release()
-        aborted.resolve(undefined)
-      }
-      signal.addEventListener('abort', abort)
-      if (signal.aborted) abort()
-      await Promise.race([before, aborted.promise])
-      signal.removeEventListener('abort', abort)
-      return release
+      lastTurn = ended.promise
+      await before
+      return () => ended.resolve(undefined)
     },
     async *statements(blocks, { oldestAppendedAt, signal }) {
       /** The remaining rows, by partition of the table; undefined while no statement was limited. */

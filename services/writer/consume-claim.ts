@@ -27,7 +27,7 @@ export async function consumeClaim(claim: Claim, stop: WriterStop, context: Batc
   let slot: InsertSlot | undefined
   // Blocks that arrive while a batch waits for its slot or turn are stored together with it, without another wait.
   const ready = (): Promise<void> => {
-    const reserved = policy.reserve(claim.partition, signal).then((free) => {
+    const reserved = policy.reserve(claim.partition).then((free) => {
       if (signal.aborted) free.release()
       else slot = free
     })
@@ -37,14 +37,16 @@ export async function consumeClaim(claim: Claim, stop: WriterStop, context: Batc
     for await (const batch of claim.batches({ ready })) {
       // Blocks that are not stored yet are read again after the restart, or by the partition's new owner.
       if (signal.aborted) continue
-      const work = () => processBatch(claim, batch, { isFirstOfClaim, signal, slot }, context)
+      if (slot === undefined) throw new Error('a batch without a slot')
+      const free = slot
+      const work = () => processBatch(claim, batch, { isFirstOfClaim, signal, slot: free }, context)
       await settledOrAborted(isTracing() ? tracedBatch(batch, work) : work(), stopWaiting)
         .catch((error: unknown) => {
           if (!signal.aborted) throw error
         })
         .finally(() => stalledPartitions.delete(batch.partition))
       isFirstOfClaim = false
-      slot?.release()
+      slot.release()
     }
   } finally {
     slot?.release()

@@ -12,8 +12,8 @@ export interface LanePolicy {
   lane: Lane
   /** Limits of a batch, and how long a batch waits for further blocks. */
   batch: { batchRowsMax: number; batchBytesMax: number; lingerMs: number }
-  /** Reserves a slot for a partition's requests to ClickHouse. Also resolves when `signal` aborts. */
-  reserve(partition: number, signal: AbortSignal): Promise<InsertSlot>
+  /** Reserves a slot for a partition's requests to ClickHouse. The caller must release it, used or not. */
+  reserve(partition: number): Promise<InsertSlot>
   /**
    * Yields the blocks of each statement when the statement may run, until all rows were yielded. Throws the reason of
    * `signal` when that aborts earlier.
@@ -64,7 +64,7 @@ export function backfillPolicy(isLive: () => Promise<boolean>): LanePolicy {
     lane: 'backfill',
     // A batch may become one statement, and each month in it costs as much as thousands of rows.
     batch: { batchRowsMax: 200_000, batchBytesMax: 32 * 1024 * 1024, lingerMs: 0 },
-    reserve: async (_, signal) => ({ run: pace.measured, release: await pace.turn(signal) }),
+    reserve: async () => ({ run: pace.measured, release: await pace.turn() }),
     statements: (blocks, batch) => pace.statements(blocks, batch),
     // The live log may store batches without a pause. No running insert is cancelled before its own time limit.
     lockWait: { msMax: insertTimeoutMs, onTimeout: 'cancel' },

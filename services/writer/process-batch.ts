@@ -22,7 +22,7 @@ export interface BatchContext extends Omit<DeadLetterContext, 'lane'> {
 export async function processBatch(
   claim: Claim,
   batch: LogBatch,
-  { isFirstOfClaim, signal, slot }: { isFirstOfClaim: boolean; signal: AbortSignal; slot: InsertSlot | undefined },
+  { isFirstOfClaim, signal, slot }: { isFirstOfClaim: boolean; signal: AbortSignal; slot: InsertSlot },
   context: BatchContext,
 ): Promise<void> {
   const { policy, logId, inserter, metrics, logger, stalledPartitions } = context
@@ -31,7 +31,7 @@ export async function processBatch(
     metrics.retries.inc()
     stalledPartitions.set(partition, internalMessage(error))
     // The failure may last, and the slot must be free for other partitions.
-    slot?.release()
+    slot.release()
   }
   const started = performance.now()
   const { inserted, dead } = await storeBatch(
@@ -40,7 +40,7 @@ export async function processBatch(
     {
       policy,
       inserter,
-      withSlot: async (work) => (slot ?? (await policy.reserve(partition, signal))).run(work),
+      withSlot: (work) => slot.run(work),
       logId,
       logger,
       onRetry,

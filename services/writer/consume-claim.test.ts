@@ -1,0 +1,31 @@
+import { expect, test } from '@jest/globals'
+import type { Claim } from '@sluice/event-log/log'
+import { consumeClaim } from './consume-claim.ts'
+import { backfillPolicy } from './lane-policy.ts'
+import type { BatchContext } from './process-batch.ts'
+
+test('a claim that is lost while it waits for its turn does not hold up the others', async () => {
+  const policy = backfillPolicy(() => Promise.resolve(false))
+  const running = await policy.reserve(0)
+  const lost = new AbortController()
+  const claim: Claim = {
+    partition: 1,
+    lost: lost.signal,
+    async *batches({ ready } = {}) {
+      await ready?.()
+      yield* []
+    },
+    commit: () => Promise.reject(new Error('nothing was stored')),
+  }
+  const { signal } = new AbortController()
+  const context = { policy, stalledPartitions: new Map() } as unknown as BatchContext
+  const consumed = consumeClaim(claim, { requested: signal, graceExpired: signal }, context)
+  let isNextReserved = false
+  void policy.reserve(2).then(() => (isNextReserved = true))
+  lost.abort(new Error('lost'))
+  await consumed
+  expect(isNextReserved).toBe(false)
+  running.release()
+  await new Promise(setImmediate)
+  expect(isNextReserved).toBe(true)
+})
