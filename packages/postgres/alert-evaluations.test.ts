@@ -33,7 +33,7 @@ async function ruleWith(parts: RuleParts = {}): Promise<AlertRule> {
 
 async function evaluate({ ruleId, revision }: AlertRule, minutes: number, measured: Measured): Promise<string[]> {
   const minute = noon + minutes * minuteMs
-  const evaluated = await rules.evaluate(minute, [{ ruleId, revision, measured }], minute + 2_000)
+  const evaluated = await rules.step(minute, [{ ruleId, revision, measured }], minute + 2_000)
   return evaluated.map(({ transition }) => transition?.to ?? 'none')
 }
 
@@ -146,7 +146,7 @@ test('a failed measurement is told to users, and the minute may still be evaluat
   const { ruleId, revision } = rule
   await evaluate(rule, 1, value(12))
   const minute = noon + 2 * minuteMs
-  await rules.evaluate(minute, [{ ruleId, revision, measured: { outcome: 'failed' }, error: 'too much' }], minute)
+  await rules.step(minute, [{ ruleId, revision, measured: { outcome: 'failed' }, error: 'too much' }], minute)
   expect(await rules.find(ruleId, null)).toMatchObject({
     state: { state: 'firing' },
     lastError: 'too much',

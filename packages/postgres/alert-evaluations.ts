@@ -24,8 +24,8 @@ export interface Evaluation {
   error?: string
 }
 
-/** A rule's state after an evaluation. */
-export interface EvaluatedRule {
+/** A rule's state after the step of an evaluation. */
+export interface SteppedRule {
   ruleId: string
   state: AlertState
   transition?: AlertTransition
@@ -47,12 +47,12 @@ export function triggerOf({
  * evaluated for this minute or a later one. If several workers evaluate a minute, only one of them has an effect.
  * Measurements of a suspended worker have none if another worker has evaluated the minute or a later one since.
  */
-export async function evaluateRules(
+export async function stepRules(
   db: Db,
   minute: number,
   evaluations: readonly Evaluation[],
   at: number,
-): Promise<EvaluatedRule[]> {
+): Promise<SteppedRule[]> {
   const byRule = new Map(evaluations.map((evaluation) => [evaluation.ruleId, evaluation]))
   const rows = await selectRules(db)
     .where('alert_rules.rule_id', 'in', [...byRule.keys()])
@@ -79,7 +79,7 @@ export async function evaluateRules(
   }))
 }
 
-interface Stepped {
+interface RuleStep {
   rule: AlertRule
   state: AlertState
   /** Id of the firing after the step; null when the rule does not fire. */
@@ -89,7 +89,7 @@ interface Stepped {
   error: string | null
 }
 
-function stepRule(rule: AlertRule, minute: number, { measured, error }: Evaluation): Stepped {
+function stepRule(rule: AlertRule, minute: number, { measured, error }: Evaluation): RuleStep {
   const { state, transition } = nextAlertState(triggerOf(rule.settings), rule.state, minute, measured)
   const firingId = state.state === 'ok' ? null : (rule.firingId ?? newId('fir'))
   const hasFailed = measured.outcome === 'failed'
@@ -103,7 +103,7 @@ function stepRule(rule: AlertRule, minute: number, { measured, error }: Evaluati
   }
 }
 
-async function updateStates(db: Db, minute: number, stepped: readonly Stepped[], at: number): Promise<void> {
+async function updateStates(db: Db, minute: number, stepped: readonly RuleStep[], at: number): Promise<void> {
   const time = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString())
   const next = stepped.map(({ rule, state, firingId, hasFailed, error }) => ({
     rule_id: rule.ruleId,
@@ -137,7 +137,7 @@ async function updateStates(db: Db, minute: number, stepped: readonly Stepped[],
 async function recordTransition(
   db: Db,
   minute: number,
-  { rule, state, firingId, transition }: Stepped & { transition: AlertTransition },
+  { rule, state, firingId, transition }: RuleStep & { transition: AlertTransition },
   at: number,
 ): Promise<void> {
   const { ruleId, siteId, environment, settings, channel, notificationType } = rule

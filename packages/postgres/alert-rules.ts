@@ -12,7 +12,7 @@ import type { Environment } from '@sluice/contracts/scopes'
 import { minuteMs } from '@sluice/contracts/time-units'
 import type { LeaseTable } from '@sluice/leases/lease-table'
 import { newId } from '@sluice/runtime/ids'
-import { type EvaluatedRule, evaluateRules, type Evaluation } from './alert-evaluations.ts'
+import { type Evaluation, type SteppedRule, stepRules } from './alert-evaluations.ts'
 import { countEmailTest, readHistory, removeOldHistory } from './alert-history.ts'
 import { type AlertRule, selectRules, settingsColumns, toRule } from './alert-records.ts'
 import { countRows, requireRoom } from './count-rows.ts'
@@ -111,7 +111,7 @@ export interface AlertRuleStore {
    * rule is not changed if it was evaluated for this minute or a later one, or was changed since the measurement.
    * Returns what was stored.
    */
-  evaluate(minute: number, evaluations: readonly Evaluation[], at: number): Promise<EvaluatedRule[]>
+  step(minute: number, evaluations: readonly Evaluation[], at: number): Promise<SteppedRule[]>
   /** Records that all rules of a site were evaluated for a minute, including those that failed. */
   advance(siteId: string, minute: number): Promise<void>
   /** The minute up to which the rules of all sites were evaluated; undefined when there are no rules. */
@@ -156,10 +156,10 @@ export function alertRuleStore(postgres: Postgres): AlertRuleStore {
           .execute()
         return rows.map(toRule)
       }),
-    evaluate: (minute, evaluations, at) =>
+    step: (minute, evaluations, at) =>
       evaluations.length === 0
         ? Promise.resolve([])
-        : postgres.transaction((transaction) => evaluateRules(transaction, minute, evaluations, at)),
+        : postgres.transaction((transaction) => stepRules(transaction, minute, evaluations, at)),
     advance: (siteId, minute) =>
       postgres.run(async (db) => {
         await db
@@ -304,7 +304,7 @@ async function deleteRule(db: Db, ruleId: string, siteIds: SiteIds): Promise<boo
 
 /** Locks the rules of a site that is being deleted. The deletion does so before it deletes their endpoints. */
 export async function lockSiteRules(db: Db, siteId: string): Promise<void> {
-  // In the same order as `evaluateRules`, because transactions that lock rows in different orders can deadlock.
+  // In the same order as `stepRules`, because transactions that lock rows in different orders can deadlock.
   await sql`SELECT FROM alert_rules WHERE site_id = ${siteId} ORDER BY rule_id FOR UPDATE`.execute(db)
 }
 

@@ -70,11 +70,7 @@ const lockRule = ({ ruleId }: AlertRule) => sql`SELECT FROM alert_rules WHERE ru
 /** Makes the rule fire, which notifies the webhook of the site and the target of the rule. */
 const evaluate = async (on: Postgres, { ruleId, revision }: AlertRule) => {
   const measured = { outcome: 'value', value: 12, previous: 0 } as const
-  const evaluated = await alertRuleStore(on).evaluate(
-    noon + minuteMs,
-    [{ ruleId, revision, measured }],
-    noon + minuteMs,
-  )
+  const evaluated = await alertRuleStore(on).step(noon + minuteMs, [{ ruleId, revision, measured }], noon + minuteMs)
   return evaluated.map(({ transition }) => transition?.to)
 }
 

@@ -8,7 +8,7 @@ import type { WatermarkStore } from '@sluice/postgres/watermarks'
 import { type DueRules, evaluateRules, type EvaluateRulesDeps } from './evaluate-rules.ts'
 
 export interface AlertUnitDeps extends EvaluateRulesDeps {
-  rules: Pick<AlertRuleStore, 'listEnabled' | 'evaluate' | 'advance'>
+  rules: Pick<AlertRuleStore, 'listEnabled' | 'step' | 'advance'>
   watermarks: Pick<WatermarkStore, 'completeUntil'>
 }
 

@@ -12,7 +12,7 @@ import { type GroupMeasurement, measureRuleGroup, measureRuleGroups } from './me
 import type { AlertMetrics } from './metrics.ts'
 
 export interface EvaluateRulesDeps {
-  rules: Pick<AlertRuleStore, 'evaluate'>
+  rules: Pick<AlertRuleStore, 'step'>
   sites: Pick<SiteStore, 'find'>
   reader: Pick<QueryReader, 'as'>
   clock: Pick<Clock, 'now'>
@@ -63,8 +63,8 @@ export async function evaluateRules(
   let evaluations: Evaluation[] = []
   let storeAt = clock.now() + storeEveryMs
   const store = async (): Promise<void> => {
-    const evaluated = await rules.evaluate(minute, evaluations, clock.now())
-    for (const { transition } of evaluated) if (transition) metrics.transitions.inc({ to: transition.to })
+    const stepped = await rules.step(minute, evaluations, clock.now())
+    for (const { transition } of stepped) if (transition) metrics.transitions.inc({ to: transition.to })
     evaluations = []
     storeAt = clock.now() + storeEveryMs
   }
