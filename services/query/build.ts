@@ -63,6 +63,7 @@ export function buildQuery(
   { eventReader, postgres, redis, blobs, keyCache, secrets, targets }: QueryEngines,
   { logger, metrics, clock }: Context,
 ): Service {
+  const { sessions, signInCodes, limiter } = redis
   const keys = keyStore(postgres)
   const store = siteStore(postgres)
   const erasures = erasureStore(postgres)
@@ -89,7 +90,10 @@ export function buildQuery(
       secrets,
       checkTarget: (url, field) => checkTarget(url, field, targets),
       clock,
-      access: { ...redis, keys: keyCache },
+      keyCache,
+      sessions,
+      signInCodes,
+      limiter,
       collectUrl: config.SLUICE_COLLECT_URL,
       completeUntil: until.now,
     }),

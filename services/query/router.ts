@@ -73,7 +73,7 @@ import { testWebhookRoute } from './webhooks/test-webhook.ts'
 import { updateWebhookRoute } from './webhooks/update-webhook.ts'
 import type { WebhookDeps } from './webhooks/webhook-deps.ts'
 
-export interface QueryDeps extends WebhookDeps, AlertDeps {
+export interface QueryDeps extends WebhookDeps, AlertDeps, SessionDeps {
   eventReader: AnalysisReader
   sites: SiteLookup
   siteStore: SiteStore
@@ -83,9 +83,7 @@ export interface QueryDeps extends WebhookDeps, AlertDeps {
   imports: ImportStore
   exports: ExportStore
   blobs: BlobStore
-  /** Where events go; undefined: to the origin that the client uses. */
-  collectUrl: string | undefined
-  access: Omit<SessionDeps, 'sessions' | 'collectUrl'> & { sessions: Pick<Sessions, 'create' | 'find' | 'delete'> }
+  sessions: Pick<Sessions, 'create' | 'find' | 'delete'>
   completeUntil: ReadCompleteUntil
 }
 
@@ -98,9 +96,9 @@ export function queryRoutes(deps: QueryDeps): Route[] {
     propertiesRoute(deps),
     eventsRoute(deps),
     funnelRoute(deps),
-    createSessionRoute({ ...deps.access, collectUrl: deps.collectUrl }),
+    createSessionRoute(deps),
     getSessionRoute(deps),
-    deleteSessionRoute(deps.access),
+    deleteSessionRoute(deps),
     createKeyRoute(deps),
     listKeysRoute(deps),
     getKeyRoute(deps),
@@ -122,7 +120,7 @@ export function queryRoutes(deps: QueryDeps): Route[] {
     deleteCohortRoute(deps),
     cohortAnalysisRoute(deps),
     retentionRoute(deps),
-    createImportRoute({ ...deps, sessions: deps.access.sessions }),
+    createImportRoute(deps),
     listImportsRoute(deps),
     getImportRoute(deps),
     listImportErrorsRoute(deps),

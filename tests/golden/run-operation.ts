@@ -137,7 +137,10 @@ function routesOn(
     secrets: {} as QueryDeps['secrets'],
     checkTarget: () => unused('checkTarget'),
     clock: exactClock,
-    access: {} as QueryDeps['access'],
+    keyCache: {} as QueryDeps['keyCache'],
+    sessions: {} as QueryDeps['sessions'],
+    signInCodes: {} as QueryDeps['signInCodes'],
+    limiter: {} as QueryDeps['limiter'],
     collectUrl: undefined,
     completeUntil: () => receivedAt - 1_000,
   })

@@ -20,7 +20,7 @@ import { toSessionResource } from './session-resource.ts'
 const tokenBytes = 32
 
 export interface SessionDeps {
-  keys: Access['keys']
+  keyCache: Access['keys']
   sessions: Pick<Sessions, 'create' | 'delete'>
   signInCodes: Pick<SignInCodes, 'find' | 'take'>
   limiter: Limiter
@@ -33,7 +33,7 @@ export interface SessionDeps {
  * (docs/http-interface.md#sessions). Throws 401 for an invalid key or code, 429 when the address has failed ten times
  * within a minute.
  */
-export function createSessionRoute({ keys, sessions, signInCodes, limiter, collectUrl }: SessionDeps): Route {
+export function createSessionRoute({ keyCache, sessions, signInCodes, limiter, collectUrl }: SessionDeps): Route {
   /**
    * Stores the session and returns the rights of its key. A refused request, whatever its status, does not use up the
    * code.
@@ -57,7 +57,7 @@ export function createSessionRoute({ keys, sessions, signInCodes, limiter, colle
   }
 
   return handle(operations.createSession, async ({ body, client, receivedAt, log }) => {
-    const signIn = signInOf(body, { keys, signInCodes })
+    const signIn = signInOf(body, { keyCache, signInCodes })
     const counter = `failed-sessions:${networkOf(client.address)}`
     // Charged before the key is checked: guesses that are sent concurrently must not all pass.
     const { granted, resetAt } = await limiter.consume(counter, 1, failedSessionsPerMinute)
@@ -93,12 +93,12 @@ interface SignIn {
 /** How the body signs in; not tried yet. Throws 400 unless it has exactly one of key and code. */
 function signInOf(
   { api_key: key, code }: CreateSessionBody,
-  { keys, signInCodes }: Pick<SessionDeps, 'keys' | 'signInCodes'>,
+  { keyCache, signInCodes }: Pick<SessionDeps, 'keyCache' | 'signInCodes'>,
 ): SignIn {
   if (code === undefined) {
     if (key === undefined) throw missingField('api_key')
     return {
-      check: async () => ({ keyHash: hashKey(key), credential: await keys.authenticate(key) }),
+      check: async () => ({ keyHash: hashKey(key), credential: await keyCache.authenticate(key) }),
       finish: () => Promise.resolve(),
     }
   }
@@ -109,7 +109,7 @@ function signInOf(
       const found = await signInCodes.find(codeHash)
       if (!found) throw invalidSignInCode()
       try {
-        return { ...found, credential: await keys.authenticateHash(found.keyHash) }
+        return { ...found, credential: await keyCache.authenticateHash(found.keyHash) }
       } catch (error) {
         // The key was revoked, or has expired, since the code was made.
         throw isFailure(error) ? invalidSignInCode() : error
