@@ -1,18 +1,18 @@
-import { hashKey, keyEnvironment } from '@sluice/access/api-key'
+import { hashKey } from '@sluice/access/api-key'
 import { type KeyStore, unusableReason } from '@sluice/access/keys'
 import { createAdminKey } from '@sluice/postgres/admin-key'
 import type { Clock } from '@sluice/runtime/clock'
 import type { Logger } from '@sluice/runtime/logger'
 import { startupTask } from '@sluice/runtime/startup-task'
-import { type Component, FatalError } from '@sluice/runtime/supervisor'
+import type { Component } from '@sluice/runtime/supervisor'
 
 const defaultRetryMs = 1_000
 
 /**
  * Creates the component that stores SLUICE_ADMIN_KEY as an admin key at the start, or once Postgres can be reached
  * (docs/http-interface.md#first-admin-key). A stored key does not change; a revoked or an expired one is logged.
- * Without the variable and without any stored key a log line says how to make one. The start throws FatalError for a
- * key whose prefix, length or checksum is wrong.
+ * Without the variable and without any stored key a log line says how to make one. `key` is well-formed, because the
+ * configuration accepts no other (packages/access/variables.ts).
  */
 export function bootstrapAdminKey(
   key: string | undefined,
@@ -26,11 +26,6 @@ export function bootstrapAdminKey(
         logger.warn('no API key exists: run "npm run admin-key", or set SLUICE_ADMIN_KEY and restart')
       }
       return
-    }
-    if (keyEnvironment(key) === undefined) {
-      throw new FatalError(
-        'SLUICE_ADMIN_KEY is not a key: its prefix, length or checksum is wrong. "npm run admin-key" makes one.',
-      )
     }
     const stored = await keys.findByHash(hashKey(key))
     if (!stored) {
