@@ -1,4 +1,5 @@
 import { type AppError, internalError } from '@sluice/runtime/errors'
+import { untilSuccessful } from '@sluice/runtime/once'
 import {
   type ClickHouse,
   type ClickHouseAddress,
@@ -131,16 +132,6 @@ export async function onEach<Server, T>(
   const working = servers.map(work)
   await Promise.allSettled(working)
   return Promise.all(working)
-}
-
-/** All callers share one run of the work. After a failure the next caller starts it again. */
-export function untilSuccessful<T>(work: () => Promise<T>): () => Promise<T> {
-  let running: Promise<T> | undefined
-  return () =>
-    (running ??= work().catch((error: unknown) => {
-      running = undefined
-      throw error
-    }))
 }
 
 /** Servers of a store that are opened at the first use, once for all callers; after a failure, at the next use. */

@@ -1,5 +1,6 @@
+import { untilSuccessful } from '@sluice/runtime/once'
 import { type ClickHouseAddress, openClickHouseAt, parseClickHouseUrl } from '../clickhouse/client.ts'
-import { lazyServers, storeServers, untilSuccessful } from '../clickhouse/cluster.ts'
+import { lazyServers, storeServers } from '../clickhouse/cluster.ts'
 import { clickHouseCode, ClickHouseError } from '../clickhouse/errors.ts'
 import { externalTableClient, type ExternalTableQuery, type ExternalTableResult } from '../clickhouse/external-table.ts'
 import { tombstoneAppliesCode } from '../erasures/tombstones.ts'

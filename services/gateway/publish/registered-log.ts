@@ -4,6 +4,7 @@ import { oneShardLeaseMs, placementShards, type Shards, type ShardStore } from '
 import type { WatermarkStore } from '@sluice/postgres/watermarks'
 import { internalError, internalMessage, isRetryable, unavailable } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
+import { untilSuccessful } from '@sluice/runtime/once'
 import { poller } from '@sluice/runtime/poller'
 import { schemaGuard } from '@sluice/runtime/schema-guard'
 import { type Component, FatalError } from '@sluice/runtime/supervisor'
@@ -37,8 +38,6 @@ export function registeredLog(
   logger: Pick<Logger, 'warn'>,
   { leaseMs = oneShardLeaseMs, watchMs = defaultWatchMs } = {},
 ): RegisteredLog {
-  let isChecked = false
-  let checking: Promise<void> | undefined
   /** `performance.now()` until which the last reading, one shard, may be relied on. */
   let oneShardUntil = -Infinity
 
@@ -50,22 +49,14 @@ export function registeredLog(
     return shards
   }
 
-  /** Requests that arrive before the log is checked share one check. */
-  function check(): Promise<void> {
-    if (isChecked) return Promise.resolve()
-    checking ??= checkOnce().finally(() => (checking = undefined))
-    return checking
-  }
-
-  async function checkOnce(): Promise<void> {
+  const check = untilSuccessful(async () => {
     // `migrate` records the number of shards before it registers the log.
     const shards = await readShards()
     if (shards === undefined || !(await stores.watermarks.isRegistered(await log.id()))) {
       throw internalError('This log is not registered in Postgres. Run "npm run migrate".')
     }
     await requirePlacement(shards)
-    isChecked = true
-  }
+  })
 
   async function requirePlacement(shards: Shards): Promise<void> {
     requirePartitionsMultipleOf(placementShards(shards), await log.partitions())
