@@ -87,12 +87,14 @@ describe('a handler that is bound to an operation', () => {
     expect(await without.handle(apiRequest())).toStrictEqual({ status: 202 })
   })
 
-  test('receives a query only if the operation has a schema for it', async () => {
+  test('receives a query only if the operation has a schema for it; no other takes a parameter', async () => {
     const route = handle({ ...base, response: { status: 200 } }, ({ query }) => {
       expect(query).toBeUndefined()
       return Promise.resolve()
     })
-    await route.handle(apiRequest({ query: { any: 'thing' } }))
+    await route.handle(apiRequest())
+    const message = 'Invalid field: any is not a known parameter'
+    await expect(route.handle(apiRequest({ query: { any: 'thing' } }))).rejects.toMatchObject({ message })
   })
 
   test('must not be idempotent with a file or a multipart body, which are not stored', () => {

@@ -1,9 +1,12 @@
-import type { Operation, ValueOf } from '@sluice/api/operation'
+import type { BytesBodyRule, Operation, ValueOf } from '@sluice/api/operation'
 import { invalidField } from '@sluice/runtime/errors'
 import { shownName, validate } from '@sluice/runtime/validate'
 import { parseJson } from './json-body.ts'
 import type { ApiRequest, FileResult, HandlerResult, PublicRequest, Route } from './route.ts'
 import { createUpload, type PendingUpload, type Upload } from './upload.ts'
+
+/** An operation whose body is validated or stored as a file; handlers of `bytes` read their requests themselves. */
+export type BoundOperation = Operation & { body?: Exclude<Operation['body'], BytesBodyRule> }
 
 /** Names of the `:name` parts of a path. */
 type ParamNames<Path extends string> = Path extends `${string}:${infer Name}/${infer Rest}`
@@ -17,7 +20,7 @@ type BodyOf<O extends Operation> = O extends { body: infer Body }
     ? ValueOf<Schema>
     : Body extends { kind: 'multipart'; fields: infer Fields }
       ? Upload<ValueOf<Fields>>
-      : ApiRequest['body']
+      : never
   : undefined
 
 /** A request to an operation after the checks and the validation. */
@@ -29,7 +32,7 @@ export type RequestOf<O extends Operation> = Omit<
   params: Readonly<Record<ParamNames<O['path']>, string>>
   /** The validated query; undefined for an operation without a schema for it. */
   query: O extends { query: infer Schema } ? ValueOf<Schema> : undefined
-  /** The validated body (`json`), the upload (`multipart`) or the bytes (`bytes`); undefined without a body. */
+  /** The validated body (`json`) or the upload (`multipart`); undefined without a body. */
   body: BodyOf<O>
 }
 
@@ -63,11 +66,11 @@ export type ResultOf<O extends Operation> = O['response'] extends { file: readon
  * `Idempotency-Key` (idempotency.ts), so that a reused key is answered 409 even if the new body is invalid. Throws at
  * once for an operation whose response can't be stored for an `Idempotency-Key`.
  */
-export function handle<const O extends Operation>(
+export function handle<const O extends BoundOperation>(
   operation: O,
   handler: (request: RequestOf<O>) => Promise<ResultOf<O>>,
 ): Route {
-  const { response, body, idempotent } = operation as Operation
+  const { response, body, idempotent } = operation as BoundOperation
   if (idempotent && (body?.kind === 'multipart' || response.file || response.headers)) {
     throw new Error(`${operation.id} can't be idempotent: neither files, multipart bodies nor headers are stored`)
   }
@@ -93,17 +96,16 @@ function toHandlerResult({ status, data, file, headers }: Operation['response'],
   return result === undefined ? { status } : { status, data: result }
 }
 
-/** Throws 400 for an invalid query. An operation below `/api` without a schema for its query accepts no parameter. */
-function readQueryOf({ query, path }: Operation, request: ApiRequest): unknown {
+/** Throws 400 for an invalid query. An operation without a schema for its query accepts no parameter. */
+function readQueryOf({ query }: Operation, request: ApiRequest): unknown {
   if (query) return validate(query, { ...request.query })
   const [unknown] = Object.keys(request.query)
-  if (unknown !== undefined && path.startsWith('/api/'))
-    throw invalidField(shownName(unknown), 'is not a known parameter')
+  if (unknown !== undefined) throw invalidField(shownName(unknown), 'is not a known parameter')
   return undefined
 }
 
 /** Throws 400 for an invalid body. */
-function readBodyOf({ body }: Operation, request: ApiRequest): unknown {
+function readBodyOf({ body }: BoundOperation, request: ApiRequest): unknown {
   switch (body?.kind) {
     case undefined:
       return undefined
@@ -112,8 +114,6 @@ function readBodyOf({ body }: Operation, request: ApiRequest): unknown {
         body.schema,
         body.optional && request.body.bytes.length === 0 ? {} : parseJson(request.body.bytes),
       )
-    case 'bytes':
-      return request.body
     case 'multipart':
       return createUpload(body, request)
   }

@@ -1,10 +1,9 @@
 import type { Credential } from '@sluice/access/credential'
-import type { Operation } from '@sluice/api/operation'
 import type { Criteria, Filter } from '@sluice/contracts/conditions'
 import { type ExceededLimit, QueryTooLargeError } from '@sluice/event-store/clickhouse/errors'
 import type { QueryReader, QueryRunner } from '@sluice/event-store/clickhouse/query-runner'
 import { refusedPatternPath, refusedPatternReason } from '@sluice/event-store/conditions'
-import { handle, type RequestOf, type ResultOf } from '@sluice/http/handle'
+import { type BoundOperation, handle, type RequestOf, type ResultOf } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { abortedAfter } from '@sluice/runtime/deadline'
 import { AppError, invalidField, isRetryable, unavailable } from '@sluice/runtime/errors'
@@ -40,7 +39,7 @@ function withinRequestTime<T>(
  * Binds the handler of an operation that runs analyses. Everything that uses the given signal shares the time of the
  * request, including the look-up of the site.
  */
-export function handleAnalysis<const O extends Operation>(
+export function handleAnalysis<const O extends BoundOperation>(
   operation: O,
   reader: AnalysisReader,
   handler: (request: RequestOf<O>, signal: AbortSignal) => Promise<ResultOf<O>>,
