@@ -3,7 +3,7 @@ import type { Logger } from '@sluice/runtime/logger'
 import { silentLogger } from '@sluice/runtime/silent-logger'
 import { deadLetterDays } from '../dead-letters.ts'
 import { kafkaErrorType } from './client.ts'
-import { dayMs, describeTopic, inSyncWanted, replicasWanted, topicSettings } from './topic-settings.ts'
+import { dayMs, describeTopic, inSyncWanted, replicasWanted, siblingTopics, topicSettings } from './topic-settings.ts'
 import { parseKafkaUrl } from './url.ts'
 import { withKafkaAdmin } from './with-admin.ts'
 
@@ -24,7 +24,7 @@ export async function describeDurability(
 ): Promise<string[]> {
   if (!url.startsWith('kafka:')) return []
   const { topic } = parseKafkaUrl(url)
-  const [backfill, dead] = [`${topic}.backfill`, `${topic}.dead`]
+  const { backfill, dead } = siblingTopics(topic)
   return withKafkaAdmin(url, logger, async (admin) => {
     const existing = await admin.listTopics()
     const risks: string[] = []

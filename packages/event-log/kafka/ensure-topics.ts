@@ -9,6 +9,7 @@ import {
   describeTopic,
   inSyncWanted,
   replicasWanted,
+  siblingTopics,
   type TopicDescription,
   topicResource,
 } from './topic-settings.ts'
@@ -45,10 +46,11 @@ export interface EnsureTopicsOptions {
  */
 export async function ensureTopics(url: string, options: EnsureTopicsOptions = {}): Promise<string[]> {
   const { topic } = parseKafkaUrl(url)
+  const { backfill, dead } = siblingTopics(topic)
   return withKafkaAdmin(url, options.logger ?? silentLogger, async (admin) => {
     const existing = new Set(await admin.listTopics())
     const isMissing = (name: string) => !existing.has(name)
-    const missing = [topic, `${topic}.dead`].filter(isMissing)
+    const missing = [topic, dead].filter(isMissing)
     const { brokers } = await admin.describeCluster()
     const replicationFactor = Math.min(replicasWanted, brokers.length)
     const configEntries = [
@@ -63,7 +65,7 @@ export async function ensureTopics(url: string, options: EnsureTopicsOptions = {
       { name: 'message.timestamp.type', value: 'LogAppendTime' },
       ...(replicationFactor === replicasWanted ? [{ name: 'min.insync.replicas', value: String(inSyncWanted) }] : []),
     ]
-    const isDead = (name: string) => name !== topic
+    const isDead = (name: string) => name === dead
     await createTopics(
       admin,
       missing.map((name) => ({
@@ -77,7 +79,6 @@ export async function ensureTopics(url: string, options: EnsureTopicsOptions = {
         ],
       })),
     )
-    const backfill = `${topic}.backfill`
     if (!isMissing(backfill)) await alignTopic(admin, backfill, topic)
     else {
       await createTopics(admin, [{ ...(await describeTopic(admin, topic)), name: backfill }])
@@ -93,13 +94,13 @@ export async function missingTopics(
   logger: Pick<Logger, 'debug' | 'warn'> = silentLogger,
 ): Promise<string[]> {
   const { topic } = parseKafkaUrl(url)
+  const { backfill, dead } = siblingTopics(topic)
   return withKafkaAdmin(url, logger, async (admin) => {
-    const backfill = `${topic}.backfill`
     const existing = new Set(await admin.listTopics())
     if (existing.has(backfill) && existing.has(topic)) {
       requireNotMorePartitions(await describeTopic(admin, backfill), await describeTopic(admin, topic))
     }
-    return [topic, `${topic}.dead`, backfill].filter((name) => !existing.has(name))
+    return [topic, dead, backfill].filter((name) => !existing.has(name))
   })
 }
 

@@ -10,6 +10,11 @@ export const replicasWanted = 3
 export const inSyncWanted = 2
 export const dayMs = 86_400_000
 
+/** The names of a topic's siblings, of old events and of dead letters. open-event-log.ts makes their URLs. */
+export function siblingTopics(topic: string): { backfill: string; dead: string } {
+  return { backfill: `${topic}.backfill`, dead: `${topic}.dead` }
+}
+
 /**
  * The properties that two topics must share: to be equally durable, and `partitions`, so that copies of an event are in
  * partitions with the same number.
