@@ -4,6 +4,7 @@ import type { CommittedOffset, EventLog } from './log.ts'
 
 /** Days for which dead letters are kept. */
 export const deadLetterDays = 365
+export const deadLetterRetentionMs = deadLetterDays * 86_400_000
 
 /** The group whose committed offsets separate replayed dead letters from those that still wait. */
 export const replayGroup = 'sluice-replay-dead-letters'

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { folderOf } from '@sluice/runtime/file-url'
 import type { LineLogger } from '@sluice/runtime/logger'
-import { deadLetterDays } from './dead-letters.ts'
+import { deadLetterRetentionMs } from './dead-letters.ts'
 import { type KafkaLogOptions, openKafkaLog } from './kafka/kafka-log.ts'
 import { parseKafkaUrl } from './kafka/url.ts'
 import type { EventLog } from './log.ts'
@@ -31,7 +31,7 @@ export async function openEventLog(url: string, options: OpenEventLogOptions): P
 export function openDeadLetters(url: string, options: OpenEventLogOptions): Promise<EventLog> {
   return openEventLog(deadLetterUrl(url), {
     ...options,
-    file: { ...options.file, retentionMs: deadLetterDays * 86_400_000 },
+    file: { ...options.file, retentionMs: deadLetterRetentionMs },
   })
 }
 

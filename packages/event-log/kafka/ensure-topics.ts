@@ -3,7 +3,7 @@ import type { Admin } from 'kafkajs'
 import type { Logger } from '@sluice/runtime/logger'
 import { retry } from '@sluice/runtime/retry'
 import { silentLogger } from '@sluice/runtime/silent-logger'
-import { deadLetterDays } from '../dead-letters.ts'
+import { deadLetterRetentionMs } from '../dead-letters.ts'
 import {
   dayMs,
   describeTopic,
@@ -26,7 +26,7 @@ const leaderDelays = { firstMs: 50, longestMs: 50 }
  * Kafka deletes older events, even if they are not stored yet, so a writer may be down for this long. Unlimited
  * retention would fill the disks.
  */
-const retentionDays = 30
+const retentionMs = 30 * dayMs
 
 export interface EnsureTopicsOptions {
   /** Number of partitions of new topics. Existing topics are not changed. Default 4. */
@@ -74,7 +74,7 @@ export async function ensureTopics(url: string, options: EnsureTopicsOptions = {
         replicas: replicationFactor,
         configEntries: [
           ...configEntries,
-          { name: 'retention.ms', value: String((isDead(name) ? deadLetterDays : retentionDays) * dayMs) },
+          { name: 'retention.ms', value: String(isDead(name) ? deadLetterRetentionMs : retentionMs) },
           { name: 'max.message.bytes', value: String(blockBytesMax + (isDead(name) ? deadLetterOverheadBytes : 0)) },
         ],
       })),

@@ -1,6 +1,6 @@
 import type { Block } from '@sluice/event-log/block'
 import { blocksWithOffsets } from '@sluice/event-log/block-lines'
-import { deadLetterDays, type ReplayPositions } from '@sluice/event-log/dead-letters'
+import { deadLetterRetentionMs, type ReplayPositions } from '@sluice/event-log/dead-letters'
 import type { EventLog } from '@sluice/event-log/log'
 import { sum } from '@sluice/runtime/sum'
 import { distinctLetters } from './distinct-letters.ts'
@@ -37,7 +37,7 @@ export async function replayDeadLetters(logs: ReplayLogs & { log: EventLog }): P
   const { log, deadLetters, positions } = logs
   const partitions = await log.partitions()
   const done: Replayed = { letters: 0, rows: 0, copies: 0, expired: 0, foreign: 0 }
-  const oldest = Date.now() - deadLetterDays * 86_400_000
+  const oldest = Date.now() - deadLetterRetentionMs
   const distinct = distinctLetters()
   await readDeadLetters(deadLetters, {
     commit: true,
