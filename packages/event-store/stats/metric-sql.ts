@@ -1,6 +1,6 @@
 import { distinctKeyColumns } from '../metric-keys.ts'
-import { isSessionMetric, type SessionMetric, sessionMetrics } from '../session-metrics.ts'
-import { countRows, eventRows, type RowSource, sessionRows } from './row-sources.ts'
+import { type SessionMetric, sessionMetrics } from '../session-metrics.ts'
+import type { RowSource } from './row-sources.ts'
 import type { StatsPlan } from './spec.ts'
 
 /** SQL of a metric. */
@@ -22,11 +22,6 @@ export interface MetricSql {
   estimatedFromStates?: string
   /** Standard deviation of the term whose mean or share is the value, in the unit of the value. */
   deviation?: string
-}
-
-/** Chooses the rows that a plan is evaluated over. */
-export function rowSourceOf(plan: StatsPlan): RowSource {
-  return isSessionMetric(plan.metric) ? sessionRows(plan) : (countRows(plan) ?? eventRows(plan))
 }
 
 /** Builds the SQL of a plan's metric over its rows. */

@@ -16,6 +16,7 @@ import {
   wholeQuarters,
 } from '../event-scope.ts'
 import { distinctKeyOf } from '../metric-keys.ts'
+import { isSessionMetric } from '../session-metrics.ts'
 import { eventOrder, joinOverlongSessions, sessionWindowMs } from '../session-sql.ts'
 import { timeSql } from '../time-sql.ts'
 import type { StatsPlan } from './spec.ts'
@@ -34,6 +35,11 @@ export interface RowSource {
   /** SQL of the number of events or sessions. */
   count: string
   params: QueryParams
+}
+
+/** Chooses the rows that a plan is evaluated over. */
+export function rowSourceOf(plan: StatsPlan): RowSource {
+  return isSessionMetric(plan.metric) ? sessionRows(plan) : (countRows(plan) ?? eventRows(plan))
 }
 
 /** The events of the range that match the filters and the further conditions, which are SQL. */
@@ -140,7 +146,7 @@ export const unusualSessionCode = clickHouseCode.throwIf
  * `allowsUnusual`, groups by value also compare the ids of events, which takes longest. Without it, the statement fails
  * when the first events of a session have the same time and different values.
  */
-export function sessionRows(plan: StatsPlan): RowSource {
+function sessionRows(plan: StatsPlan): RowSource {
   const { groupBy, metrics, targetEvent, sessionsUntil } = plan
   const { sampleFactor, allowsUnusual } = plan.sessions
   const isConversion = metrics.includes('conversion_rate')

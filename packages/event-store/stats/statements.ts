@@ -4,8 +4,8 @@ import type { SqlFragment, Statement } from '../clickhouse/query-runner.ts'
 import { scopeParams, siteCondition } from '../event-scope.ts'
 import { sessionWindowMs } from '../session-sql.ts'
 import { timeSql } from '../time-sql.ts'
-import { metricSql, rowSourceOf } from './metric-sql.ts'
-import { eventRows, type RowSource } from './row-sources.ts'
+import { metricSql } from './metric-sql.ts'
+import { eventRows, type RowSource, rowSourceOf } from './row-sources.ts'
 import type { StatsPlan } from './spec.ts'
 
 /** A row with the values of the plan's metrics; the totals of `bucketsStatement`. */
