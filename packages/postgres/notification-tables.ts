@@ -83,7 +83,7 @@ export interface AttemptsTable {
   error: string | null
 }
 
-/** A delivery is also the job of the worker that sends it. Its take differs from that of other jobs (deliveries.ts). */
+/** A delivery is also the job of the worker that sends it. Its take differs from that of other jobs (delivery-queue.ts). */
 export interface DeliveriesTable {
   delivery_id: string
   endpoint_id: string

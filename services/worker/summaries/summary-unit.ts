@@ -1,12 +1,12 @@
 import type { SiteStore } from '@sluice/access/sites'
 import type { EventSummary } from '@sluice/contracts/event-summary'
 import { completeUntilFrom } from '@sluice/contracts/lanes'
-import type { DeliveryBody } from '@sluice/contracts/webhooks'
 import { QueryTooLargeError } from '@sluice/event-store/clickhouse/errors'
 import type { QueryRunner } from '@sluice/event-store/clickhouse/query-runner'
 import type { EventScope } from '@sluice/event-store/event-scope'
 import { sessionWindowMs } from '@sluice/event-store/session-sql'
 import type { Lease, UnitResult } from '@sluice/leases/run-unit'
+import { encodeBody } from '@sluice/postgres/deliveries'
 import type { SummaryJob, SummaryStore } from '@sluice/postgres/summaries'
 import type { WatermarkStore } from '@sluice/postgres/watermarks'
 import type { Clock } from '@sluice/runtime/clock'
@@ -38,7 +38,7 @@ export function summaryUnit(deps: SummaryUnitDeps): (job: SummaryJob, lease: Lea
     const completeUntil = completeUntilFrom(await watermarks.completeUntil(), period.start - sessionWindowMs)
     if (completeUntil < period.end) return { next: now + waitMs, log: { waits: 'for the writers' } }
     const measured = await measure({ siteId, environment, ...period }, reader.runner(lease.signal))
-    await summaries.finish(lease, job, { ...period, body: measured && encode(siteId, measured) }, clock.now())
+    await summaries.finish(lease, job, { ...period, body: measured && encodeSummary(siteId, measured) }, clock.now())
     const log = { period_start: period.start, ...(leftOut > 0 && { left_out: leftOut }) }
     return {
       next: ended.length > 1 ? 'now' : nextEnd,
@@ -57,7 +57,6 @@ async function measure(scope: EventScope, runner: QueryRunner): Promise<EventSum
   }
 }
 
-function encode(siteId: string, data: EventSummary): Uint8Array {
-  const body: DeliveryBody = { event_type: 'event_summary', timestamp: data.period_end, site_id: siteId, data }
-  return Buffer.from(JSON.stringify(body))
+function encodeSummary(siteId: string, data: EventSummary): Uint8Array {
+  return encodeBody({ event_type: 'event_summary', timestamp: data.period_end, site_id: siteId, data })
 }
