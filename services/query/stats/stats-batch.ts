@@ -3,25 +3,22 @@ import { requireReadableSite } from '@sluice/access/require-readable-site'
 import { statusOf } from '@sluice/api/error-status'
 import { operations } from '@sluice/api/operations'
 import { batchQuery } from '@sluice/api/stats-batch'
-import { type Period, statsLimits, type StatsResult } from '@sluice/contracts/stats'
+import type { Period } from '@sluice/contracts/stats'
 import type { BatchEntry } from '@sluice/contracts/stats-batch'
-import type { QueryResult } from '@sluice/event-store/clickhouse/client'
 import type { QueryRunner } from '@sluice/event-store/clickhouse/query-runner'
 import { earliestRead } from '@sluice/event-store/stats/earliest-read'
 import { deduplicatingRunner, shareStatements } from '@sluice/event-store/stats/share-statements'
 import type { ApiRequest, Route } from '@sluice/http/route'
 import { concurrencyLimit } from '@sluice/runtime/concurrency-limit'
-import { AppError, internalMessage, invalidField, publicMessage } from '@sluice/runtime/errors'
+import { AppError, internalMessage, publicMessage } from '@sluice/runtime/errors'
 import { validate } from '@sluice/runtime/validate'
 import { type AnalysisReader, handleAnalysis } from '../run-analysis.ts'
+import { batchRoom, countingRunner, type CountResult } from './batch-room.ts'
 import { parametersOf } from './json-parameters.ts'
 import { rangeOf, type RequestedStats, statsSpecOf } from './read-stats-request.ts'
 import { type StatsDeps, statsResult } from './stats.ts'
 
 type BatchRequest = Pick<ApiRequest, 'receivedAt' | 'credential' | 'signal' | 'log'>
-
-/** Called with each result that a batch keeps until its end. */
-type CountResult = (result: QueryResult<object>) => void
 
 /** A query that may be evaluated, or the entry of one that may not. */
 type ReadQuery = RunnableQuery | { entry: BatchEntry }
@@ -138,57 +135,6 @@ async function runQueries(
   return Promise.all(planned.map(async (query) => ('entry' in query ? query.entry : run(query))))
 }
 
-/** What a batch keeps in memory until its last query is answered. */
-interface BatchRoom {
-  /** Throws 400 once the batch has too many entries or too much text. */
-  requireRoom: () => void
-  /** Counts a result of ClickHouse. Throws as `requireRoom`. */
-  countResult: CountResult
-  /** Counts the entries of an answer. Throws as `requireRoom`. */
-  countAnswer: (data: StatsResult) => void
-}
-
-function batchRoom(): BatchRoom {
-  let entries = 0
-  // Counted separately, because queries that share a result repeat its texts.
-  let answeredCharacters = 0
-  let heldCharacters = 0
-
-  function requireRoom(): void {
-    if (entries > statsLimits.batchEntriesMax) throw tooMany(`${statsLimits.batchEntriesMax} entries`)
-    if (Math.max(answeredCharacters, heldCharacters) > statsLimits.batchCharactersMax) {
-      throw tooMany(`${statsLimits.batchCharactersMax} characters of text`)
-    }
-  }
-
-  return {
-    requireRoom,
-    countResult: ({ rows }) => {
-      heldCharacters += charactersOf(rows)
-      requireRoom()
-    },
-    countAnswer: ({ breakdown = [], compare }) => {
-      const listed = [...breakdown, ...(compare?.breakdown ?? [])]
-      entries += listed.length
-      answeredCharacters += charactersOf(listed)
-      requireRoom()
-    },
-  }
-}
-
-/** Characters of the texts in JSON, where a control character takes six. */
-function charactersOf(rows: readonly object[]): number {
-  let characters = 0
-  for (const row of rows) {
-    for (const value of Object.values(row)) characters += typeof value === 'string' ? JSON.stringify(value).length : 0
-  }
-  return characters
-}
-
-function tooMany(what: string): AppError {
-  return invalidField('queries', `must make at most ${what} together: ask fewer at once`)
-}
-
 /** The entry of a query that failed. Throws the error itself when the client has left. */
 function failedEntry(error: unknown, request: BatchRequest): BatchEntry {
   if (request.signal.aborted) throw error
@@ -210,15 +156,4 @@ function failedEntry(error: unknown, request: BatchRequest): BatchEntry {
 function sharedReader(reader: AnalysisReader, count: CountResult): AnalysisReader {
   let shared: QueryRunner | undefined
   return { ...reader, as: (caller) => (shared ??= deduplicatingRunner(countingRunner(reader.as(caller), count))) }
-}
-
-function countingRunner(runner: QueryRunner, count: CountResult): QueryRunner {
-  return {
-    ...runner,
-    query: async <Row>(...query: Parameters<QueryRunner['query']>) => {
-      const result = await runner.query<Row & object>(...query)
-      count(result)
-      return result
-    },
-  }
 }
