@@ -1,4 +1,5 @@
 import { readCaFile } from '@sluice/runtime/ca-file'
+import { parameterMistakes } from '@sluice/runtime/url-parameters'
 
 const parameters = ['ca', 'prefix']
 const sentinelParameters = ['db', 'prefix']
@@ -44,7 +45,7 @@ export function parseRedisUrl(text: string): RedisAddress {
   // The message does not quote the text, which may contain part of a password that was not percent-encoded.
   if (!/^\/?\d{0,5}$/.test(pathname)) mistakes.push('the database is not a number')
   if (hash !== '') mistakes.push('"#" is not percent-encoded ("%23")')
-  checkParameters(searchParams, parameters, mistakes)
+  mistakes.push(...parameterMistakes(searchParams, parameters))
   const address: RedisAddress = {
     // An IPv6 address is in brackets.
     host: hostname.replace(/^\[(.*)\]$/, '$1'),
@@ -70,8 +71,7 @@ function parseSentinelUrl(text: string): RedisAddress {
   }
   const { user = '', password = '', hosts = '', name = '', query = '' } = match.groups
   const search = new URLSearchParams(query)
-  const mistakes: string[] = []
-  checkParameters(search, sentinelParameters, mistakes)
+  const mistakes = parameterMistakes(search, sentinelParameters)
   const db = search.get('db') ?? '0'
   if (!/^\d{1,5}$/.test(db)) mistakes.push('"db" is not a number')
   if (!/^[A-Za-z0-9._-]+$/.test(name))
@@ -87,14 +87,6 @@ function parseSentinelUrl(text: string): RedisAddress {
   }
   throwMistakes(address, mistakes)
   return address
-}
-
-/** The messages do not quote unknown names, which may contain part of a password too. */
-function checkParameters(search: URLSearchParams, known: readonly string[], mistakes: string[]): void {
-  for (const name of new Set(search.keys())) {
-    if (!known.includes(name)) mistakes.push(`unknown parameter (known: ${known.join(', ')})`)
-    else if (search.getAll(name).length > 1) mistakes.push(`the parameter "${name}" is given twice`)
-  }
 }
 
 function throwMistakes({ username, password }: RedisSettings, mistakes: string[]): void {

@@ -27,7 +27,7 @@ describe('an s3: URL', () => {
     ['s3://sluice/.a?region=a', 'the prefix is made of'],
     ['s3://sluice?region=a#b', '"#" has no meaning'],
     ['s3://sluice?region=a&region=b', '"region" is given twice'],
-    ['s3://sluice?region=a&tls=true', 'unknown parameter "tls"'],
+    ['s3://sluice?region=a&tls=true', 'unknown parameter (known: '],
     ['s3://sluice?endpoint=minio:9000', '"endpoint" is not http'],
     ['s3://sluice?endpoint=http://u:p@minio', '"endpoint" takes no credentials'],
     ['s3://sluice?endpoint=http://minio/a', '"endpoint" ends after the port'],
@@ -38,7 +38,7 @@ describe('an s3: URL', () => {
 
   test('with credentials is refused without a word of them, and with every other mistake', () => {
     const parse = () => parseS3Url('s3://AKIA1:s3cr3t@AB?x=1')
-    expect(parse).toThrow(/SLUICE_S3_ACCESS_KEY_ID.*; the bucket .*; unknown parameter "x" .*; the region is missing/)
+    expect(parse).toThrow(/SLUICE_S3_ACCESS_KEY_ID.*; the bucket .*; unknown parameter .*; the region is missing/)
     expect(parse).not.toThrow(/AKIA1|s3cr3t/)
   })
 })
