@@ -1,5 +1,5 @@
 import type { RateLimits } from '@sluice/contracts/rate-limits'
-import type { Environment, Scope } from '@sluice/contracts/scopes'
+import type { Environment, Scope, SiteIds } from '@sluice/contracts/scopes'
 
 /** The rights of a request, as the checks before the handler found them (docs/http-interface.md#credentials). */
 export interface Credential {
@@ -8,8 +8,7 @@ export interface Credential {
   name: string
   environment: Environment
   scopes: readonly Scope[]
-  /** The sites that the key is bound to; null: every site. */
-  siteIds: readonly string[] | null
+  siteIds: SiteIds
   /** The key's own limits; null: the defaults. */
   rateLimits: RateLimits | null
   /** The origins whose pages may send events with the key; null: every origin. */

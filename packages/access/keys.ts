@@ -1,3 +1,4 @@
+import type { SiteIds } from '@sluice/contracts/scopes'
 import type { ChangeCursor, Changes } from './change-cursor.ts'
 import type { Credential } from './credential.ts'
 
@@ -50,8 +51,7 @@ export interface Rotation {
  */
 export interface ActingKey {
   keyId: string
-  /** Null: the key is not bound to sites. */
-  siteIds: readonly string[] | null
+  siteIds: SiteIds
 }
 
 /** API keys in Postgres. Every method throws AppError `unavailable` while Postgres is unavailable. */

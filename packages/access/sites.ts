@@ -1,3 +1,4 @@
+import type { SiteIds } from '@sluice/contracts/scopes'
 import type { SiteSettings } from '@sluice/contracts/sites'
 import type { ChangeCursor, Changes } from './change-cursor.ts'
 import type { Credential } from './credential.ts'
@@ -13,11 +14,8 @@ export interface SiteRecord {
 /** Sites in Postgres. Every method throws AppError `unavailable` while Postgres is unavailable. */
 export interface SiteStore {
   find(siteId: string): Promise<SiteRecord | undefined>
-  /** Lists the sites among `siteIds` (null: all), sorted by the bytes of their id; `total` counts all of them. */
-  list(
-    page: { limit: number; offset: number },
-    siteIds: readonly string[] | null,
-  ): Promise<{ sites: SiteRecord[]; total: number }>
+  /** Lists the sites among `siteIds`, sorted by the bytes of their id; `total` counts all of them. */
+  list(page: { limit: number; offset: number }, siteIds: SiteIds): Promise<{ sites: SiteRecord[]; total: number }>
   /**
    * Registers a site, by the key `keyId`. Returns undefined, and changes nothing, for a site that is registered
    * already.

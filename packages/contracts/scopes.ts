@@ -11,8 +11,11 @@ export function grants(held: readonly Scope[], required: Scope): boolean {
   return held.includes('admin') || held.includes(required)
 }
 
-/** Whether a key that is bound to `siteIds` (null: unbound) may name a site. */
-export function allowsSite(siteIds: readonly string[] | null, siteId: string): boolean {
+/** The sites that a key is bound to, whose records it sees; null: all sites. */
+export type SiteIds = readonly string[] | null
+
+/** Whether a key that is bound to `siteIds` may name a site. */
+export function allowsSite(siteIds: SiteIds, siteId: string): boolean {
   return siteIds === null || siteIds.includes(siteId)
 }
 

@@ -8,7 +8,7 @@ import {
   type NotificationType,
 } from '@sluice/contracts/alerts'
 import type { Page } from '@sluice/contracts/paging'
-import type { Environment } from '@sluice/contracts/scopes'
+import type { Environment, SiteIds } from '@sluice/contracts/scopes'
 import { minuteMs } from '@sluice/contracts/time-units'
 import type { LeaseTable } from '@sluice/leases/lease-table'
 import { newId } from '@sluice/runtime/ids'
@@ -23,7 +23,7 @@ import type { Postgres } from './open.ts'
 import { selectPage } from './page.ts'
 import { lockSite } from './sites.ts'
 import type { Db } from './tables.ts'
-import { siteCondition, type SiteIds } from './visible-sites.ts'
+import { siteCondition } from './visible-sites.ts'
 
 /** Where a rule's notifications go. The caller encrypts (packages/runtime/secret-cipher.ts). */
 export interface AlertTarget {

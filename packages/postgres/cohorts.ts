@@ -1,13 +1,14 @@
 import { type Selectable, sql } from 'kysely'
 import { cohortLimits, type CohortSettings } from '@sluice/contracts/cohorts'
 import type { Page } from '@sluice/contracts/paging'
+import type { SiteIds } from '@sluice/contracts/scopes'
 import { takeAdvisoryLock } from './advisory-lock.ts'
 import { requireRoom } from './count-rows.ts'
 import type { Postgres } from './open.ts'
 import { requirePageSize, selectPage } from './page.ts'
 import { lockSite } from './sites.ts'
 import type { Db, Tables } from './tables.ts'
-import { siteCondition, type SiteIds } from './visible-sites.ts'
+import { siteCondition } from './visible-sites.ts'
 
 /** A cohort's record (docs/http-interface.md#cohort-record). */
 export interface CohortRecord {

@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Criteria } from '@sluice/contracts/conditions'
 import type { EventKey, ExportType } from '@sluice/contracts/exports'
 import type { Page } from '@sluice/contracts/paging'
+import type { SiteIds } from '@sluice/contracts/scopes'
 import { dayMs } from '@sluice/contracts/time-units'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
 import { queueCompletion } from './export-completion.ts'
@@ -32,7 +33,7 @@ import { leaseEnd, leaseTable, progress as leaseProgress, updateHeld } from './l
 import type { Postgres } from './open.ts'
 import { lockSite } from './sites.ts'
 import type { Db } from './tables.ts'
-import { siteCondition, type SiteIds } from './visible-sites.ts'
+import { siteCondition } from './visible-sites.ts'
 
 /** A part of the file, in the form in which the blob store completes it. */
 export interface ExportPart {

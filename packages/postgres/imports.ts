@@ -1,6 +1,7 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import type { ImportType } from '@sluice/contracts/imports'
 import type { Page } from '@sluice/contracts/paging'
+import type { SiteIds } from '@sluice/contracts/scopes'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
 import { unavailable } from '@sluice/runtime/errors'
 import { sum } from '@sluice/runtime/sum'
@@ -14,7 +15,7 @@ import { lockReceiptTimes } from './receipt-time-lock.ts'
 import { lockSite } from './sites.ts'
 import type { Db, LogPositions, Tables } from './tables.ts'
 import { type UploadLeaseStore, uploadLeaseStore } from './uploads.ts'
-import { siteCondition, type SiteIds } from './visible-sites.ts'
+import { siteCondition } from './visible-sites.ts'
 
 /** An import whose file has been received. */
 export type NewImport = Pick<

@@ -1,7 +1,5 @@
 import { sql } from 'kysely'
-
-/** The sites whose records the caller may see; null: all sites. */
-export type SiteIds = readonly string[] | null
+import type { SiteIds } from '@sluice/contracts/scopes'
 
 /** SQL of the condition that a record belongs to one of `siteIds`; `column` holds the record's site. */
 export function siteCondition(siteIds: SiteIds, column: 'site_id' | 'alert_rules.site_id' = 'site_id') {

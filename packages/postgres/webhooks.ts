@@ -1,5 +1,6 @@
 import { type Selectable, sql } from 'kysely'
 import type { Page } from '@sluice/contracts/paging'
+import type { SiteIds } from '@sluice/contracts/scopes'
 import { type DeliveryKind, type DeliveryStatus, webhookLimits } from '@sluice/contracts/webhooks'
 import { takeAdvisoryLock } from './advisory-lock.ts'
 import { requireRoom } from './count-rows.ts'
@@ -20,7 +21,7 @@ import type { Postgres } from './open.ts'
 import { selectPage } from './page.ts'
 import { lockSite } from './sites.ts'
 import type { Db, Tables } from './tables.ts'
-import { siteCondition, type SiteIds } from './visible-sites.ts'
+import { siteCondition } from './visible-sites.ts'
 
 /** The record of an attempt to deliver. */
 export interface AttemptRecord {
