@@ -15,6 +15,7 @@ import {
   userPrefix,
 } from '@sluice/contracts/conditions'
 import { propertyLimits } from '@sluice/contracts/event-limits'
+import { isJsonObject, type JsonObject } from '@sluice/runtime/json-object'
 import { hasMoreCodePoints } from '@sluice/runtime/schemas'
 import { parameterMessages } from './parameters.ts'
 import { checkPattern, patternsTooLarge } from './pattern.ts'
@@ -218,7 +219,7 @@ class Reader {
     throw new InvalidCondition(path, `is nested deeper than ${conditionLimits.criteriaDepthMax} levels`)
   }
 
-  #condition(fields: Fields, path: Path): Condition {
+  #condition(fields: JsonObject, path: Path): Condition {
     this.#conditions += 1
     if (this.#conditions > conditionLimits.conditionsMax) {
       throw new InvalidCondition([], `must hold at most ${conditionLimits.conditionsMax} conditions`)
@@ -332,11 +333,9 @@ function readOperator(value: unknown, path: Path): Operator {
   return value
 }
 
-type Fields = Readonly<Record<string, unknown>>
-
-function fieldsOf(value: unknown, path: Path, reason: string): Fields {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new InvalidCondition(path, reason)
-  return value as Fields
+function fieldsOf(value: unknown, path: Path, reason: string): JsonObject {
+  if (!isJsonObject(value)) throw new InvalidCondition(path, reason)
+  return value
 }
 
 function rejectUnknownFields(value: unknown, known: readonly string[], path: Path): void {

@@ -2,6 +2,7 @@ import { eventLimits } from '@sluice/contracts/event-limits'
 import { eventTooLarge } from '@sluice/events/event-errors'
 import { decodeBody, parseJson, parseText, requireUtf8 } from '@sluice/http/json-body'
 import { AppError, invalidField, invalidFormat, missingField } from '@sluice/runtime/errors'
+import { isJsonObject } from '@sluice/runtime/json-object'
 import { parseExactly } from '@sluice/runtime/parse-exactly'
 import { hasRoundedNumber } from '@sluice/runtime/rounded-numbers'
 import { shownName } from '@sluice/runtime/validate'
@@ -96,10 +97,8 @@ function* parseItems(list: readonly unknown[], items: SplitList['items']): Gener
 }
 
 function listOf(body: unknown): unknown[] {
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
-    throw invalidFormat('body must be a JSON object with a list "events"')
-  }
-  const { events } = body as { events?: unknown }
+  if (!isJsonObject(body)) throw invalidFormat('body must be a JSON object with a list "events"')
+  const { events } = body
   if (events === undefined || events === null || events === '') throw missingField('events')
   if (!Array.isArray(events)) throw invalidField('events', 'must be a list')
   const unknown = Object.keys(body).find((name) => name !== 'events')

@@ -1,4 +1,5 @@
 import { invalidFormat } from '@sluice/runtime/errors'
+import { isJsonObject } from '@sluice/runtime/json-object'
 
 const numbers: ReadonlySet<string> = new Set(['start_date', 'end_date', 'limit', 'offset'])
 
@@ -7,12 +8,10 @@ const numbers: ReadonlySet<string> = new Set(['start_date', 'end_date', 'limit',
  * and null means absent. Throws 400 for a query that is no object.
  */
 export function parametersOf(query: unknown): Readonly<Record<string, unknown>> {
-  if (typeof query !== 'object' || query === null || Array.isArray(query)) {
-    throw invalidFormat('query must be a JSON object')
-  }
+  if (!isJsonObject(query)) throw invalidFormat('query must be a JSON object')
   const parameters = Object.create(null) as Record<string, unknown>
   for (const [name, value] of Object.entries(query)) {
-    const isTyped = numbers.has(name) ? typeof value === 'number' : name === 'exact' && typeof value === 'boolean'
+    const isTyped = (typeof value === 'number' && numbers.has(name)) || (typeof value === 'boolean' && name === 'exact')
     parameters[name] = value === null ? '' : isTyped ? String(value) : value
   }
   return parameters
