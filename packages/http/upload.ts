@@ -2,10 +2,11 @@ import type { IncomingMessage } from 'node:http'
 import type { Readable, Writable } from 'node:stream'
 import multer, { type StorageEngine } from 'multer'
 import type { MultipartBodyRule } from '@sluice/api/operation'
-import { AppError, internalMessage, invalidField, invalidFormat, missingField, tooLarge } from '@sluice/runtime/errors'
+import { AppError, invalidField, invalidFormat, missingField, tooLarge } from '@sluice/runtime/errors'
 import { validate } from '@sluice/runtime/validate'
 import { bodyTooLarge } from './decompress.ts'
 import { discard, discardedBytesMax } from './read-body.ts'
+import { removeOrLog } from './remove-or-log.ts'
 import type { PublicRequest } from './route.ts'
 import { serverLimits } from './server-limits.ts'
 
@@ -66,9 +67,7 @@ export function createUpload(
       removeStored = async () => {
         removeStored = () => Promise.resolve()
         // The client must read why the request failed, and the operator that a file is left.
-        await receiver.removeStored().catch((error: unknown) => {
-          log({ file_not_removed: internalMessage(error) })
-        })
+        await removeOrLog(receiver.removeStored(), log)
       }
       receiving.set(incoming, rule.maxBytes + formBytesMax)
       try {

@@ -2,9 +2,10 @@ import { operations } from '@sluice/api/operations'
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import { removeFiles } from '@sluice/blobs/remove-files'
 import { handle } from '@sluice/http/handle'
+import { removeOrLog } from '@sluice/http/remove-or-log'
 import type { Route } from '@sluice/http/route'
 import type { ExportStore } from '@sluice/postgres/exports'
-import { internalMessage, requireFound } from '@sluice/runtime/errors'
+import { requireFound } from '@sluice/runtime/errors'
 import { requireVisibleExport } from './require-visible-export.ts'
 
 /**
@@ -23,8 +24,6 @@ export function deleteExportRoute({
     await requireVisibleExport(exports, exportId, credential)
     const files = requireFound(await exports.delete(exportId, credential.siteIds), 'Export')
     // The export is deleted, whether its file can be removed now or not: the workers remove what nothing names.
-    await removeFiles(blobs, files).catch((error: unknown) => {
-      log({ file_not_removed: internalMessage(error) })
-    })
+    await removeOrLog(removeFiles(blobs, files), log)
   })
 }

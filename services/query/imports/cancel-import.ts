@@ -1,10 +1,11 @@
 import { operations } from '@sluice/api/operations'
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import { handle } from '@sluice/http/handle'
+import { removeOrLog } from '@sluice/http/remove-or-log'
 import type { Route } from '@sluice/http/route'
 import { toImportResource } from '@sluice/postgres/import-resource'
 import type { ImportStore } from '@sluice/postgres/imports'
-import { internalMessage, requireFound } from '@sluice/runtime/errors'
+import { requireFound } from '@sluice/runtime/errors'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { requireVisibleImport } from './require-visible-import.ts'
 
@@ -33,9 +34,7 @@ export function cancelImportRoute({
     const record = requireFound(await imports.cancel(importId, credential.siteIds, clock.now()), 'Import')
     if (record.status === 'cancelled') {
       // The import is cancelled, whether its file can be removed now or not.
-      await removeFile(importId).catch((error: unknown) => {
-        log({ file_not_removed: internalMessage(error) })
-      })
+      await removeOrLog(removeFile(importId), log)
     }
     return toImportResource(record)
   })

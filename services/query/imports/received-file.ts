@@ -1,10 +1,11 @@
 import type { Readable } from 'node:stream'
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import { hasFreeSpace } from '@sluice/blobs/disk-space'
+import { removeOrLog } from '@sluice/http/remove-or-log'
 import type { UploadStore } from '@sluice/http/upload'
 import { segmentName } from '@sluice/imports/blob-names'
 import { type SegmentedFile, type SegmentLimits, writeSegments } from '@sluice/imports/segments'
-import { internalMessage, unavailable } from '@sluice/runtime/errors'
+import { unavailable } from '@sluice/runtime/errors'
 
 interface ReceivedFileOptions {
   blobs: Pick<BlobStore, 'write' | 'remove' | 'disk'>
@@ -42,9 +43,7 @@ export class ReceivedFile implements UploadStore<SegmentedFile> {
       )
     } catch (error) {
       // The client must read why the upload failed, and the operator that blobs are left.
-      await this.remove().catch((problem: unknown) => {
-        log({ file_not_removed: internalMessage(problem) })
-      })
+      await removeOrLog(this.remove(), log)
       throw error
     }
   }

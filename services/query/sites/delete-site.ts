@@ -4,9 +4,10 @@ import { operations } from '@sluice/api/operations'
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import { removeFiles } from '@sluice/blobs/remove-files'
 import { handle } from '@sluice/http/handle'
+import { removeOrLog } from '@sluice/http/remove-or-log'
 import type { Route } from '@sluice/http/route'
 import type { ErasureStore } from '@sluice/postgres/erasures'
-import { internalMessage, notFound } from '@sluice/runtime/errors'
+import { notFound } from '@sluice/runtime/errors'
 import { newId } from '@sluice/runtime/ids'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { retryUnknownOutcome } from '../retry-unknown-outcome.ts'
@@ -37,9 +38,7 @@ export function deleteSiteRoute({
     if (!deleted) throw notFound('Site')
     log({ erasure_id: erasureId })
     // The site is deleted, whether its files can be removed now or not: the workers remove what nothing names.
-    await removeFiles(blobs, deleted.files).catch((error: unknown) => {
-      log({ file_not_removed: internalMessage(error) })
-    })
+    await removeOrLog(removeFiles(blobs, deleted.files), log)
     return { erasure_id: erasureId, status: 'queued' as const }
   })
 }
