@@ -1,6 +1,7 @@
 import { withDeadline } from './deadline.ts'
 import { isAborted } from './is-aborted.ts'
 import type { Logger } from './logger.ts'
+import type { RetryDelays } from './retry.ts'
 import { sleep } from './sleep.ts'
 
 /** A long-lived part of a service, with at least one of the three functions. */
@@ -49,19 +50,13 @@ interface RunningComponent {
   done: Promise<void>
 }
 
-/** Delays before a failed component runs again, in ms. */
-export interface RestartDelays {
-  firstMs: number
-  longestMs: number
-}
-
-const defaultDelays: RestartDelays = { firstMs: 1_000, longestMs: 30_000 }
+const defaultDelays: RetryDelays = { firstMs: 1_000, longestMs: 30_000 }
 
 /** A supervisor of `components`, none of which is started yet. */
 export function supervise(
   components: readonly Component[],
   logger: Logger,
-  { firstMs, longestMs }: RestartDelays = defaultDelays,
+  { firstMs, longestMs }: RetryDelays = defaultDelays,
 ): Supervisor {
   const running: RunningComponent[] = []
   const failed = new Set<string>()
