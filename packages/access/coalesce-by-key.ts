@@ -1,5 +1,5 @@
+import { settledOrAfter } from '@sluice/runtime/deadline'
 import { unavailable } from '@sluice/runtime/errors'
-import { sleep } from '@sluice/runtime/sleep'
 
 /** A call for several ids on behalf of a key. */
 type Call<Result> = (key: string, ids: readonly string[]) => Promise<Result>
@@ -36,9 +36,7 @@ export function coalesceByKey<Result>(
     const result = (ends.get(key) ?? Promise.resolve()).then(() => {
       pendingCalls.delete(key)
       const running = call(key, [...ids])
-      free.resolve(
-        overlapAfterMs === undefined ? settled(running) : Promise.race([settled(running), sleep(overlapAfterMs)]),
-      )
+      free.resolve(overlapAfterMs === undefined ? settled(running) : settledOrAfter(running, overlapAfterMs))
       return running
     })
     const end = free.promise.then(() => {

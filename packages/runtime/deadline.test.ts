@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { MessageChannel } from 'node:worker_threads'
 import { expect, test } from '@jest/globals'
-import { withDeadline } from './deadline.ts'
+import { settledOrAfter, withDeadline } from './deadline.ts'
 
 const late = () => new Error('late')
 
@@ -25,4 +25,13 @@ test('takes the answer that arrived while the process was suspended past the dea
     expect(await answer).toEqual(['answer'])
     port1.close()
   }
+})
+
+test('a wait ends when the work settles, whatever its outcome, or after its time', async () => {
+  const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
+  const before = timers()
+  await settledOrAfter(Promise.resolve(), 60_000)
+  await settledOrAfter(Promise.reject(new Error('own')), 60_000)
+  await settledOrAfter(new Promise(() => undefined), 1)
+  expect(timers()).toBe(before)
 })

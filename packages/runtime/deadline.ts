@@ -32,3 +32,14 @@ export async function abortedAfter<T>(
     clearTimeout(timer)
   }
 }
+
+/** Resolves when `work` settles, whatever its outcome, or after `ms`. Leaves no timer behind. */
+export async function settledOrAfter(work: Promise<unknown>, ms: number): Promise<void> {
+  const timer = Promise.withResolvers<undefined>()
+  const handle = setTimeout(() => timer.resolve(undefined), Math.ceil(ms))
+  try {
+    await Promise.race([Promise.allSettled([work]), timer.promise])
+  } finally {
+    clearTimeout(handle)
+  }
+}

@@ -1,3 +1,4 @@
+import { settledOrAfter } from '@sluice/runtime/deadline'
 import { sum } from '@sluice/runtime/sum'
 import type { Block } from '../block.ts'
 import { decompressBlock } from '../compression.ts'
@@ -269,15 +270,4 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
 /** Memory of a block that waits for its batch. */
 function heldBytes({ payload }: Block): number {
   return payload.length + blockOverheadBytes
-}
-
-/** Resolves once `event` settles or `ms` have passed, and leaves no timer behind. */
-async function settledOrAfter(event: Promise<unknown>, ms: number): Promise<void> {
-  const timer = Promise.withResolvers<undefined>()
-  const handle = setTimeout(() => timer.resolve(undefined), Math.ceil(ms))
-  try {
-    await Promise.race([event, timer.promise])
-  } finally {
-    clearTimeout(handle)
-  }
 }
