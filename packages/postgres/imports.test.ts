@@ -43,7 +43,7 @@ async function take(now: number) {
 
 describe('a complete upload', () => {
   test('becomes an import with its segments, which is processing when it is taken', async () => {
-    await store.uploads.begin(created, 1, noon)
+    await store.uploads.begin(created, noon)
     const record = await store.create({ ...created, segments, createdAt: noon - 5 }, noon)
     expect(record).toStrictEqual({
       ...created,
@@ -67,7 +67,7 @@ describe('a complete upload', () => {
   })
 
   test('that has ended becomes no import', async () => {
-    await store.uploads.begin(created, 1, noon)
+    await store.uploads.begin(created, noon)
     expect(await store.uploads.end('imp_1')).toBe(true)
     const late = store.create({ ...created, segments, createdAt: noon }, noon)
     await expect(late).rejects.toMatchObject({ code: 'unavailable', retryable: true })

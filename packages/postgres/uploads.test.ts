@@ -24,7 +24,7 @@ beforeEach(async () => {
   await postgres.db.deleteFrom('imports').execute()
 })
 
-const begin = (importId: string, at = noon, keyId = 'key_1') => store.begin({ importId, keyId }, 4, at)
+const begin = (importId: string, at = noon, keyId = 'key_1') => store.begin({ importId, keyId }, at)
 
 test('a key has four uploads at once, however many begin in the same moment, and another one when one has ended', async () => {
   const begun = await Promise.all(Array.from({ length: 12 }, (_, n) => begin(`imp_${n}`)))
@@ -65,7 +65,7 @@ test('while Postgres is unavailable, every method throws AppError 503', async ()
   const lost = uploadLeaseStore(away)
   await proxy.cut()
   const upload = { importId: 'imp_1', keyId: 'key_1' }
-  for (const call of [() => lost.begin(upload, 4, noon), () => lost.renew('imp_1', noon), () => lost.end('imp_1')]) {
+  for (const call of [() => lost.begin(upload, noon), () => lost.renew('imp_1', noon), () => lost.end('imp_1')]) {
     await expect(call()).rejects.toMatchObject({ code: 'unavailable', retryable: true })
   }
   await away.close()

@@ -4,7 +4,7 @@ import { takeAdvisoryLock } from './advisory-lock.ts'
 import { countRows } from './count-rows.ts'
 import type { Postgres } from './open.ts'
 
-const { waitingPerKeyMax } = importLimits
+const { concurrentUploadsMax, waitingPerKeyMax } = importLimits
 
 /** An upload that is not renewed for this long no longer counts: its process has died. */
 export const uploadLeaseMs = 60_000
@@ -15,10 +15,10 @@ export const uploadLeaseMs = 60_000
  */
 export interface UploadLeaseStore {
   /**
-   * Registers a new upload. Registers nothing and returns false if the key already has `max` running uploads. Throws
-   * AppError `conflict` if the key has the maximum number of imports that have not ended.
+   * Registers a new upload. Registers nothing and returns false if the key already has the maximum number of running
+   * uploads (`importLimits`). Throws AppError `conflict` if it has the maximum number of imports that have not ended.
    */
-  begin(upload: { importId: string; keyId: string }, max: number, at: number): Promise<boolean>
+  begin(upload: { importId: string; keyId: string }, at: number): Promise<boolean>
   /** Renews the registration of an upload for another minute. */
   renew(importId: string, at: number): Promise<void>
   /**
@@ -31,7 +31,7 @@ export interface UploadLeaseStore {
 /** The uploads that are registered in this Postgres. */
 export function uploadLeaseStore(postgres: Postgres): UploadLeaseStore {
   return {
-    begin: ({ importId, keyId }, max, at) =>
+    begin: ({ importId, keyId }, at) =>
       postgres.transaction(async (transaction) => {
         // No other upload of the key begins until this transaction ends.
         await takeAdvisoryLock(transaction, 'upload', keyId)
@@ -41,7 +41,7 @@ export function uploadLeaseStore(postgres: Postgres): UploadLeaseStore {
           .where('expires_at', '<=', new Date(at))
           .execute()
         const running = await countRows(transaction.selectFrom('uploads').where('key_id', '=', keyId))
-        if (running >= max) return false
+        if (running >= concurrentUploadsMax) return false
         // Counted after the uploads, so that an upload which becomes an import meanwhile is not missed.
         const waiting = await countRows(
           transaction.selectFrom('imports').where('key_id', '=', keyId).where('due_at', 'is not', null),

@@ -19,7 +19,7 @@ export async function addImport(
   at: number,
 ): Promise<ImportRecord> {
   const importId = newId('imp')
-  await store.uploads.begin({ importId, keyId: 'key_1' }, Infinity, at)
+  await store.uploads.begin({ importId, keyId: 'key_1' }, at)
   return store.create(
     {
       importId,

@@ -29,7 +29,7 @@ export async function uploadFile(
     },
     segmentRecords === undefined ? {} : { segmentRecordsMax: segmentRecords },
   )
-  await imports.uploads.begin({ importId, keyId: 'key_1' }, Infinity, at)
+  await imports.uploads.begin({ importId, keyId: 'key_1' }, at)
   return imports.create(
     {
       importId,

@@ -5,7 +5,7 @@ import type { Sessions } from '@sluice/access/sessions'
 import type { SiteLookup } from '@sluice/access/sites'
 import { operations } from '@sluice/api/operations'
 import type { BlobStore } from '@sluice/blobs/blob-store'
-import { importLimits, type ImportType } from '@sluice/contracts/imports'
+import type { ImportType } from '@sluice/contracts/imports'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { segmentName } from '@sluice/imports/blob-names'
@@ -54,7 +54,7 @@ export function createImportRoute({ keys, sessions, sites, imports, blobs, clock
     const importId = newId('imp')
     const { keyId, environment } = credential
     log({ import_id: importId })
-    if (!(await uploads.begin({ importId, keyId }, importLimits.concurrentUploadsMax, clock.now()))) {
+    if (!(await uploads.begin({ importId, keyId }, clock.now()))) {
       throw rateLimited(retryAfterSeconds)
     }
     const stopRenewing = renewUpload(uploads, importId, clock)
