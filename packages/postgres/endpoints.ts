@@ -56,21 +56,21 @@ export type NewEndpoint = Pick<
   | 'environment'
 >
 
-/** The fields of an endpoint that are changed; absent fields keep their values. */
-export type EndpointChanges = Partial<
-  Pick<
-    Endpoint,
-    | 'channel'
-    | 'encryptedTarget'
-    | 'targetFingerprint'
-    | 'encryptedSecret'
-    | 'previousEncryptedSecret'
-    | 'previousSecretUntil'
-    | 'events'
-    | 'active'
-    | 'summaryInterval'
-  >
->
+/** The fields of an endpoint that are changed; absent or undefined fields keep their values. */
+export type EndpointChanges = {
+  [
+    Field in
+      | 'channel'
+      | 'encryptedTarget'
+      | 'targetFingerprint'
+      | 'encryptedSecret'
+      | 'previousEncryptedSecret'
+      | 'previousSecretUntil'
+      | 'events'
+      | 'active'
+      | 'summaryInterval'
+  ]?: Endpoint[Field] | undefined
+}
 
 /** Stores an endpoint that was created at `at` (Unix ms). */
 export async function insertEndpoint(db: Db, endpoint: NewEndpoint, at: number): Promise<Endpoint> {

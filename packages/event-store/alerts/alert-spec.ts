@@ -33,10 +33,10 @@ export function alertSpecOf(
     environment,
     metric,
     windowMs: durationMs(window) ?? 0,
-    ...(eventType === undefined ? {} : { eventType }),
-    ...(filter === undefined ? {} : { filter }),
+    eventType,
+    filter,
     // Only this metric depends on the site's conversion event. Equal rules of other metrics get equal specs.
-    ...(metric === 'conversion_rate' && conversionEvent !== null ? { targetEvent: conversionEvent } : {}),
+    targetEvent: metric === 'conversion_rate' ? (conversionEvent ?? undefined) : undefined,
   }
 }
 

@@ -37,8 +37,8 @@ function toChanges(sent: Omit<UpdateWebhookBody, 'site_id'>, secrets: SecretCiph
     ...(secret === undefined
       ? {}
       : { encryptedSecret: secrets.encrypt(secret), previousEncryptedSecret: null, previousSecretUntil: null }),
-    ...(events === undefined ? {} : { events }),
-    ...(active === undefined ? {} : { active }),
-    ...(summaryInterval === undefined ? {} : { summaryInterval }),
+    events,
+    active,
+    summaryInterval,
   }
 }
