@@ -16,7 +16,7 @@ export function withPinnedScript(page: string): string {
     `integrity="${integrity}"`,
     'crossorigin',
     'data-site="shop"',
-    'data-key="svc_prod_…"',
+    'data-key="<key of the page>"',
   ]
   const element = `<script\n  defer\n${attributes.map((each) => `  ${each}\n`).join('')}></script>`
   return `${page.slice(0, from + begin.length)}\n\n\`\`\`html\n${element}\n\`\`\`\n\n${page.slice(to)}`

@@ -1,5 +1,5 @@
 // Forwards /in/* of a website to Sluice, so that pages load the script from their own origin and send events to it:
-//   <script defer src="/in/sluice.js" data-site="shop" data-key="svc_prod_…"></script>
+//   <script defer src="/in/sluice.js" data-site="shop" data-key="<key of the page>"></script>
 // Run as: SLUICE_URL=https://in.example PORT=8000 node first-party-proxy.mjs
 import { createServer, request as httpRequest } from 'node:http'
 import { request as httpsRequest } from 'node:https'
