@@ -13,7 +13,7 @@ describe('the examples of the Node SDK', () => {
 
   const orders = async (total: number) => {
     const sql = `SELECT event_id, session_id, anonymous_id FROM events
-      WHERE event_type = 'order' AND properties['total'] = {total:String}`
+      WHERE event_type = 'purchase' AND properties['total'] = {total:String}`
     return (await rig.stores.clickHouse.query<Record<string, string>>(sql, { total: String(total) })).rows
   }
 
@@ -21,7 +21,7 @@ describe('the examples of the Node SDK', () => {
   async function sendPageCopy(total: number, { event_id, timestamp }: Receipt): Promise<void> {
     const copy = {
       site_id: 'shop',
-      event_type: 'order',
+      event_type: 'purchase',
       event_id,
       timestamp,
       session_id: 'session-1',

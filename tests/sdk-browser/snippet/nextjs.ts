@@ -63,17 +63,17 @@ export function testNextjs(shop: Shop): void {
 
       const views = await shop.sent(3, 'page_view')
       expect(views.map((view) => view.url)).toEqual([`${url}/`, `${url}/about`, `${url}/`])
-      const orders = await shop.sent(2, 'order')
+      const orders = await shop.sent(2, 'purchase')
       expect(orders.map((order) => [order.event_id, order.session_id])).toEqual(
         orders.map(() => [orders[0]?.event_id, session_id]),
       )
       const stored = async () => (await shop.stored()).filter((row) => row.session_id === session_id)
       await waitUntil(async () => (await stored()).length >= 4, 'the visit is stored')
       expect((await stored()).map((row) => row.event_type).sort()).toEqual([
-        'order',
         'page_view',
         'page_view',
         'page_view',
+        'purchase',
       ])
     } finally {
       if (server?.exitCode === null) {

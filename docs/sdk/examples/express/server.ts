@@ -3,7 +3,7 @@ import express from 'express'
 import { createSluice } from '@sluice/node'
 
 interface ShopEvents {
-  order: { total: number }
+  purchase: { total: number }
 }
 
 const { SLUICE_URL = 'http://localhost:8080', SLUICE_KEY = '', SLUICE_SPOOL, PORT = '3000' } = process.env
@@ -17,7 +17,7 @@ app.use(sluice.middleware())
 app.post('/orders', (request, response) => {
   const { total } = request.body as { total: number }
   // The page also tracks the order, with the id and the time of this receipt: Sluice stores one event.
-  const receipt = sluice.track('order', { total })
+  const receipt = sluice.track('purchase', { total })
   response.status(201).json({ total, receipt })
 })
 

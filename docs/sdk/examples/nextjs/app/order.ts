@@ -14,5 +14,5 @@ export async function order(total: number): Promise<void> {
   if (!response.ok) throw new Error(`the shop answered ${response.status}`)
   const { receipt } = (await response.json()) as { receipt: Receipt }
   window.sluice ??= { q: [] }
-  window.sluice.q.push(['track', 'order', { total }, receipt])
+  window.sluice.q.push(['track', 'purchase', { total }, receipt])
 }

@@ -1,7 +1,7 @@
 import { createSluice, type Sluice } from '@sluice/node'
 
 interface ShopEvents {
-  order: { total: number }
+  purchase: { total: number }
 }
 
 let client: Sluice<ShopEvents> | undefined

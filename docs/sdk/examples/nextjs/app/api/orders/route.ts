@@ -7,7 +7,7 @@ export function POST(request: Request): Promise<Response> {
 
 async function placeOrder(request: Request): Promise<Response> {
   const { total } = (await request.json()) as { total: number }
-  const receipt = sluice().track('order', { total })
+  const receipt = sluice().track('purchase', { total })
   // Only needed where the process is suspended after the response, as in serverless functions.
   await sluice().flush({ timeoutMs: 2_000 })
   return Response.json({ total, receipt }, { status: 201 })
