@@ -12,17 +12,31 @@ const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclud
   .split('\n')
   .filter((file) => /\.(md|ts|sql|yaml)$/.test(file) && existsSync(join(root, file)))
 
+/** The files and folders that the links of a page name. */
+function linkedFrom(page: string): string[] {
+  const text = readFileSync(join(root, page), 'utf8')
+  return [...text.matchAll(/\]\((?!https?:)([^)#]+)/g)].map(([, path = '']) => join(dirname(page), path))
+}
+
 test('every page that a page links to or that the code cites exists', () => {
   const missing: string[] = []
   for (const file of files) {
     const text = readFileSync(join(root, file), 'utf8')
-    const linked = file.endsWith('.md')
-      ? [...text.matchAll(/\]\((?!https?:)([^)#]+)/g)].map(([, path = '']) => join(dirname(file), path))
-      : []
+    const linked = file.endsWith('.md') ? linkedFrom(file) : []
     const cited = [...text.matchAll(/\bdocs\/[\w/-]+\.md\b/g)].map(([path]) => path)
     for (const path of [...linked, ...cited]) if (!existsSync(join(root, path))) missing.push(`${file}: ${path}`)
   }
   expect(missing).toEqual([])
+})
+
+test('another page links to every page for users and operators', () => {
+  const pages = files.filter((file) => file.endsWith('.md'))
+  const linked = new Set(pages.flatMap((page) => linkedFrom(page).filter((path) => path !== page)))
+  const readers = pages.filter((page) => !/^(README\.md$|\.github\/|packages\/|tests\/)/.test(page))
+  // A link to a folder shows its README.md.
+  const isLinked = (page: string) => linked.has(page) || linked.has(page.replace(/README\.md$/, ''))
+  expect(readers.length).toBeGreaterThan(50)
+  expect(readers.filter((page) => !isLinked(page))).toEqual([])
 })
 
 test('every file and folder that the pages for contributors name is there', () => {
