@@ -10,8 +10,12 @@ const pollMs = 100
 const sendAttemptsMax = 60
 /** Events are counted within a second; so long after the last 202, something is wrong. */
 const visibleMsMax = 60_000
+/** What a service answers for a path that only another service has. */
+const unknownPath = 'Not found'
 
 const url = process.env.SLUICE_URL ?? `http://127.0.0.1:${process.env.SLUICE_PORT ?? 8080}`
+/** The gateway, which has an address of its own where the services run apart. */
+const collectUrl = process.env.SLUICE_COLLECT_URL ?? url
 const key = process.env.SLUICE_KEY
 if (key === undefined) {
   fail('Set SLUICE_KEY to a key with the scope events:write: the admin key that the first start printed will do.')
@@ -29,7 +33,7 @@ for (let from = 0; from < lines.length; from += batchEvents) {
   const batch = lines.slice(from, from + batchEvents)
   const body = await promisify(gzip)(batch.join('\n'))
   const send = () =>
-    request('/collect/batch', {
+    request(`${collectUrl}/collect/batch`, {
       method: 'POST',
       headers: { 'Content-Type': 'application/x-ndjson', 'Content-Encoding': 'gzip' },
       body,
@@ -40,6 +44,8 @@ for (let from = 0; from < lines.length; from += batchEvents) {
     await sleep(1_000)
     ;({ status, answer } = await send())
   }
+  if (answer.error === unknownPath)
+    fail(`${collectUrl} takes no events: set SLUICE_COLLECT_URL to the address of the gateway.`)
   if (status !== 202) fail(`Sluice answered ${status}: ${answer.error ?? 'no reason'}`)
   showProgress(`Sent ${from + batch.length} of ${lines.length} events.`)
 }
@@ -54,13 +60,19 @@ The site web-log has ${lines.length} events, of 17 to 20 May 2015.${isCounted ? 
 
 More questions: ${url}/docs`)
 
-/** Shows how many events are counted until all are; returns false if the key or the address can't ask. */
+/** Shows how many events are counted until all are; returns false if the key can't ask. */
 async function waitUntilCounted(): Promise<boolean> {
   const deadline = performance.now() + visibleMsMax
   for (;;) {
-    const { status, answer } = await request(`/api/v1/stats?${range}&metric=event_count`)
-    // A key that may only write, or the address of a gateway that runs alone.
-    if (status === 403 || status === 404) return false
+    const { status, answer } = await request(`${url}/api/v1/stats?${range}&metric=event_count`)
+    // A key that may only write.
+    if (status === 403) return false
+    if (answer.error === unknownPath) {
+      fail(
+        `The events are sent, but ${url} answers no queries: set SLUICE_URL to the address of the query service, and ` +
+          'SLUICE_COLLECT_URL to that of the gateway.',
+      )
+    }
     const counted = answer.data?.value ?? 0
     if (status === 200) showProgress(`Counted ${counted} of ${lines.length} events.`)
     if (counted >= lines.length) return true
@@ -77,17 +89,17 @@ interface Answer {
 }
 
 async function request(
-  path: string,
+  address: string,
   { headers = {}, ...init }: Omit<RequestInit, 'headers'> & { headers?: Record<string, string> } = {},
 ): Promise<{ status: number; answer: Answer }> {
   try {
-    const response = await fetch(`${url}${path}`, {
+    const response = await fetch(address, {
       ...init,
       headers: { Authorization: `Bearer ${key}`, ...headers },
     })
     return { status: response.status, answer: (await response.json()) as Answer }
   } catch {
-    return fail(`No Sluice answers at ${url}: start it with npm start, or set SLUICE_URL.`)
+    return fail(`No Sluice answers at ${new URL(address).origin}: start it with npm start, or set SLUICE_URL.`)
   }
 }
 

@@ -1,3 +1,6 @@
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
 import { type Client, client } from '../support/client.ts'
 import { type Cluster, createCluster } from '../support/cluster.ts'
@@ -31,6 +34,20 @@ describeWithServices('gateway, writer, query and worker as separate processes', 
     await expectWebLogAnswers(sluice)
     await sendWebLog(sluice)
     await expectWebLogAnswers(sluice)
+  })
+
+  it('take the events of npm run example at the gateway, and count them at the query service', async () => {
+    const { gateway, query } = services
+    const program = fileURLToPath(new URL('../../docs/example/send-web-log.ts', import.meta.url))
+    const run = (env: Record<string, string>) =>
+      promisify(execFile)(process.execPath, [program], {
+        env: { PATH: process.env.PATH, SLUICE_KEY: cluster.key, ...env },
+      })
+    const { stdout } = await run({ SLUICE_URL: query.url, SLUICE_COLLECT_URL: gateway.url })
+    expect(stdout).toContain('Counted 10000 of 10000 events.')
+    expect(stdout).toContain(`${query.url}/docs`)
+    await expect(run({ SLUICE_URL: gateway.url })).rejects.toThrow(`${gateway.url} answers no queries: set SLUICE_URL`)
+    await expect(run({ SLUICE_URL: query.url })).rejects.toThrow(`${query.url} takes no events: set SLUICE_COLLECT_URL`)
   })
 
   it.each(['gateway', 'writer', 'query', 'worker'] as const)(
