@@ -62,6 +62,16 @@ export const processes: readonly { title: string; command: string; about: string
       'Puts events that ClickHouse could not store back into the event log, then ends. See [operations](operations.md).',
     variables: replay,
   },
+  {
+    title: 'Admin key',
+    command: 'npm run admin-key',
+    about:
+      'Prints a new admin key, revokes those that it or the first start made, then ends. See [keys](keys-and-sites.md).',
+    variables: {
+      SLUICE_DATA_DIR: standalone.SLUICE_DATA_DIR,
+      SLUICE_POSTGRES_URL: standalone.SLUICE_POSTGRES_URL,
+    },
+  },
 ]
 
 /** The text of docs/configuration.md, from what the services themselves read. */
