@@ -207,4 +207,33 @@ describeWithChromium('cohorts', () => {
     await page.getByRole('button', { name: 'New cohort' }).first().waitFor()
     expect(new URL(page.url()).search).not.toMatch(/draft|name|description/)
   })
+
+  it('ask before a draft is lost that the address can’t hold, until it is saved', async () => {
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/sites/${siteId}/cohorts`)
+    await page.getByRole('button', { name: 'New cohort' }).first().click()
+    await page.getByLabel('Name', { exact: true }).fill('Listed')
+    await type(page, page.getByRole('combobox', { name: 'Property' }).first(), 'user')
+    await page.getByRole('combobox', { name: 'Condition', exact: true }).selectOption('in')
+    const values = page.getByRole('textbox', { name: /^Values/ })
+    await values.fill('u-1, u-2')
+    await page.waitForURL(/draft=.*u-2/)
+    const ids = Array.from({ length: 400 }, (_, n) => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`)
+    await values.fill(ids.join(', '))
+    await waitUntilPasses(() => expect(new URL(page.url()).searchParams.has('draft')).toBe(false))
+    const question = page.getByRole('dialog', { name: 'Leave without saving?' })
+    for (const leave of [
+      () => page.goBack(),
+      () => page.getByRole('link', { name: 'Overview', exact: true }).click(),
+    ]) {
+      await leave()
+      await question.getByRole('button', { name: 'Cancel' }).click()
+      await question.waitFor({ state: 'detached' })
+      expect(await values.inputValue()).toBe(ids.join(', '))
+    }
+    await page.getByRole('button', { name: 'Save cohort' }).click()
+    await page.getByRole('dialog', { name: 'Listed' }).waitFor()
+    expect(await question.count()).toBe(0)
+  })
 })

@@ -2,7 +2,7 @@ import '@sluice/runtime/parse-exactly'
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
 import type { Page } from 'playwright-core'
 import { expectedStats, type RawEvent, type RawStatsQuery } from '../support/oracle/expected-stats.ts'
-import { headline } from './support/numbers.ts'
+import { copied, headline, runInShell } from './support/numbers.ts'
 import { rowOf, settledHeadline, startOfDay } from './support/overview.ts'
 import { openSession, type Rig, startRig } from './support/rig.ts'
 import { rawEvents, seededEvents, type SentEvent } from './support/seed.ts'
@@ -205,6 +205,50 @@ describeWithChromium('a filter of the overview', () => {
     await expectChoice(['country:equals:IN', 'path:in:/about,/contact'], {})
     await dialog.getByRole('button', { name: '/contact', exact: true, pressed: true }).waitFor()
     await dialog.getByRole('button', { name: '/shop', exact: true, pressed: false }).waitFor()
+  })
+
+  it('of hundreds of values is asked for by POST, and is refused once the address can’t hold it', async () => {
+    const users = Array.from({ length: 700 }, (_, n) => `org/crm/user/${1_000 + n}`)
+    const chosen = users.slice(0, 550)
+    await rig.send(
+      users.map((user_id, n) => ({
+        site_id: 'crm',
+        event_type: 'page_view',
+        timestamp: now - n,
+        event_id: `crm-${n}`,
+        user_id,
+        country: n % 2 === 0 ? 'DE' : 'FR',
+      })),
+    )
+    const page = await overview('?range=28d', 'crm')
+    await waitUntilPasses(async () => expect(await headline(page, 'Events')).toBe(users.length))
+    await page.keyboard.press('/')
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Property').fill('user')
+    await page.keyboard.press('Tab')
+    await dialog.getByLabel('Condition').selectOption({ label: 'is one of' })
+    await dialog.getByLabel(/^Values/).fill(users.join(', '))
+    await dialog.getByRole('button', { name: 'Apply filter' }).click()
+    await dialog.getByText('The filters are too long for the address of the page.').waitFor()
+    await dialog.getByLabel(/^Values/).fill(chosen.join(', '))
+    await dialog.getByRole('button', { name: 'Apply filter' }).click()
+    const expectChosen = async () => {
+      await waitUntilPasses(async () => expect(await headline(page, 'Events')).toBe(chosen.length))
+      const germany = page.getByRole('region', { name: 'Countries' }).getByRole('button', { name: 'Germany' })
+      await waitUntilPasses(async () => {
+        const number = germany.locator('[data-number]')
+        expect(await number.getAttribute('data-number', { timeout: 1_000 })).toBe(String(chosen.length / 2))
+      })
+    }
+    await expectChosen()
+    await page.reload()
+    await expectChosen()
+    const more = page.getByRole('radiogroup').getByRole('button', { name: 'More', exact: true }).nth(2)
+    for (const entry of ['Copy curl', 'Copy curl with relative dates']) {
+      const curl = await copied(page, more, entry)
+      const { data } = (await runInShell(curl, rig.admin)) as { data: { results: { data: { value: number } }[] } }
+      expect(data.results.map((result) => result.data.value)).toEqual([chosen.length])
+    }
   })
 
   it('by an integer that a double can’t hold has all of its digits', async () => {

@@ -1,5 +1,5 @@
 import { operations } from './operations.gen.ts'
-import type { Input, OperationId } from './wire.ts'
+import type { Input, OperationId, StatsQuery } from './wire.ts'
 
 /** A request to the HTTP interface, as `fetch` and curl need it. */
 export interface ApiRequest {
@@ -15,8 +15,12 @@ interface AnyInput {
   body?: unknown
 }
 
+/** Characters of a path; the server takes 16 KiB for the path and all headers, of which the referrer may be 4 KiB. */
+const pathLengthMax = 8_000
+
 /**
  * The request of an operation. Lists and objects in a query travel as JSON (`filter`); what is undefined is left out.
+ * Statistics with a filter that is too long for a path are a batch of one query.
  */
 export function requestOf<Id extends OperationId>(id: Id, input: Input<Id>): ApiRequest {
   const { params = {}, query = {}, body } = input as AnyInput
@@ -28,5 +32,9 @@ export function requestOf<Id extends OperationId>(id: Id, input: Input<Id>): Api
     search.append(name, typeof value === 'object' ? JSON.stringify(value) : `${value}`)
   }
   const text = search.toString()
-  return { method, path: text === '' ? filled : `${filled}?${text}`, ...(body === undefined ? {} : { body }) }
+  const whole = text === '' ? filled : `${filled}?${text}`
+  if (id === 'stats' && whole.length > pathLengthMax) {
+    return requestOf('statsBatch', { body: { queries: [query as StatsQuery] } })
+  }
+  return { method, path: whole, ...(body === undefined ? {} : { body }) }
 }

@@ -23,6 +23,8 @@ import { ErrorPanel } from '../ui/states.tsx'
 interface Props {
   /** The condition that is edited; undefined for a new one. */
   condition: Condition | undefined
+  /** Whether the address of the page has room for the condition; default: always. */
+  hasRoom?: (condition: Condition) => boolean
   onApply: (condition: Condition) => void
   onRemove: () => void
   onClose: () => void
@@ -31,7 +33,7 @@ interface Props {
 const textOf = (value: string | string[] | undefined) => (Array.isArray(value) ? listText(value) : (value ?? ''))
 
 /** Chooses a property, an operator and values; values are those that recent events had. */
-export function FilterDialog({ condition, onApply, onRemove, onClose }: Props) {
+export function FilterDialog({ condition, hasRoom = () => true, onApply, onRemove, onClose }: Props) {
   const { siteId } = useView()
   const { environment } = useViewQueries()
   const seen = useApi('properties', { query: { site_id: siteId, environment } }, { staleMs: 300_000 })
@@ -59,7 +61,11 @@ export function FilterDialog({ condition, onApply, onRemove, onClose }: Props) {
     else if (isList && listOf(value).length === 0) setError(messages.filters.missingValue)
     else if (!isList && given === '') setError(messages.filters.missingValue)
     else if (!isValueOf(operator, given)) setError(messages.filters.invalidValue(operator === 'matches'))
-    else onApply({ property: named, operator, value: isList ? listOf(value) : given })
+    else {
+      const next: Condition = { property: named, operator, value: isList ? listOf(value) : given }
+      if (hasRoom(next)) onApply(next)
+      else setError(messages.filters.tooLong)
+    }
   }
   return (
     <Dialog title={messages.filters.title} onClose={onClose}>

@@ -24,6 +24,9 @@ export interface ViewState extends View {
   hrefOf: (patch: ViewChanges, page?: SitePage) => string
 }
 
+/** Characters of a page's address, without its origin; the server takes 16 KiB for it and all headers. */
+export const addressLengthMax = 12_000
+
 /** Commas, colons and slashes stand as they are, so that people can read the address. */
 const readable = (parameters: string) => parameters.replaceAll('%2C', ',').replaceAll('%3A', ':').replaceAll('%2F', '/')
 
@@ -79,6 +82,19 @@ export function useView(): ViewState {
   }, [url])
 }
 
+/** A path with the query of the address in which a parameter has another value; undefined removes it. */
+function addressWith(path: string, name: string, value: string | undefined): string {
+  const next = new URL(location.href).searchParams
+  if (value === undefined) next.delete(name)
+  else next.set(name, value)
+  const text = next.toString()
+  return text === '' ? path : `${path}?${readable(text)}`
+}
+
+/** Whether the address has room for a value of a parameter: a longer address can't be loaded again. */
+export const hasRoomFor = (name: string, value: string): boolean =>
+  addressWith(location.pathname, name, value).length <= addressLengthMax
+
 /**
  * A parameter of the page's own in the address, such as the record that is open: its value, and how to set it
  * (undefined removes it). `isReplaced` makes no entry in the history, for what changes while somebody types. Once the
@@ -92,11 +108,7 @@ export function usePageParameter(
   const set = (value: string | undefined, isReplaced = false) => {
     // An answer that arrives after the reader has left the page must not lead back to it.
     if ((location.pathname.replace(/\/+$/, '') || '/') !== path) return
-    const next = new URL(location.href).searchParams
-    if (value === undefined) next.delete(name)
-    else next.set(name, value)
-    const text = next.toString()
-    route(text === '' ? path : `${path}?${readable(text)}`, isReplaced)
+    route(addressWith(path, name, value), isReplaced)
   }
   return [search.get(name) ?? undefined, set]
 }

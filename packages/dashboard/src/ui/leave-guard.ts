@@ -25,10 +25,10 @@ addEventListener(
   true,
 )
 
-/** The page and the record that is open on it, by which a change of the address counts as leaving. */
+/** The page and the record that is open or edited on it, by which a change of the address counts as leaving. */
 const placeOf = (url: string) => {
   const { pathname, searchParams } = new URL(url, location.origin)
-  return JSON.stringify([pathname, searchParams.get('open')])
+  return JSON.stringify([pathname, searchParams.get('open'), searchParams.get('edit')])
 }
 
 /**

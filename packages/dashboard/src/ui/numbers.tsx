@@ -16,7 +16,7 @@ import { DataTable } from './table.tsx'
 export interface NumberSource {
   /** Names the number or table: `Visitors`, `Pages`. */
   label: string
-  /** The query, alone (not as an entry of a batch). */
+  /** The query, without the others of the page's batch. */
   request: ApiRequest
   /** Parameters for copied links that the address of the page lacks: what it shows unasked may be another thing later. */
   linked?: Readonly<Record<string, string>>
@@ -40,7 +40,8 @@ export interface NumberSource {
  */
 function linkOf({ request: { path, body }, linked }: NumberSource): string {
   const inPath = Object.fromEntries(new URL(path, location.origin).searchParams)
-  const { environment } = { ...inPath, ...(body as { environment?: string } | undefined) }
+  const inBody = body as { environment?: string; queries?: { environment?: string }[] } | undefined
+  const { environment } = { ...inPath, ...inBody, ...inBody?.queries?.[0] }
   const { href, search } = location
   const present = new URLSearchParams(search)
   const all = { ...linked, ...(environment === undefined ? {} : { env: environment }) }

@@ -4,11 +4,12 @@ import { cohortLimits } from '@sluice/contracts/cohorts'
 import type { Criteria } from '@sluice/contracts/conditions'
 import { changedFields } from '../../api/changed-fields.ts'
 import { useApi, useChange } from '../../api/hooks.ts'
-import { usePageParameter, useView, useViewQueries } from '../../state/hooks.ts'
+import { hasRoomFor, usePageParameter, useView, useViewQueries } from '../../state/hooks.ts'
 import { toast } from '../../ui/announce.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Problem, TextField } from '../../ui/field.tsx'
 import { focusFirstProblem } from '../../ui/form-dialog.tsx'
+import { useLeaveGuard } from '../../ui/leave-guard.ts'
 import { ErrorPanel, PageTitle } from '../../ui/states.tsx'
 import { useSettled } from '../../ui/use-settled.ts'
 import { Builder } from './builder.tsx'
@@ -39,7 +40,7 @@ const refreshed = ['listCohorts', 'getCohort', 'cohortAnalysis', 'retention'] as
 
 /**
  * Makes or changes a cohort; its size follows 400 ms after the last edit. The draft is in the address and survives a
- * reload.
+ * reload; with a draft that is too long for it, the reader is asked before leaving.
  */
 export function Editor({ cohort: of, onClose }: EditorProps) {
   // The list may be asked anew while the form is open.
@@ -56,10 +57,17 @@ export function Editor({ cohort: of, onClose }: EditorProps) {
   const seen = useApi('properties', { query: { site_id: siteId, environment } }, { staleMs: 300_000 })
   const settledText = useSettled(JSON.stringify(criteria))
   const settled = sentCriteria(JSON.parse(settledText) as Criteria)
+  const isChanged = settledText !== JSON.stringify(cohort?.criteria ?? emptyCriteria)
+  const isTooLong = isChanged && !hasRoomFor('draft', settledText)
+  const endGuard = useLeaveGuard('ask', isTooLong)
+  const close = (cohortId?: string) => {
+    endGuard()
+    onClose(cohortId)
+  }
   useEffect(() => {
-    const kept = settledText === JSON.stringify(cohort?.criteria ?? emptyCriteria) ? undefined : settledText
+    const kept = isChanged && !isTooLong ? settledText : undefined
     if (kept !== draft) setDraft(kept, true)
-  }, [settledText])
+  }, [settledText, isTooLong])
   const create = useChange('createCohort', refreshed)
   const update = useChange('updateCohort', refreshed)
   const change = cohort === undefined ? create : update
@@ -79,7 +87,7 @@ export function Editor({ cohort: of, onClose }: EditorProps) {
       const onSaved = (saved: CohortResource) => {
         toast(texts.saved(saved.name))
         // A reader who has gone back to the list stays there.
-        if (form.current !== null) onClose(saved.cohort_id)
+        if (form.current !== null) close(saved.cohort_id)
       }
       if (cohort === undefined) create.start({ body: { ...body, site_id: siteId } }, onSaved)
       else {
@@ -141,7 +149,7 @@ export function Editor({ cohort: of, onClose }: EditorProps) {
           )}
         </div>
         <div class="row">
-          <Button disabled={change.isBusy} onClick={() => onClose()}>
+          <Button disabled={change.isBusy} onClick={() => close()}>
             {texts.cancel}
           </Button>
           <Button kind="primary" type="submit" isBusy={change.isBusy}>
