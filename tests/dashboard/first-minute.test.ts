@@ -228,6 +228,21 @@ describeWithChromium('the first minute', () => {
     await page.waitForURL(`${rig.url}/sites/my-site/live?env=prod`)
   })
 
+  it('goes on where the session ended once another tab has signed in', async () => {
+    const { page, context } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/settings/session`)
+    await page.getByText(/^key_/).waitFor()
+    await context.clearCookies()
+    await page.getByRole('alert').getByText('The session has ended').waitFor()
+    const other = await context.newPage()
+    await signIn(other, rig.url, rig.admin)
+    // All pages of a browser without windows count as visible.
+    await page.evaluate(`document.dispatchEvent(new Event('visibilitychange'))`)
+    await page.getByText(/^key_/).waitFor()
+    expect(page.url()).toBe(`${rig.url}/settings/session`)
+  })
+
   it('ends the session by "Sign out"', async () => {
     const { page, context } = await visitors.open()
     await signIn(page, rig.url, rig.admin)

@@ -13,7 +13,7 @@ import { Dialog } from '../ui/dialog.tsx'
 import { ErrorPanel } from '../ui/states.tsx'
 import { Frame } from './frame.tsx'
 import { SignIn } from './sign-in.tsx'
-import { type Secret, signIn } from './sign-in-secret.ts'
+import { type Secret, signIn, signInByOtherTab } from './sign-in-secret.ts'
 
 /** A revoked key is noticed within this time, besides the two seconds that revoking takes. */
 const sessionCheckMs = 2_500
@@ -138,6 +138,15 @@ function SignedIn() {
   useEffect(() => {
     if (hasSession) setWasThere(true)
   }, [hasSession])
+  useEffect(() => {
+    if (!isEnded) return undefined
+    const look = () => {
+      // Nobody has asked for it, so a failure is not worth a word.
+      if (!document.hidden) signInByOtherTab().catch(() => undefined)
+    }
+    document.addEventListener('visibilitychange', look)
+    return () => document.removeEventListener('visibilitychange', look)
+  }, [isEnded])
   if (isEnded || session.error?.status === 401) {
     return (
       <SignIn

@@ -29,6 +29,16 @@ export function takeSecret(): Secret | undefined {
 /** Opens a session and forgets what the one before has loaded. */
 export async function signIn(secret: Secret): Promise<void> {
   await call('createSession', { body: secret })
+  begin()
+}
+
+/** Signs in if another tab of the browser has opened a session. Throws an `ApiError` if none has. */
+export async function signInByOtherTab(): Promise<void> {
+  await call('getSession', {})
+  begin()
+}
+
+function begin(): void {
   queryClient.clear()
   announce('')
   isSignedOut.value = false
