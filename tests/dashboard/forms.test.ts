@@ -200,6 +200,28 @@ describeWithChromium('a form', () => {
     expect(await get('/api/v1/sites/tokyo')).toMatchObject({ timezone: 'Asia/Tokyo' })
   })
 
+  it('that is sent again after its answer was lost makes what it creates once', async () => {
+    const { page, expectMessages } = await visitors.open()
+    expectMessages(/ERR_CONNECTION_RESET/)
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(rig.url)
+    let sent = 0
+    await page.route('**/api/v1/sites', async (route) => {
+      sent++
+      if (sent > 1) return route.fallback()
+      await route.fetch()
+      return route.abort('connectionreset')
+    })
+    await page.getByRole('button', { name: 'Add a site' }).first().click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Site ID').fill('lost-answer')
+    await dialog.getByRole('button', { name: 'Add a site' }).click()
+    await dialog.getByText(/^Sluice can’t be reached/).waitFor()
+    await dialog.getByRole('button', { name: 'Add a site' }).click()
+    await page.waitForURL(/\/sites\/lost-answer$/)
+    expect(sent).toBe(2)
+  })
+
   it('takes an event type that the list does not have, as one step of the history', async () => {
     const page = await open('/retention')
     const field = page.getByLabel('Coming back is')

@@ -34,18 +34,26 @@ function retryAfterMs(header: string | null): number | undefined {
   return Number.isFinite(ms) ? Math.max(0, ms) : undefined
 }
 
+interface SendOptions {
+  signal?: AbortSignal | undefined
+  accept?: string
+  /** With the key of an earlier request the server repeats its answer, rather than make the change again. */
+  idempotencyKey?: string | undefined
+}
+
 /**
  * Sends a request with the session's cookie. Throws an `ApiError` with a sentence for the user for no answer, or half of
  * one; what is aborted throws the signal's reason.
  */
 async function send(
   { method, path, body }: ApiRequest,
-  { signal, accept }: { signal?: AbortSignal | undefined; accept?: string } = {},
+  { signal, accept, idempotencyKey }: SendOptions = {},
 ): Promise<Answer> {
   const isForm = body instanceof FormData
   const headers = {
     ...(body === undefined || isForm ? {} : { 'Content-Type': 'application/json' }),
     ...(accept === undefined ? {} : { Accept: accept }),
+    ...(idempotencyKey === undefined ? {} : { 'Idempotency-Key': idempotencyKey }),
   }
   try {
     const response = await fetch(path, {
@@ -78,7 +86,8 @@ function dataOf({ status, text, header }: Answer, parse: (text: string) => unkno
   if (envelope === undefined) {
     throw new ApiError(status, messages.errors.notSluice(status), { requestId, retryAfterMs: wait })
   }
-  skewMs = envelope.timestamp - Date.now()
+  // A repeated answer has the time of the first one.
+  if (header('Idempotency-Replayed') === null) skewMs = envelope.timestamp - Date.now()
   if (status >= 200 && status < 300 && envelope.success) {
     return envelope.data
   }
@@ -140,11 +149,16 @@ function onlyResult({ results: [entry] }: StatsBatchResult): unknown {
  * Calls an operation of the OpenAPI document by its id; `send` and `dataOf` say what it throws. A 401 signs out, except
  * that of a failed sign-in.
  */
-export async function call<Id extends OperationId>(id: Id, input: Input<Id>, signal?: AbortSignal): Promise<Data<Id>> {
+export async function call<Id extends OperationId>(
+  id: Id,
+  input: Input<Id>,
+  signal?: AbortSignal,
+  idempotencyKey?: string,
+): Promise<Data<Id>> {
   try {
     const parse = answersEvents.includes(id) ? parseExactly : JSON.parse
     const request = requestOf(id, input)
-    const data = dataOf(await send(request, { signal }), parse)
+    const data = dataOf(await send(request, { signal, idempotencyKey }), parse)
     const isBatch = id === 'stats' && request.method === 'POST'
     return (isBatch ? onlyResult(data as StatsBatchResult) : data) as Data<Id>
   } catch (error) {

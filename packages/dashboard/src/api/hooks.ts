@@ -164,14 +164,28 @@ export interface Change<Id extends OperationId> {
   reset: () => void
 }
 
+/** A key that no other request has; `crypto.randomUUID` is missing without https. */
+const newIdempotencyKey = (): string => crypto.getRandomValues(new Uint32Array(4)).join('-')
+
 /**
  * Changes something by an operation. `refreshes` names the queries whose answers are asked anew afterwards. A page
- * that shows a new secret refreshes its list itself, when the secret's dialog is closed (`useRefresh`).
+ * that shows a new secret refreshes its list itself, when the secret's dialog is closed (`useRefresh`). The same change
+ * that is sent again after a failure is made once, where the operation takes an `Idempotency-Key`: the answer to the
+ * first request may have been lost.
  */
 export function useChange<Id extends OperationId>(id: Id, refreshes: readonly OperationId[] = []): Change<Id> {
   const refresh = useRefresh()
+  /** The last change, unless it has succeeded. */
+  const unanswered = useRef<{ input: string; key: string }>()
   const { mutateAsync, isPending, error, reset } = useMutation<Data<Id>, Error, Input<Id>>({
-    mutationFn: (input) => call(id, input),
+    mutationFn: async (input) => {
+      const text = JSON.stringify(input)
+      const sent = unanswered.current?.input === text ? unanswered.current : { input: text, key: newIdempotencyKey() }
+      unanswered.current = sent
+      const data = await call(id, input, undefined, sent.key)
+      if (unanswered.current === sent) unanswered.current = undefined
+      return data
+    },
     onSuccess: () => refresh(...refreshes),
   })
   return {
