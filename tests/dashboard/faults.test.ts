@@ -490,6 +490,28 @@ describeWithChromium('faults', () => {
       .first()
       .waitFor()
   })
+
+  it('delay an export of what the page showed when it was asked for', async () => {
+    const { page, expectMessages } = await visit()
+    expectMessages(/status of 503/)
+    const bodies: unknown[] = []
+    await page.route(/\/api\/v1\/exports$/, async (route) => {
+      if (route.request().method() !== 'POST') return route.fallback()
+      bodies.push(route.request().postDataJSON())
+      if (bodies.length > 1) return route.fallback()
+      const json = { success: false, error: 'Service temporarily unavailable', timestamp: Date.now() }
+      return route.fulfill({ status: 503, headers: { 'Retry-After': '60' }, json })
+    })
+    await page.clock.install()
+    await page.goto(`${rig.url}/sites/${siteId}/events?range=7d`)
+    await page.getByRole('button', { name: 'Export these events' }).click()
+    await page.getByText(/Next try in \d+ second/).waitFor()
+    await page.keyboard.press('d')
+    await page.waitForURL(/range=today/)
+    await page.clock.runFor(61_000)
+    await page.getByText('The export was requested.').first().waitFor()
+    expect(bodies).toEqual([bodies[0], bodies[0]])
+  })
 })
 
 describeWithChromium('a writer that has stopped', () => {

@@ -158,6 +158,8 @@ export interface Change<Id extends OperationId> {
   run: (input: Input<Id>) => Promise<Data<Id>>
   /** Sends the change and passes its `data` on; a failure is left to `error`. */
   start: (input: Input<Id>, onDone?: (data: Data<Id>) => void) => void
+  /** Sends what was started last once more: the same, whatever the page holds by now. */
+  startAgain: () => void
   isBusy: boolean
   error: ApiError | undefined
   /** Forgets the error. */
@@ -177,6 +179,7 @@ export function useChange<Id extends OperationId>(id: Id, refreshes: readonly Op
   const refresh = useRefresh()
   /** The last change, unless it has succeeded. */
   const unanswered = useRef<{ input: string; key: string }>()
+  const started = useRef<() => void>()
   const { mutateAsync, isPending, error, reset } = useMutation<Data<Id>, Error, Input<Id>>({
     mutationFn: async (input) => {
       const text = JSON.stringify(input)
@@ -191,8 +194,12 @@ export function useChange<Id extends OperationId>(id: Id, refreshes: readonly Op
   return {
     run: mutateAsync,
     start: (input, onDone) => {
-      mutateAsync(input).then(onDone, () => undefined)
+      started.current = () => {
+        mutateAsync(input).then(onDone, () => undefined)
+      }
+      started.current()
     },
+    startAgain: () => started.current?.(),
     isBusy: isPending,
     error: error === null ? undefined : asApiError(error),
     reset,

@@ -49,7 +49,7 @@ interface ErrorPanelProps {
 /**
  * A failure in the place of what failed: the interface's sentence, the request's id and Retry. It counts down to the
  * moment at which a query is asked again by itself. What else failed by 429, 503 or a lost connection is tried again
- * by the panel, with what the page holds then. Nothing without an error.
+ * by the panel, with the `onRetry` of the latest render. Nothing without an error.
  */
 export function ErrorPanel({ error, ...rest }: ErrorPanelProps) {
   return error === undefined ? null : <Failure error={error} {...rest} />

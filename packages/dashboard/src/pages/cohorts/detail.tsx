@@ -94,7 +94,7 @@ export function Detail({ cohort, onEdit, onClose }: DetailProps) {
           ) : null}
         </div>
         {mayWrite ? null : <p class="muted small">{texts.needsWrite}</p>}
-        <ErrorPanel error={create.error} isChange onRetry={exportUsers} />
+        <ErrorPanel error={create.error} isChange onRetry={create.startAgain} />
         {isExported ? (
           <p class="notice">
             <span>

@@ -50,7 +50,7 @@ export default function Page() {
         }
       />
       <div class="stack events">
-        <ErrorPanel error={create.error} isChange onRetry={exportMatches} />
+        <ErrorPanel error={create.error} isChange onRetry={create.startAgain} />
         {isExported ? (
           <p class="notice">
             <span>
