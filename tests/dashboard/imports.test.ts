@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
+import type { Route } from 'playwright-core'
 import { readCsv } from './support/numbers.ts'
 import { openSession, type Rig, startRig } from './support/rig.ts'
 import { describeWithChromium, useBrowser } from './support/use-browser.ts'
@@ -25,6 +26,23 @@ describeWithChromium('imports', () => {
     await page.goto(`${rig.url}/sites/${siteId}/imports`)
     await page.getByRole('button', { name: 'Import a file' }).first().click()
     return { page, dialog: page.getByRole('dialog') }
+  }
+
+  /** A new page, and the id of an import with errors. */
+  const openFailed = async () => {
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    const { imports } = await rig.call<{ imports: { job_id: string; failed_records: number }[] }>(
+      'GET',
+      `/api/v1/imports?site_id=${siteId}`,
+    )
+    return { page, id: imports.find((each) => each.failed_records > 0)?.job_id ?? '' }
+  }
+
+  /** The answer to a request with other fields in its `data`. */
+  const answerWith = async (route: Route, fields: object) => {
+    const answer = (await (await route.fetch()).json()) as { data: object }
+    return { ...answer, data: { ...answer.data, ...fields } }
   }
 
   const file = (name: string, content: string) => ({ name, mimeType: 'text/csv', buffer: Buffer.from(content) })
@@ -134,6 +152,60 @@ describeWithChromium('imports', () => {
     await page.goto(`${rig.url}/sites/${siteId}/imports?open=${failed?.job_id ?? ''}`)
     await page.getByRole('button', { name: 'Download CSV' }).click()
     await page.getByText('Sluice can’t be reached. Check that it runs').waitFor()
+  })
+
+  it('show the errors of a running import although their number grows while they are loaded', async () => {
+    const { page, id } = await openFailed()
+    let polls = 0
+    await page.route(/\/api\/v1\/imports\/imp_\w+$/, async (route) => {
+      polls++
+      const fields = { status: 'processing', failed_records: badRows + polls }
+      await route.fulfill({ json: await answerWith(route, fields) })
+    })
+    await page.route(/\/api\/v1\/imports\/imp_\w+\/errors/, async (route) => {
+      const before = polls
+      await waitUntilPasses(() => expect(polls).toBeGreaterThan(before + 2))
+      await route.fallback()
+    })
+    await page.goto(`${rig.url}/sites/${siteId}/imports?open=${id}`)
+    await page
+      .getByRole('region', { name: 'Errors' })
+      .getByText(/^Must /)
+      .first()
+      .waitFor({ timeout: 30_000 })
+  })
+
+  it('with more errors than a page has room for end with a word, and with a CSV of any size', async () => {
+    const { page, id } = await openFailed()
+    await page.addInitScript({
+      content: `const { text } = Response.prototype
+        Response.prototype.text = function () {
+          const isFile = this.headers.get('Content-Type').startsWith('text/csv')
+          return isFile ? Promise.reject(new RangeError('Invalid string length')) : text.call(this)
+        }`,
+    })
+    const count = 1_000_000
+    await page.route(/\/api\/v1\/imports\/imp_\w+$/, async (route) => {
+      await route.fulfill({ json: await answerWith(route, { failed_records: count }) })
+    })
+    await page.route(/\/api\/v1\/imports\/imp_\w+\/errors\?/, async (route) => {
+      const offset = Number(new URL(route.request().url()).searchParams.get('offset'))
+      const errors = Array.from({ length: 1_000 }, (_, n) => ({ line: offset + n + 2, message: 'Wrong' }))
+      await route.fulfill({ json: { success: true, data: { errors, total: count }, timestamp: Date.now() } })
+    })
+    await page.goto(`${rig.url}/sites/${siteId}/imports?open=${id}`)
+    const errors = page.getByRole('region', { name: 'Errors' })
+    await errors.getByText('The first 200,000 are listed. The CSV has all of them.').waitFor()
+    await errors.getByRole('table').focus()
+    await waitUntilPasses(async () => {
+      await page.keyboard.press('End')
+      expect(await errors.getByText('200,001', { exact: true }).count()).toBe(1)
+    })
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      errors.getByRole('button', { name: 'Download CSV' }).click(),
+    ])
+    expect(readCsv(await readFile(await download.path(), 'utf8'))).toHaveLength(badRows + 1)
   })
 
   it('older than 30 days say that their errors are gone, and offer no retry', async () => {

@@ -42,13 +42,14 @@ interface SendOptions {
 }
 
 /**
- * Sends a request with the session's cookie. Throws an `ApiError` with a sentence for the user for no answer, or half of
- * one; what is aborted throws the signal's reason.
+ * Sends a request with the session's cookie, and reads the answer by `read`. Throws an `ApiError` with a sentence for
+ * the user for no answer, or half of one; what is aborted throws the signal's reason.
  */
-async function send(
+async function send<T>(
   { method, path, body }: ApiRequest,
-  { signal, accept, idempotencyKey }: SendOptions = {},
-): Promise<Answer> {
+  { signal, accept, idempotencyKey }: SendOptions,
+  read: (response: Response) => Promise<T>,
+): Promise<T> {
   const isForm = body instanceof FormData
   const headers = {
     ...(body === undefined || isForm ? {} : { 'Content-Type': 'application/json' }),
@@ -63,8 +64,7 @@ async function send(
       ...(signal === undefined ? {} : { signal }),
       ...(body === undefined ? {} : { body: isForm ? body : JSON.stringify(body) }),
     })
-    const text = await response.text()
-    return { status: response.status, text, header: (name) => response.headers.get(name) }
+    return await read(response)
   } catch (error) {
     if (signal?.aborted === true) throw error
     throw new ApiError(0, messages.errors.unreachable)
@@ -76,6 +76,10 @@ interface Answer {
   status: number
   text: string
   header: (name: string) => string | null
+}
+
+async function readText(response: Response): Promise<Answer> {
+  return { status: response.status, text: await response.text(), header: (name) => response.headers.get(name) }
 }
 
 /** The `data` of an answer. Throws an `ApiError` for failures, and for answers that are not the interface's. */
@@ -158,7 +162,7 @@ export async function call<Id extends OperationId>(
   try {
     const parse = answersEvents.includes(id) ? parseExactly : JSON.parse
     const request = requestOf(id, input)
-    const data = dataOf(await send(request, { signal, idempotencyKey }), parse)
+    const data = dataOf(await send(request, { signal, idempotencyKey }, readText), parse)
     const isBatch = id === 'stats' && request.method === 'POST'
     return (isBatch ? onlyResult(data as StatsBatchResult) : data) as Data<Id>
   } catch (error) {
@@ -167,10 +171,13 @@ export async function call<Id extends OperationId>(
   }
 }
 
-/** The answer of an operation as CSV. Throws as `call` does. */
-export async function callCsv<Id extends OperationId>(id: Id, input: Input<Id>): Promise<string> {
-  const answer = await send(requestOf(id, input), { accept: 'text/csv' })
+/** The answer of an operation as CSV, which may be longer than a text can be (512 MB). Throws as `call` does. */
+export async function callCsv<Id extends OperationId>(id: Id, input: Input<Id>): Promise<Blob> {
+  const answer = await send<Answer | Blob>(requestOf(id, input), { accept: 'text/csv' }, (response) =>
+    response.ok ? response.blob() : readText(response),
+  )
+  if (answer instanceof Blob) return answer
   if (answer.status === 401) isSignedOut.value = true
-  if (answer.status !== 200) dataOf(answer)
-  return answer.text
+  // The answer is a failure, which is thrown.
+  return dataOf(answer) as never
 }

@@ -165,8 +165,8 @@ export function TableDialog({ source, onClose }: { source: NumberSource; onClose
 const numberOrText = (value: CsvRow[string]) => (typeof value === 'number' ? value : (value ?? '').toString())
 
 /** Has the browser save a text as a file. */
-export function saveFile(name: string, text: string, type = 'text/csv'): void {
-  const url = URL.createObjectURL(new Blob([text], { type }))
+export function saveFile(name: string, content: string | Blob, type = 'text/csv'): void {
+  const url = URL.createObjectURL(new Blob([content], { type }))
   const link = document.createElement('a')
   link.href = url
   link.download = name

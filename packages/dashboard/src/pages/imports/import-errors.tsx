@@ -13,6 +13,8 @@ import { VirtualRows } from '../../ui/virtual-rows.tsx'
 import { texts } from './messages.ts'
 
 const pageSize = 1_000
+/** Rows of the table; browsers cut off what is higher than 17.9 million pixels. */
+const rowsMax = 200_000
 /** The status of the answer when the errors are not kept any longer. */
 const gone = 410
 
@@ -27,7 +29,13 @@ export function ImportErrors({ id, count }: { id: string; count: number }) {
   const [isSaving, setSaving] = useState(false)
   const [saveError, setSaveError] = useState<ApiError>()
   const [tries, setTries] = useState(0)
-  const rowsOf = (page: number) => Math.min(pageSize, count - page * pageSize)
+  // While the import runs, the count grows each second: a page that is being loaded is not asked again meanwhile.
+  const [isLoading, setLoading] = useState(false)
+  const [askedCount, setAskedCount] = useState(count)
+  const rowsOf = (page: number) => Math.min(pageSize, askedCount - page * pageSize)
+  useEffect(() => {
+    if (!isLoading) setAskedCount(count)
+  }, [isLoading, count])
   useEffect(() => {
     const aborter = new AbortController()
     const load = async () => {
@@ -38,13 +46,19 @@ export function ImportErrors({ id, count }: { id: string; count: number }) {
         const { errors } = await call('listImportErrors', { params, query }, aborter.signal)
         setPages((before) => new Map([...before, [page, errors]]))
       }
-      setError(undefined)
     }
-    load().catch((failure: unknown) => {
-      if (!aborter.signal.aborted) setError(asApiError(failure))
-    })
+    const end = (failure?: ApiError) => {
+      if (aborter.signal.aborted) return
+      setError(failure)
+      setLoading(false)
+    }
+    setLoading(true)
+    load().then(
+      () => end(),
+      (failure: unknown) => end(asApiError(failure)),
+    )
     return () => aborter.abort()
-  }, [id, wanted[0], wanted[1], count, tries])
+  }, [id, wanted[0], wanted[1], askedCount, tries])
   const save = async () => {
     setSaving(true)
     setSaveError(undefined)
@@ -88,7 +102,7 @@ export function ImportErrors({ id, count }: { id: string; count: number }) {
           texts.errorColumns.field,
           texts.errorColumns.message,
         ]}
-        count={count}
+        count={Math.min(count, rowsMax)}
         cells={(index) => {
           const found = pages.get(Math.floor(index / pageSize))?.[index % pageSize]
           if (found === undefined) return undefined
@@ -103,6 +117,7 @@ export function ImportErrors({ id, count }: { id: string; count: number }) {
         }}
         onRange={(from, to) => setWanted([Math.floor(from / pageSize), Math.floor(to / pageSize)])}
       />
+      {count > rowsMax ? <p class="muted small">{texts.errorsEnd(rowsMax)}</p> : null}
     </section>
   )
 }

@@ -1,4 +1,5 @@
 import { andList } from '../../format/names.ts'
+import { formatNumber } from '../../format/numbers.ts'
 import { messages } from '../../messages/en.ts'
 
 const usersNeedAdmin = 'Imports of users need a key with the scope admin.'
@@ -72,5 +73,6 @@ export const texts = {
   noErrors: 'No record failed.',
   correct: 'Put the corrected records, and only these, into a new file and import that.',
   errorsOf: (count: number) => `${messages.count(count, 'record')} failed`,
+  errorsEnd: (rows: number) => `The first ${formatNumber(rows)} are listed. The CSV has all of them.`,
   gone: 'The errors were kept for 30 days after the end of the import.',
 }
