@@ -160,6 +160,29 @@ describeWithChromium('leaving a page', () => {
     await page.getByRole('heading', { name: 'Events' }).first().waitFor()
   })
 
+  it('by Cancel while a site is added does not lead to the site later', async () => {
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(rig.url)
+    await press(page, 'Add a site')
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Site ID').fill('cancelled')
+    const held = Promise.withResolvers<undefined>()
+    await page.route('**/api/v1/sites', async (route) => {
+      await held.promise
+      await route.fallback()
+    })
+    const sent = page.waitForRequest('**/api/v1/sites')
+    await dialog.getByRole('button', { name: 'Add a site' }).click()
+    await sent
+    await dialog.getByRole('button', { name: 'Cancel' }).click()
+    await dialog.waitFor({ state: 'detached' })
+    held.resolve(undefined)
+    await page.getByRole('row').filter({ hasText: 'cancelled' }).waitFor({ timeout: 30_000 })
+    await painted(page)
+    expect(page.url()).toBe(`${rig.url}/`)
+  })
+
   it('asks before the changes of an alert rule are lost, whatever leads away, and only then', async () => {
     const page = await open('/live', 'Alerts')
     const alerts = `/sites/${siteId}/alerts`

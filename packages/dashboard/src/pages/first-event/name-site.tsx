@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks'
+import { useRef, useState } from 'preact/hooks'
 import { useLocation } from 'preact-iso/router'
 import { useChange } from '../../api/hooks.ts'
 import { ownZone } from '../../format/dates.ts'
@@ -19,6 +19,7 @@ export default function NameSite() {
   const mayMakeKeys = useMay('admin')
   const [name, setName] = useState('')
   const [isWrong, setWrong] = useState(false)
+  const form = useRef<HTMLFormElement>(null)
   const create = useChange('createSite')
   const make = useChange('createKey', ['listSites', 'listKeys'])
   const isBusy = create.isBusy || make.isBusy
@@ -35,12 +36,14 @@ export default function NameSite() {
       body: { name: texts.keyName(siteId), scopes: ['events:write'], environment, site_ids: [siteId] },
     })
     newKeys.set(siteId, key)
-    route(sitePath(siteId))
+    // A reader who has gone to another page stays there.
+    if (form.current !== null) route(sitePath(siteId))
   }
   return (
     <div class="name-site">
       <PageTitle title={texts.nameTitle} sentence={texts.nameSentence} />
       <form
+        ref={form}
         class="stack"
         onSubmit={(event) => {
           event.preventDefault()

@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { useLocation } from 'preact-iso/router'
 import { asApiError } from '../../api/error.ts'
 import { fieldErrors } from '../../api/field-errors.ts'
@@ -27,6 +27,13 @@ export function AddSite({ onClose }: { onClose: () => void }) {
   const [taken, setTaken] = useState<string>()
   const errors = fieldErrors(create.error, ['site_id', 'name', 'timezone'])
   const isWrong = !isSiteId(id)
+  const isShown = useRef(true)
+  useEffect(
+    () => () => {
+      isShown.current = false
+    },
+    [],
+  )
   return (
     <FormDialog
       title={texts.add}
@@ -44,6 +51,8 @@ export function AddSite({ onClose }: { onClose: () => void }) {
           if (asApiError(error).status === conflict) setTaken(body.site_id)
           return
         }
+        // A reader who has closed the form stays where they are.
+        if (!isShown.current) return
         onClose()
         route(sitePath(body.site_id))
       }}
