@@ -248,6 +248,39 @@ describeWithChromium('every number', () => {
     await feed.getByText('Running', { exact: true }).waitFor()
   })
 
+  it('of lists come with the times of the site, as the page shows them', async () => {
+    const site = { site_id: 'kolkata', timezone: 'Asia/Kolkata' }
+    await rig.call('POST', '/api/v1/sites', site)
+    const user = `/api/v1/sites/${site.site_id}/erasures`
+    const { erasure_id } = await rig.call<{ erasure_id: string }>('POST', user, { user_id: 'nobody' })
+    const { export_id } = await rig.call<{ export_id: string }>('POST', '/api/v1/exports', {
+      site_id: site.site_id,
+      type: 'events',
+      format: 'csv',
+      name: 'All',
+    })
+    const { webhook_id } = await rig.call<{ webhook_id: string }>('POST', '/api/v1/webhooks', {
+      site_id: site.site_id,
+      url: 'http://127.0.0.1:9/',
+      events: ['alert'],
+    })
+    await rig.call('POST', `/api/v1/webhooks/${webhook_id}/test`, {})
+    const lists = [
+      ['exports', 'main'],
+      [`exports?open=${export_id}`, 'dialog'],
+      [`webhooks?open=${webhook_id}`, 'dialog'],
+      [`settings?erasures=${erasure_id}`, 'main'],
+    ] as const
+    for (const [path, role] of lists) {
+      const page = await open(`/sites/${site.site_id}/${path}`)
+      const more = page.getByRole(role).getByRole('button', { name: 'More', exact: true }).last()
+      const csv = await copied(page, more, 'Copy CSV')
+      const moments = csv.match(/\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)/g) ?? []
+      expect([path, moments.length > 0]).toEqual([path, true])
+      expect([path, moments.filter((each) => !each.endsWith('+05:30'))]).toEqual([path, []])
+    }
+  })
+
   it('can be downloaded as a file named by site, metric, grouping and days', async () => {
     const dayOf = (daysAgo: number) => new Date(Date.now() - daysAgo * 86_400_000).toISOString().slice(0, 10)
     const [from, to] = [dayOf(9), dayOf(3)]

@@ -1,5 +1,6 @@
 import { type ApiState, useFromAnswer } from '../api/hooks.ts'
 import type { Input, OperationId } from '../api/wire.ts'
+import { useSite } from '../state/session.tsx'
 import { Button } from '../ui/button.tsx'
 import type { IconName } from '../ui/icon.tsx'
 import { listSource } from '../ui/list-source.ts'
@@ -46,8 +47,9 @@ export function ResourceList<Id extends OperationId, Row extends object>({
   onOpen,
   pager,
 }: ResourceListProps<Id, Row>) {
+  const { timezone: zone } = useSite()
   const source = useFromAnswer({ data: records, isOld: answer.isOld }, (listed) =>
-    listSource(title, request, listed, { fileParts }),
+    listSource(title, request, listed, { fileParts, zone }),
   )
   const create = (
     <Button kind="primary" icon={icon} onClick={onClick}>

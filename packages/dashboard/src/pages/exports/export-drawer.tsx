@@ -91,6 +91,7 @@ function Record({ of }: { of: ExportResource }) {
         <MoreMenu
           source={listSource(of.name, ['getExport', { params: { export_id: of.export_id } }], [of], {
             fileParts: [site.site_id, of.export_id],
+            zone: site.timezone,
           })}
         />
       </div>

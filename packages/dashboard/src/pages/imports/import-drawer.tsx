@@ -21,7 +21,7 @@ const pollMs = 1_000
 export function ImportDrawer({ id, onClose }: { id: string; onClose: () => void }) {
   const params = { import_id: id }
   const refresh = useRefresh()
-  const { site_id: siteId } = useSite()
+  const { site_id: siteId, timezone: zone } = useSite()
   const record = useApi('getImport', { params }, { staleMs: 0, refetchMs: (data) => pollOf(data) })
   const { data } = record
   const [isCancelling, setCancelling] = useState(false)
@@ -65,6 +65,7 @@ export function ImportDrawer({ id, onClose }: { id: string; onClose: () => void 
                 <MoreMenu
                   source={listSource(texts.title(texts.types[data.type]), ['getImport', { params }], [data], {
                     fileParts: [siteId, id],
+                    zone,
                   })}
                 />
               </div>

@@ -140,7 +140,7 @@ function Affected({ body: { before, event_id: eventId, ...ids } }: { body: Creat
 const pollMs = 2_000
 
 function ErasureList({ ids }: { ids: readonly string[] }) {
-  const { site_id: siteId } = useSite()
+  const { site_id: siteId, timezone: zone } = useSite()
   const list = useAnswer(
     ['erasures', siteId, ids],
     (signal) =>
@@ -156,6 +156,7 @@ function ErasureList({ ids }: { ids: readonly string[] }) {
       ? undefined
       : listSource(texts.erasures, ['getErasure', { params: { site_id: siteId, erasure_id: latest } }], records, {
           fileParts: [siteId, 'erasures'],
+          zone,
         }),
   )
   return (

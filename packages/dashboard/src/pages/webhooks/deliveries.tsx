@@ -2,6 +2,7 @@ import { useState } from 'preact/hooks'
 import type { DeliveryResource, DeliveryStatus } from '@sluice/contracts/webhooks'
 import { useApi, useFromAnswer } from '../../api/hooks.ts'
 import { formatNumber } from '../../format/numbers.ts'
+import { useSite } from '../../state/session.tsx'
 import { listSource } from '../../ui/list-source.ts'
 import { MoreMenu } from '../../ui/numbers.tsx'
 import { Pager } from '../../ui/pager.tsx'
@@ -26,6 +27,7 @@ interface DeliveriesProps {
 export function Deliveries({ id, siteId, onOpen }: DeliveriesProps) {
   const [status, setStatus] = useState<DeliveryStatus | 'any'>('any')
   const [offset, setOffset] = useState(0)
+  const { timezone: zone } = useSite()
   const input = {
     params: { webhook_id: id },
     query: { limit, offset, ...(status === 'any' ? {} : { status }) },
@@ -34,6 +36,7 @@ export function Deliveries({ id, siteId, onOpen }: DeliveriesProps) {
   const source = useFromAnswer(deliveries, (answered) =>
     listSource(texts.deliveries, ['listDeliveries', input], answered.deliveries, {
       fileParts: [siteId, id, 'deliveries'],
+      zone,
     }),
   )
   const records = deliveries.data?.deliveries ?? []
