@@ -222,6 +222,14 @@ describeWithChromium('keys', () => {
     await page.waitForURL(/\/sites\/second$/)
   })
 
+  it('without cohorts:write open no form that they could not save, although the address asks for it', async () => {
+    const { key } = await rig.createKey({ name: 'reads cohorts', scopes: ['stats:read', 'cohorts:read'] })
+    const page = await open(`/sites/${siteId}/cohorts?edit=new&name=Buyers`, key)
+    await page.getByText('Making and changing cohorts needs a key with the scope cohorts:write.').waitFor()
+    expect(await page.getByRole('button', { name: 'Save cohort' }).count()).toBe(0)
+    expect(await page.getByRole('main').getByRole('alert').count()).toBe(0)
+  })
+
   it('of an admin that are bound to sites do not offer to add another', async () => {
     const { key } = await rig.createKey({ name: 'bound', scopes: ['admin'], site_ids: [siteId] })
     const page = await open('/', key)

@@ -26,14 +26,15 @@ export default function Page() {
   const [, setName] = usePageParameter('name')
   const [, setDescription] = usePageParameter('description')
   const [open, setOpen] = usePageParameter('open')
+  const mayWrite = useMay('cohorts:write')
   useMenuKey()
   const cohorts = useApi('listCohorts', { query: { site_id: siteId, limit: listMax } })
   const known = cohorts.data?.cohorts
   const find = (id: string | undefined) => known?.find(({ cohort_id }) => cohort_id === id)
   const toEdit = find(edited)
   const opened = find(open)
-  const missing = opened === undefined ? (open ?? edited) : undefined
-  if (edited === newCohort || toEdit !== undefined) {
+  const missing = [open, edited].find((id) => id !== undefined && id !== newCohort && find(id) === undefined)
+  if (mayWrite && (edited === newCohort || toEdit !== undefined)) {
     return (
       <Editor
         key={edited}
