@@ -230,6 +230,40 @@ describeWithChromium('keys', () => {
     expect(await page.getByRole('main').getByRole('alert').count()).toBe(0)
   })
 
+  it('find no record of another site by its id in the address, and say so', async () => {
+    await rig.call('POST', '/api/v1/sites', { site_id: 'other' })
+    const of = { site_id: 'other' }
+    const { export_id } = await rig.call<{ export_id: string }>('POST', '/api/v1/exports', {
+      ...of,
+      type: 'events',
+      format: 'csv',
+      name: 'Of the other site',
+    })
+    const { webhook_id } = await rig.call<{ webhook_id: string }>('POST', '/api/v1/webhooks', {
+      ...of,
+      url: 'http://127.0.0.1:9/',
+      events: ['alert'],
+    })
+    const { rule_id } = await rig.call<{ rule_id: string }>('POST', '/api/v1/alerts', {
+      ...of,
+      name: 'Of the other site',
+      condition: { metric: 'visitors', operator: 'less_than', threshold: 5, window: '1h' },
+      notification_type: 'slack',
+      notification_config: { url: 'http://127.0.0.1:9/' },
+    })
+    const page = await open(`/sites/${siteId}/alerts?open=${rule_id}`)
+    await page.getByText('There is no such alert').waitFor()
+    for (const [path, id] of [
+      [`/sites/${siteId}/exports`, export_id],
+      [`/sites/${siteId}/webhooks`, webhook_id],
+      ['/settings/keys', 'key_none'],
+    ] as const) {
+      await page.goto(`${rig.url}${path}?open=${id}`)
+      await page.getByText(`There is no “${id}” here.`).waitFor()
+      expect(await page.getByText('Of the other site').count()).toBe(0)
+    }
+  })
+
   it('of an admin that are bound to sites do not offer to add another', async () => {
     const { key } = await rig.createKey({ name: 'bound', scopes: ['admin'], site_ids: [siteId] })
     const page = await open('/', key)

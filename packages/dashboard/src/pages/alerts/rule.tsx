@@ -83,13 +83,15 @@ const refreshMs = 15_000
 
 /** A rule: its settings, what they would have done, and what it did. */
 export function Rule({ id, onDone }: OnDone & { id: string }) {
+  const { site_id: siteId } = useSite()
   const rule = useApi('getAlert', { params: { rule_id: id } }, { refetchMs: refreshMs, staleMs: 0 })
-  if (rule.data !== undefined) return <Loaded of={rule.data} onDone={onDone} />
+  const isElsewhere = rule.data !== undefined && rule.data.site_id !== siteId
+  if (rule.data !== undefined && !isElsewhere) return <Loaded of={rule.data} onDone={onDone} />
   return (
     <>
       <Back onDone={onDone} />
       {rule.isLoading ? <SkeletonRows rows={8} /> : null}
-      {rule.error === undefined ? null : rule.error.status === 404 ? (
+      {isElsewhere || rule.error?.status === 404 ? (
         <EmptyState isPage icon="bell" title={texts.gone} />
       ) : (
         <ErrorPanel error={rule.error} onRetry={rule.retry} />

@@ -7,6 +7,7 @@ import { andList } from '../../format/names.ts'
 import { formatBytes } from '../../format/numbers.ts'
 import { conditionLabel } from '../../format/sentences.ts'
 import { messages } from '../../messages/en.ts'
+import { UnknownRecord } from '../../parts/unknown-record.tsx'
 import { useSite } from '../../state/session.tsx'
 import { toast } from '../../ui/announce.tsx'
 import { Button } from '../../ui/button.tsx'
@@ -37,13 +38,13 @@ interface ExportDrawerProps {
 export function ExportDrawer({ id, onClose, onOpen }: ExportDrawerProps) {
   const params = { export_id: id }
   const refresh = useRefresh()
-  const { timezone } = useSite()
+  const { site_id: siteId, timezone } = useSite()
   const record = useApi(
     'getExport',
     { params },
     { staleMs: 0, refetchMs: (each) => refreshMsOf(each === undefined ? [] : [each], pollMs) },
   )
-  const { data } = record
+  const data = record.data?.site_id === siteId ? record.data : undefined
   const [doing, setDoing] = useState<'remove' | 'edit'>()
   const hasEnded = data !== undefined && !isUnderWay(data)
   useEffect(() => {
@@ -60,6 +61,7 @@ export function ExportDrawer({ id, onClose, onOpen }: ExportDrawerProps) {
           <ErrorPanel error={record.error} onRetry={record.retry} />
           {record.isLoading ? <SkeletonRows rows={6} /> : null}
           {data === undefined ? null : <Record of={data} />}
+          {record.data !== undefined && data === undefined ? <UnknownRecord id={id} /> : null}
         </div>
       </Drawer>
       {doing === 'edit' && data !== undefined ? (

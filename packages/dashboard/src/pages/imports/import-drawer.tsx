@@ -2,6 +2,7 @@ import { useEffect, useState } from 'preact/hooks'
 import type { ImportResource } from '@sluice/contracts/imports'
 import { useApi, useChange, useRefresh } from '../../api/hooks.ts'
 import { messages } from '../../messages/en.ts'
+import { UnknownRecord } from '../../parts/unknown-record.tsx'
 import { useSite } from '../../state/session.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Details } from '../../ui/details.tsx'
@@ -23,7 +24,7 @@ export function ImportDrawer({ id, onClose }: { id: string; onClose: () => void 
   const refresh = useRefresh()
   const { site_id: siteId, timezone: zone } = useSite()
   const record = useApi('getImport', { params }, { staleMs: 0, refetchMs: (data) => pollOf(data) })
-  const { data } = record
+  const data = record.data?.site_id === siteId ? record.data : undefined
   const [isCancelling, setCancelling] = useState(false)
   const hasEnded = data !== undefined && !isUnderWay(data)
   useEffect(() => {
@@ -45,6 +46,7 @@ export function ImportDrawer({ id, onClose }: { id: string; onClose: () => void 
         <div class="stack">
           <ErrorPanel error={record.error} onRetry={record.retry} />
           {record.isLoading ? <SkeletonRows rows={6} /> : null}
+          {record.data !== undefined && data === undefined ? <UnknownRecord id={id} /> : null}
           {data === undefined ? null : (
             <>
               {isUnderWay(data) ? (

@@ -5,6 +5,7 @@ import { serverNow } from '../../api/client.ts'
 import { useApi, useChange, useRefresh } from '../../api/hooks.ts'
 import { messages } from '../../messages/en.ts'
 import { ListEnd } from '../../parts/list-end.tsx'
+import { UnknownRecord } from '../../parts/unknown-record.tsx'
 import { usePageParameter } from '../../state/hooks.ts'
 import { useSession } from '../../state/session.tsx'
 import { Button } from '../../ui/button.tsx'
@@ -42,6 +43,7 @@ export default function Page() {
   const live = records.filter((key) => !isEnded(key))
   const shown = isHiding ? live : [...live, ...ended]
   const open = records.find((key) => key.key_id === openId)
+  const isWhole = keys.data !== undefined && records.length >= keys.data.total
   return (
     <>
       <PageTitle
@@ -64,6 +66,7 @@ export default function Page() {
       {keys.isLoading ? <SkeletonRows rows={6} /> : null}
       {keys.data === undefined ? null : (
         <div class="stack">
+          {open === undefined && openId !== undefined && isWhole ? <UnknownRecord id={openId} /> : null}
           <DataTable
             caption={messages.nav.keys}
             columns={columns}

@@ -3,6 +3,7 @@ import type { WebhookResource } from '@sluice/contracts/webhooks'
 import { useApi, useRefresh } from '../../api/hooks.ts'
 import { messages } from '../../messages/en.ts'
 import { ResourceList } from '../../parts/resource-list.tsx'
+import { UnknownRecord } from '../../parts/unknown-record.tsx'
 import { usePageParameter } from '../../state/hooks.ts'
 import { useSite } from '../../state/session.tsx'
 import { SecretDialog } from '../../ui/form-dialog.tsx'
@@ -48,8 +49,10 @@ export default function Page() {
         openKey={openId}
         onOpen={setOpen}
       />
-      {open === undefined ? null : (
+      {open !== undefined ? (
         <WebhookDrawer key={open.webhook_id} of={open} onSecret={setSecret} onClose={() => setOpen(undefined)} />
+      ) : openId === undefined || webhooks.data === undefined ? null : (
+        <UnknownRecord id={openId} />
       )}
       {isNew ? <NewWebhook onClose={() => setNew(false)} onSecret={setSecret} /> : null}
       {secret === undefined ? null : (
