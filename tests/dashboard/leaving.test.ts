@@ -160,6 +160,38 @@ describeWithChromium('leaving a page', () => {
     await page.getByRole('heading', { name: 'Events' }).first().waitFor()
   })
 
+  it('by Back just after an edit of a funnel leaves the edit, too', async () => {
+    const now = Date.now()
+    await rig.send(
+      ['seen', 'tried', 'bought'].map((event_type, n) => ({
+        site_id: 'funnels',
+        event_type,
+        timestamp: now - 60_000 + n,
+        event_id: event_type,
+        session_id: 'one',
+      })),
+    )
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.clock.install()
+    await page.goto(`${rig.url}/sites/funnels/funnels?steps=seen%3Etried%3Ebought`)
+    const expectSteps = (steps: string) =>
+      waitUntilPasses(() => expect(new URL(page.url()).searchParams.get('steps')).toBe(steps))
+    await press(page, 'Move step 2 up')
+    await expectSteps('tried>seen>bought')
+    // Both within the time for which the address waits.
+    await page.evaluate(`{
+      const button = [...document.querySelectorAll('button')].find((each) => each.textContent === 'Move step 3 up')
+      button.click()
+      history.back()
+    }`)
+    await expectSteps('seen>tried>bought')
+    await painted(page)
+    await page.clock.runFor(1_000)
+    await expectSteps('seen>tried>bought')
+    expect(await page.getByLabel('Event of step 1').inputValue()).toBe('seen')
+  })
+
   it('by Cancel while a site is added does not lead to the site later', async () => {
     const { page } = await visitors.open()
     await openSession(page, rig.url, rig.admin)

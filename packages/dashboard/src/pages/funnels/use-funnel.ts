@@ -55,9 +55,12 @@ export function useFunnel(): Funnel {
   const settled = asked ?? (isOld ? emptySteps : suggestedSteps(types.map(({ value }) => value)))
   const [draft, setDraft] = useState<readonly Step[]>()
   const timer = useRef<ReturnType<typeof setTimeout>>()
+  const written = useRef<string | null>(null)
   useEffect(() => {
     // The address has moved, by ourselves or by Back: it holds the steps again.
     setDraft(undefined)
+    // An edit just before Back must not undo it.
+    if (text !== written.current) clearTimeout(timer.current)
   }, [text])
   useEffect(() => () => clearTimeout(timer.current), [])
   const steps = draft ?? settled
@@ -65,7 +68,10 @@ export function useFunnel(): Funnel {
     setDraft(next)
     clearTimeout(timer.current)
     if (next.some(({ event_type }) => event_type === '')) return
-    timer.current = setTimeout(() => setText(formatSteps(next)), settleMs)
+    timer.current = setTimeout(() => {
+      written.current = formatSteps(next)
+      setText(written.current)
+    }, settleMs)
   }
   const of = isOneOf(actors, ofText) ? ofText : 'visitor'
   const problems = [
