@@ -215,7 +215,7 @@ describeWithChromium('the overview', () => {
     const plot = page.getByRole('figure').first().locator('.u-over')
     await plot.click({ position: { x: 5, y: 20 } })
     await page.waitForURL((url) => url.searchParams.has('range'))
-    const first = new Date(now - 27 * dayMs).toISOString().slice(0, 10)
+    const first = new Date(Date.now() - 27 * dayMs).toISOString().slice(0, 10)
     expect(new URL(page.url()).searchParams.get('range')).toBe(`${first}..${first}`)
   })
 
@@ -298,9 +298,10 @@ describeWithChromium('the overview', () => {
 
   it('says of the first week of a chart that it is cut, and of the last one that it still counts', async () => {
     const dayOf = (at: number) => new Date(at).toISOString().slice(0, 10)
+    const today = Date.now()
     // A Tuesday.
-    const first = now - (21 + ((new Date(now).getUTCDay() + 5) % 7)) * dayMs
-    const page = await overview(`?range=${dayOf(first)}..${dayOf(now)}&by=week&compare=none`)
+    const first = today - (21 + ((new Date(today).getUTCDay() + 5) % 7)) * dayMs
+    const page = await overview(`?range=${dayOf(first)}..${dayOf(today)}&by=week&compare=none`)
     const chart = page.getByRole('figure').first()
     await chart.locator('canvas').waitFor()
     await chart.focus()

@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect } from '@jest/global
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { describeWith } from '../../support/describe-with.ts'
+import { wallTime } from '../../support/oracle/zone-clock.ts'
 import { warningsOfServices } from '../../support/service-process.ts'
 import { findChromium, launchChromium } from './chromium.ts'
 
@@ -25,6 +26,8 @@ export interface Visitors {
 }
 
 const dayMs = 86_400_000
+/** The zones whose days the tests look at. */
+const zones = ['UTC', 'Asia/Kolkata', 'Europe/Berlin']
 /** Longer than a test takes from its first page to its last look at a day. */
 const lastMs = 5 * 60_000
 
@@ -50,9 +53,10 @@ export function useBrowser(): Visitors {
     await browser?.close()
   })
 
-  // Pages go on to the next day by themselves: a test that begins just before midnight (UTC) would see two days.
+  // Pages go on to the next day by themselves: a test that begins just before midnight would see two days.
   beforeEach(async () => {
-    await waitUntil(() => dayMs - (Date.now() % dayMs) >= lastMs, 'the next day has begun', 2 * lastMs)
+    const isLongBeforeMidnight = (zone: string) => dayMs - (wallTime(Date.now(), zone) % dayMs) >= lastMs
+    await waitUntil(() => zones.every(isLongBeforeMidnight), 'the next day has begun', 2 * lastMs)
   })
 
   afterEach(async () => {
