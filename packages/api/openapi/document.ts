@@ -66,7 +66,7 @@ export function openApiDocument(
     info: {
       title: 'Sluice',
       version,
-      summary: 'Self-hosted event analytics: durable ingestion, exact statistics.',
+      summary: 'Self-hosted event analytics: durable ingestion, statistics that are exact or marked as estimates.',
       description,
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
