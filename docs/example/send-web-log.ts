@@ -33,7 +33,7 @@ for (let from = 0; from < lines.length; from += batchEvents) {
   const batch = lines.slice(from, from + batchEvents)
   const body = await promisify(gzip)(batch.join('\n'))
   const send = () =>
-    request(`${collectUrl}/collect/batch`, {
+    request(collectUrl, '/collect/batch', {
       method: 'POST',
       headers: { 'Content-Type': 'application/x-ndjson', 'Content-Encoding': 'gzip' },
       body,
@@ -64,7 +64,7 @@ More questions: ${url}/docs`)
 async function waitUntilCounted(): Promise<boolean> {
   const deadline = performance.now() + visibleMsMax
   for (;;) {
-    const { status, answer } = await request(`${url}/api/v1/stats?${range}&metric=event_count`)
+    const { status, answer } = await request(url, `/api/v1/stats?${range}&metric=event_count`)
     // A key that may only write.
     if (status === 403) return false
     if (answer.error === unknownPath) {
@@ -89,17 +89,21 @@ interface Answer {
 }
 
 async function request(
-  address: string,
+  base: string,
+  path: string,
   { headers = {}, ...init }: Omit<RequestInit, 'headers'> & { headers?: Record<string, string> } = {},
 ): Promise<{ status: number; answer: Answer }> {
   try {
-    const response = await fetch(address, {
+    const response = await fetch(`${base}${path}`, {
       ...init,
       headers: { Authorization: `Bearer ${key}`, ...headers },
     })
     return { status: response.status, answer: (await response.json()) as Answer }
   } catch {
-    return fail(`No Sluice answers at ${new URL(address).origin}: start it with npm start, or set SLUICE_URL.`)
+    const variable = base === process.env.SLUICE_COLLECT_URL ? 'SLUICE_COLLECT_URL' : 'SLUICE_URL'
+    return fail(
+      `No Sluice answers at ${base}: start it with npm start, or set ${variable}, for example to http://127.0.0.1:8080.`,
+    )
   }
 }
 
