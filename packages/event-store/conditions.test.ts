@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
+import { RE2JS } from 're2js'
 import { checkPattern } from '@sluice/api/pattern'
 import { conditionLimits, type Operator, operators } from '@sluice/contracts/conditions'
 import { type ConditionDatabase, filterOf, openConditionDatabase } from '../../tests/support/condition-database.ts'
@@ -306,6 +307,14 @@ describe('patterns', () => {
     ['😀?', 'x', true],
     ['b*?😀{0}', 'xb', true],
     ['abc+?(?s)?[(]??', 'ab', true],
+    ['\\x70ricing', '/pricing', true],
+    ['Hello\\x20World', 'Hello World', true],
+    ['\\101bc', 'Abc', true],
+    ['\\pLog', 'blog', true],
+    ['abc[[x]|b', 'b', true],
+    ['abc[\\][]|b', 'b', true],
+    ['abd\\Q\\E*c', 'abc', true],
+    ['abc{d(ef)}ghi', 'abc{def}ghi', true],
     // Plain patterns, for which ClickHouse keeps its search.
     ['a.c', 'a\nc', true],
     ['(?-s)a.c', 'a\nc', false],
@@ -320,11 +329,12 @@ describe('patterns', () => {
     expect(await metConditions({ properties: { p: text } }, [condition])).toHaveLength(Number(expected))
   })
 
-  test('are accepted by ClickHouse when the schema accepts them', async () => {
+  test('that the schema accepts have the results of RE2 in ClickHouse', async () => {
     const pieces = [
       ...[
         'a',
         'ab',
+        'abc',
         '.',
         'ä',
         '😀',
@@ -338,6 +348,7 @@ describe('patterns', () => {
         '[^a]',
         '[]a]',
         '[[:alpha:]]',
+        '[[a]',
         '\\pL',
         ')',
       ],
@@ -345,8 +356,11 @@ describe('patterns', () => {
         '\\p{Greek}',
         '\\PN',
         '\\x62',
+        '\\141',
         '\\x{1F600}',
         '\\Q(\\E',
+        '\\Q\\E',
+        '\\.',
         '\\',
         '(?i)',
         '(?-s)',
@@ -388,10 +402,31 @@ describe('patterns', () => {
       'a'.repeat(512),
       '('.repeat(150) + ')'.repeat(150),
     ]
+    const ofLetters = fc.string({
+      unit: fc.constantFrom('a', 'b', 'c', 'a', 'b', '.', '(', 'ä', '1'),
+      minLength: 1,
+      maxLength: 8,
+    })
+    const texts = ['a', 'b', 'ab', 'aab', 'abab', 'abcabc', 'b😀', ...fc.sample(ofLetters, 40)]
     for (const pattern of heavy) expect(checkPattern(pattern)).toHaveProperty('steps')
-    const drawn = fc.sample(pattern, 300)
-    const condition = [...heavy, ...drawn].map((value) => ({ property: 'properties.p', operator: 'matches', value }))
-    await database.evaluate([{ properties: { p: 'ab' } }], condition)
+    const patterns = [...heavy, ...fc.sample(pattern, 300)]
+    const events = texts.map((p) => ({ properties: { p } }))
+    const answers = await database.evaluate(
+      events,
+      patterns.map((value) => ({ property: 'properties.p', operator: 'matches', value })),
+    )
+    const compiled = patterns.map((each) => RE2JS.compile(each, RE2JS.DOTALL))
+    const differences = texts.flatMap((text, row) =>
+      patterns
+        .map((value, column) => ({
+          value,
+          text,
+          is: answers[row]?.[column],
+          should: compiled[column]?.matcher(text).find(),
+        }))
+        .filter(({ is, should }) => is !== should),
+    )
+    expect(differences.slice(0, 3)).toStrictEqual([])
   })
 
   test('are reported with their path when ClickHouse refuses them', async () => {
