@@ -1,3 +1,4 @@
+import { isIPv6 } from 'node:net'
 import { addKeyRefreshAge, keyCache } from '@sluice/access/key-cache'
 import { migrate } from '@sluice/admin/migrate/migrate'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
@@ -137,7 +138,8 @@ export async function buildStandalone(
       closeOnStop('dead letters', deadLetters),
     ],
     onReady: async (server) => {
-      const origin = `${config.SLUICE_TLS_CERT === undefined ? 'http' : 'https'}://localhost:${server.port()}`
+      const scheme = config.SLUICE_TLS_CERT === undefined ? 'http' : 'https'
+      const origin = `${scheme}://${shownHost(config.SLUICE_HOST)}:${server.port()}`
       process.stdout.write(`Sluice is ready: ${origin}\n`)
       // Elsewhere the output may go to a log that others read.
       const link = isLoopback(config.SLUICE_HOST)
@@ -182,6 +184,12 @@ function withVariables(error: unknown, config: EngineConfig): unknown {
   )
   if (!isRetryable(error) || names.length === 0) return error
   return unavailable(`${error.internal}. Start this engine, or correct ${names.join(' or ')}.`, error)
+}
+
+/** The host of the address by which a process that listens on `host` is reached from its own machine. */
+function shownHost(host: string): string {
+  if (['localhost', '127.0.0.1', '0.0.0.0', '::'].includes(host)) return 'localhost'
+  return isIPv6(host) ? `[${host}]` : host
 }
 
 /** Whether a process that listens on `host` is reached from its own machine alone. */

@@ -53,6 +53,20 @@ test('a first start on a port in use reports the port and prints the new admin k
   }
 })
 
+test('a start on another loopback address prints this address, which answers', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-host-'))
+  const sluice = await spawnService('standalone', { SLUICE_DATA_DIR: join(folder, 'data'), SLUICE_HOST: '127.0.0.2' })
+  const printed = () => /^Sluice is ready: (\S+)$/m.exec(sluice.output())?.[1]
+  try {
+    await waitUntil(() => printed() !== undefined, 'the start is ready')
+    expect(new URL(printed() ?? '').hostname).toBe('127.0.0.2')
+    expect((await fetch(`${printed()}/readyz`)).status).toBe(200)
+  } finally {
+    await sluice.stop()
+    await rm(folder, { recursive: true, force: true })
+  }
+})
+
 test('a start with variables that lack their partners, and with a wrong level, lists all of that before it makes the data folder', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-mistakes-'))
   try {
