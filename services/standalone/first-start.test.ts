@@ -53,16 +53,36 @@ test('a first start on a port in use reports the port and prints the new admin k
   }
 })
 
-test('a start on another loopback address prints this address, which answers', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'sluice-host-'))
-  const sluice = await spawnService('standalone', { SLUICE_DATA_DIR: join(folder, 'data'), SLUICE_HOST: '127.0.0.2' })
+/** Starts on `host`, creates a webhook to loopback at the address that the start prints, and stops. */
+async function startOn(host: string, dataDir: string, key?: string) {
+  const sluice = await spawnService('standalone', { SLUICE_DATA_DIR: dataDir, SLUICE_HOST: host })
   const printed = () => /^Sluice is ready: (\S+)$/m.exec(sluice.output())?.[1]
   try {
-    await waitUntil(() => printed() !== undefined, 'the start is ready')
-    expect(new URL(printed() ?? '').hostname).toBe('127.0.0.2')
-    expect((await fetch(`${printed()}/readyz`)).status).toBe(200)
+    await waitUntil(() => printed() !== undefined, `a start on ${host} is ready`)
+    const usedKey = key ?? /svc_prod_\w{34}/.exec(sluice.output())?.[0] ?? ''
+    const origin = printed() ?? ''
+    const { status } = await fetch(`${origin}/api/v1/webhooks`, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${usedKey}`, 'Content-Type': 'application/json' },
+      body: JSON.stringify({ site_id: 'shop', url: 'http://127.0.0.1:9/', events: ['alert'] }),
+    })
+    return { origin, status, key: usedKey, output: () => sluice.output() }
   } finally {
     await sluice.stop()
+  }
+}
+
+test('only a start on loopback prints a link that signs in and allows webhooks to loopback, and each prints an address that answers', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-hosts-'))
+  const dataDir = join(folder, 'data')
+  try {
+    const open = await startOn('0.0.0.0', dataDir)
+    expect([new URL(open.origin).hostname, open.status]).toEqual(['localhost', 400])
+    expect(open.output()).not.toContain('#code=')
+    const local = await startOn('127.0.0.2', dataDir, open.key)
+    expect([new URL(local.origin).hostname, local.status]).toEqual(['127.0.0.2', 201])
+    expect(local.output()).toContain(`${local.origin}/#code=`)
+  } finally {
     await rm(folder, { recursive: true, force: true })
   }
 })
