@@ -1,5 +1,6 @@
 import { describe } from '@jest/globals'
 import { describeWithChromium } from '../dashboard/support/use-browser.ts'
+import { testBrowsers } from './snippet/browsers.ts'
 import { testNextjs } from './snippet/nextjs.ts'
 import { testPages } from './snippet/pages.ts'
 import { testSending } from './snippet/sending.ts'
@@ -11,6 +12,7 @@ import { testVisits } from './snippet/visits.ts'
 describeWithChromium('the script for web pages', () => {
   const shop = useShop()
   describe('and visits: it', () => testVisits(shop))
+  describe('and browsers: it', () => testBrowsers(shop))
   describe('and sending: it', () => testSending(shop))
   describe('and its page: it', () => testPages(shop))
   describe('as it is served: it', () => testServing(shop))

@@ -4,12 +4,15 @@ export function wantsPrivacy(): boolean {
   return !!browser.globalPrivacyControl || browser.doNotTrack === '1'
 }
 
-/** The device type, from the user agent. An iPad identifies itself as a Mac, but has a touch screen. */
+/**
+ * The device type, from the user agent. An iPad identifies itself as a Mac, but has a touch screen; so does an iPhone,
+ * which is "like Mac OS X" and "Mobile".
+ */
 export function deviceType(): string {
   const { userAgent, maxTouchPoints } = navigator
-  if (/iPad|Tablet|Android(?!.*Mobile)/.test(userAgent) || (maxTouchPoints > 1 && userAgent.includes('Mac')))
-    return 'tablet'
-  return userAgent.includes('Mobi') ? 'mobile' : 'desktop'
+  if (/iPad|Tablet|Android(?!.*Mobile)/.test(userAgent)) return 'tablet'
+  if (userAgent.includes('Mobi')) return 'mobile'
+  return maxTouchPoints > 1 && userAgent.includes('Mac') ? 'tablet' : 'desktop'
 }
 
 /** The URL of the page, without its hash unless that is a part of the page's address; an empty hash never is. */
