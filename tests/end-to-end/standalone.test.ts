@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { waitUntil } from '@sluice/runtime/wait-until'
-import { client } from '../support/client.ts'
+import { client, waitForCount } from '../support/client.ts'
 import { type ServiceProcess, spawnProgram, spawnService, startService } from '../support/service-process.ts'
 import { expectWebLogAnswers, sendWebLog } from './web-log.ts'
 
@@ -122,6 +122,25 @@ describe('standalone on embedded engines', () => {
         expect([command, answer.error]).toEqual([command, expect.stringMatching(/not found|registered already/)])
     }
     await rm(folder, { recursive: true })
+  })
+
+  it('completes an erasure without waiting for others to be deleted together', async () => {
+    const siteId = 'erased'
+    const call = async (path: string, body?: object) => {
+      const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' }
+      const init = body ? { method: 'POST', headers, body: JSON.stringify(body) } : { headers }
+      const { data } = (await (await fetch(`${sluice.url}/api/v1${path}`, init)).json()) as { data: object }
+      return data as { erasure_id: string; status: string; count: number | null }
+    }
+    await asClient().collectBatch([
+      { site_id: siteId, event_type: 'view', user_id: 'ada' },
+      { site_id: siteId, event_type: 'view', user_id: 'grace' },
+    ])
+    await waitForCount(asClient(), siteId, 2)
+    const { erasure_id: erasureId } = await call(`/sites/${siteId}/erasures`, { user_id: 'ada' })
+    const read = () => call(`/sites/${siteId}/erasures/${erasureId}`)
+    await waitUntil(async () => (await read()).status === 'completed', 'the erasure is completed')
+    expect(await read()).toMatchObject({ count: 1 })
   })
 
   it('refuses the old admin key once npm run admin-key has created a new one', async () => {
