@@ -365,20 +365,31 @@ async function expectRefusal(cache: KeyCache, key: string): Promise<void> {
 }
 
 describe('last_used_at', () => {
-  test('is written after a number of polls, however many requests there were', async () => {
+  test('is written at every twentieth poll, however many requests there were', async () => {
     const { key, keyId } = await createKey()
-    const { cache, source } = await startProcess(store, { pollIntervalMs: 10, markUsedEveryPolls: 3 })
+    const pollsAtWrites: number[] = []
+    const { cache, source } = await startProcess(
+      {
+        ...store,
+        markUsed: (lastUsed) => {
+          pollsAtWrites.push(source.calls.changedSince)
+          return store.markUsed(lastUsed)
+        },
+      },
+      { pollIntervalMs: 10 },
+    )
     const before = Date.now()
     for (let n = 0; n < 1_000; n++) await cache.authenticate(key)
     await waitUntil(async () => (await store.find(keyId, null))?.lastUsedAt != null, 'it is written')
     const writes = source.calls.markUsed
     expect(writes).toBeLessThanOrEqual(3)
+    expect(pollsAtWrites.map((polls) => polls % 20)).toStrictEqual(pollsAtWrites.map(() => 0))
     const usedAt = (await store.find(keyId, null))?.lastUsedAt
     expect(usedAt).toBeGreaterThanOrEqual(before)
     expect(usedAt).toBeLessThanOrEqual(Date.now())
     // The key has not been used since, so there is nothing to write.
     const polls = source.calls.changedSince
-    await waitUntil(() => source.calls.changedSince > polls + 10, 'more polls')
+    await waitUntil(() => source.calls.changedSince > polls + 20, 'more polls')
     expect(source.calls.markUsed).toBe(writes)
   })
 

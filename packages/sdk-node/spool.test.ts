@@ -293,6 +293,25 @@ test('an event in memory is written when the folder works again, also when nothi
   }
 })
 
+test('a file of another machine is taken over once nothing has touched it for 60 s', async () => {
+  const parts = { folder, scope: '0123456789ab', bytesMax: 1e6, report: () => undefined, onTaken: () => undefined }
+  const name = `sluice-${parts.scope}-00000000-1-0-00000000-0000-0000-0000-000000000000.spool`
+  const event = { event_id: 'e1', timestamp: 5, json: '{"event_id":"e1","timestamp":5}', bytes: 31, isTimeFinal: true }
+  writeFileSync(join(folder, name), encodeLine(event))
+  const spool = openSpool(parts)
+  const takeAfter = (idleMs: number) => {
+    const touchedAt = new Date(Date.now() - idleMs)
+    utimesSync(join(folder, name), touchedAt, touchedAt)
+    return spool.takeOrphan()
+  }
+  try {
+    expect(await takeAfter(50_000)).toBeUndefined()
+    expect(await takeAfter(60_100)).toMatchObject({ events: [event] })
+  } finally {
+    spool.close()
+  }
+})
+
 describe('a file that another container with the same host name and process id takes over', () => {
   const parts = { scope: '0123456789ab', bytesMax: 1e6, report: () => undefined, onTaken: () => undefined }
   const event = (id: string) => {

@@ -129,7 +129,7 @@ function workOf(received: readonly string[][]): string[][] {
   return received.filter(([name = '']) => !known.has(name.toLowerCase()))
 }
 
-test('limits, sessions and responses are kept in Redis by the keys and scripts of the golden file', async () => {
+test('limits, sessions, sign-in codes and responses are kept in Redis by the keys and scripts of the golden file', async () => {
   await open('')
   await redis.limiter.consume('events:key_1', 3, 10_000)
   await redis.limiter.consume('events:key_1', 1, 10)
@@ -143,6 +143,8 @@ test('limits, sessions and responses are kept in Redis by the keys and scripts o
   await redis.sessions.create('hash of a token', { keyHash: 'hash of a key' })
   await redis.sessions.find('hash of a token')
   await redis.sessions.delete('hash of a token')
+  await redis.signInCodes.create('hash of a code', { keyHash: 'hash of a key' })
+  await redis.signInCodes.take('hash of a code')
   await redis.idempotency.claim('id', 'fingerprint', 'owner', 'key_1')
   await redis.idempotency.complete('id', 'fingerprint', { status: 201, data: { a: 'ü' }, timestamp: 1 }, 'key_1')
   await redis.idempotency.release('id', 'owner')

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import { createMetrics } from '@sluice/runtime/metrics'
 import { hour, noon, openStatsDatabase, type StatsDatabase } from '../../../tests/support/stats-database.ts'
 import { eventTimeRanges } from '../event-time-ranges.ts'
@@ -107,6 +107,45 @@ describe('the queue of statements', () => {
     gate.resolve(undefined)
     await Promise.all(many)
     expect(sent).toHaveLength(4)
+  })
+
+  test('runs 16 statements, 4 of a key, holds 1,000 more of each key, and gives one up after 30 s', async () => {
+    jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask'] })
+    try {
+      const gate = Promise.withResolvers<{ rows: []; totals: undefined }>()
+      let running = 0
+      const gated = {
+        query: () => {
+          running++
+          return gate.promise
+        },
+      } as Pick<ClickHouse, 'query'>
+      const reader = queryReader(gated)
+      const ask = (key: string) => reader.as(caller({ key })).query({ sql: 'SELECT 1', params: {} })
+      const results: Promise<unknown>[] = []
+      const runningAfter = async (count: number, key: string) => {
+        for (let n = 0; n < count; n++) results.push(ask(key))
+        await jest.advanceTimersByTimeAsync(0)
+        return running
+      }
+      expect(await runningAfter(1_004, 'first')).toBe(4)
+      await expect(ask('first')).rejects.toMatchObject({ internal: 'too many calls of the key wait' })
+      for (const [n, key] of ['second', 'third', 'fourth', 'fifth'].entries())
+        expect(await runningAfter(5, key)).toBe(Math.min(16, 4 * (n + 2)))
+      const outcomes = Promise.allSettled(results)
+      let hasTimedOut = false
+      results[4]?.catch(() => {
+        hasTimedOut = true
+      })
+      await jest.advanceTimersByTimeAsync(29_999)
+      expect(hasTimedOut).toBe(false)
+      await jest.advanceTimersByTimeAsync(1)
+      expect(hasTimedOut).toBe(true)
+      gate.resolve({ rows: [], totals: undefined })
+      expect((await outcomes).filter(({ status }) => status === 'fulfilled')).toHaveLength(16)
+    } finally {
+      jest.useRealTimers()
+    }
   })
 
   test('gives background statements a lower priority than every interactive one', async () => {
