@@ -45,6 +45,8 @@ function rig(siteId: string) {
   const statements: Statement[] = []
   let lists = 0
   let failure: ((statement: Statement) => Error | undefined) | undefined
+  const registry = createMetrics()
+  const metrics = alertMetrics(registry)
   const clickHouseReader = queryReader(client)
   const reader: QueryReader = {
     as: (caller) => ({
@@ -70,7 +72,7 @@ function rig(siteId: string) {
       watermarks: { completeUntil: () => Promise.resolve({ live: time.completeUntil, all: 0 }) },
       reader,
       clock: { now: () => time.now },
-      metrics: alertMetrics(createMetrics()),
+      metrics,
     })
   const work = unitOf()
 
@@ -93,6 +95,8 @@ function rig(siteId: string) {
     unitOf,
     statements,
     lists: () => lists,
+    transitions: async () =>
+      (await registry.metrics()).split('\n').filter((line) => line.startsWith('sluice_worker_alert_transitions_total')),
     failWith: (make: typeof failure) => {
       failure = make
     },
@@ -138,7 +142,7 @@ test('a writer that stands for an hour fires no false "less than", and hides no 
     at,
     condition: { metric: 'unique_sessions', operator: 'greater_than', threshold: 0 },
   })
-  const { runAt } = rig(siteId)
+  const { runAt, transitions } = rig(siteId)
   await sendEvents(siteId, [-4, -3, -2, -1])
   expect(await runAt(0)).toBe(1)
   // From here on the watermark stands at noon; what arrives meanwhile can be read in part.
@@ -156,6 +160,10 @@ test('a writer that stands for an hour fires no false "less than", and hides no 
   expect(await historyOf(few.ruleId)).toStrictEqual([])
   expect(await historyOf(many.ruleId)).toStrictEqual(['firing@21', 'ok@60'])
   expect(await historyOf(visitors.ruleId)).toStrictEqual(['firing@0'])
+  expect(await transitions()).toStrictEqual([
+    'sluice_worker_alert_transitions_total{to="firing"} 2',
+    'sluice_worker_alert_transitions_total{to="resolved"} 1',
+  ])
 })
 
 test('a minute is evaluated once its end is complete, and until then the worker looks each second', async () => {

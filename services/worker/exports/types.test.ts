@@ -3,8 +3,10 @@ import { zstdDecompressSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { ExportSpec } from '@sluice/contracts/exports'
 import { newId } from '@sluice/runtime/ids'
+import { createMetrics } from '@sluice/runtime/metrics'
 import { createExportRig, exportedAt, type ExportRig } from '../../../tests/support/export-rig.ts'
 import { hour, noon } from '../../../tests/support/stats-database.ts'
+import { exportMetrics } from './metrics.ts'
 
 let rig: ExportRig
 
@@ -296,9 +298,15 @@ describe('a file of Parquet', () => {
     const siteId = await rig.database.siteWith(
       ids.map((id, n) => ({ at: n / 100, event_id: id, user_id: '=é"', properties: { n: String(n) } })),
     )
-    const record = await rig.exportAll(siteId, { format: 'parquet' })
+    const metrics = createMetrics()
+    const record = await rig.exportAll(siteId, { format: 'parquet' }, { metrics: exportMetrics(metrics) })
     expect(record).toMatchObject({ status: 'completed', rows: ids.length })
     const file = await rig.file(record.exportId)
+    const figures = (await metrics.metrics()).split('\n').filter((line) => line.startsWith('sluice_'))
+    expect(figures).toStrictEqual([
+      `sluice_worker_export_rows_total ${ids.length}`,
+      `sluice_worker_export_bytes_total ${file.length}`,
+    ])
     expect([file.subarray(0, 4).toString(), file.subarray(-4).toString()]).toStrictEqual(['PAR1', 'PAR1'])
     const expected = ids.map((id, n) => [id, siteId, at(n / 100), '=é"', at(n / 100), `{"n":"${n}"}`])
     expect(await readParquet(file)).toStrictEqual(expected.sort((a, b) => (String(a[0]) < String(b[0]) ? -1 : 1)))

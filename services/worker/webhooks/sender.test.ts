@@ -514,6 +514,29 @@ test('deliveries are removed 30 days after they were queued', async () => {
   expect(old).not.toBe(recent)
 })
 
+/** Runs the task that measures the deliveries of this Postgres. */
+function runGauges(url: string) {
+  const opened = openPostgres(url)
+  const registry = createMetrics()
+  const gauges = deliveryGauges({ postgres: opened } as WorkerEngines, {
+    clock,
+    logger: log.logger,
+    metrics: registry,
+    leaseMetrics: leaseMetrics(registry),
+    stopping: stopping.signal,
+  })
+  const ended = new AbortController()
+  const run = gauges.run?.(ended.signal)
+  return {
+    scrape: () => registry.metrics(),
+    stop: async () => {
+      ended.abort()
+      await run
+      await opened.close()
+    },
+  }
+}
+
 test('what is disabled and what waits is measured, failing endpoints apart', async () => {
   const queue = deliveryQueue(postgres)
   await postgres.db.deleteFrom('endpoints').execute()
@@ -528,28 +551,21 @@ test('what is disabled and what waits is measured, failing endpoints apart', asy
     .where('endpoint_id', '=', failing)
     .execute()
   expect(await queue.measure(later + 10)).toStrictEqual({ disabled: 1, oldestDueAt: later + 5 })
+
+  const gauges = runGauges(postgres.url)
+  const isMeasured = async () => /^sluice_worker_endpoints_disabled 1$/m.test(await gauges.scrape())
+  await waitUntil(isMeasured, 'the gauge has the number')
+  await gauges.stop()
 })
 
 test('while Postgres is unavailable, deliveries are reported as due since then', async () => {
-  const away = openPostgres('postgres://127.0.0.1:1/away')
-  const registry = createMetrics()
-  const gauges = deliveryGauges({ postgres: away } as WorkerEngines, {
-    clock,
-    logger: log.logger,
-    metrics: registry,
-    leaseMetrics: leaseMetrics(registry),
-    stopping: stopping.signal,
-  })
-  const ended = new AbortController()
-  const run = gauges.run?.(ended.signal)
+  const gauges = runGauges('postgres://127.0.0.1:1/away')
   await waitUntil(async () => {
     await clock.advance(1_000)
-    const scraped = await registry.metrics()
+    const scraped = await gauges.scrape()
     return Number(/^sluice_worker_oldest_due_seconds\{kind="deliveries"\} (\S+)$/m.exec(scraped)?.[1]) >= 20
   }, 'the age grows')
-  ended.abort()
-  await run
-  await away.close()
+  await gauges.stop()
 })
 
 test('no log line holds a secret or a URL', async () => {
