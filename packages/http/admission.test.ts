@@ -167,6 +167,31 @@ test('connections that send no body do not refuse requests with the key in the b
   expect(response.status).toBe(200)
 })
 
+test('two thousand clients of a key that never send the rest of their headers or body hold up no other key', async () => {
+  const service = await startBatches()
+  const begun = `POST /batch HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: 99\r\n`
+  const bodyBegun = '{"events":'
+  const [count, together] = [2_000, 200]
+  for (let opened = 0; opened < count; opened += together) {
+    const clients = await Promise.all(Array.from({ length: together }, () => connectRaw(service.port)))
+    unreading.push(...clients.map(({ socket }) => socket))
+    for (const [n, { send }] of clients.entries()) send(n % 2 === 0 ? begun : `${begun}\r\n${bodyBegun}`)
+  }
+  const held = (count / 2) * (serverLimits.requestBytes + bodyBegun.length)
+  await waitUntil(async () => (await reservedBytesOf(service)) === held, 'the requests with a body are under way')
+  const others = Array.from({ length: 50 }, () =>
+    request(`${service.url}/batch`, {
+      method: 'POST',
+      headers: { ...headers, Authorization: `Bearer ${otherKey}` },
+      body: Buffer.alloc(100_000, ' '),
+    }),
+  )
+  expect(new Set((await Promise.all(others)).map(({ status }) => status))).toStrictEqual(new Set([202]))
+  expect(unreading.filter(({ destroyed }) => destroyed)).toStrictEqual([])
+  for (const socket of unreading) socket.destroy()
+  await waitUntil(async () => (await reservedBytesOf(service)) === 0, 'nothing is held')
+})
+
 test('the memory is full when a request of a further key does not fit, until some is released', () => {
   const { inFlightBytesMax, requestBytes } = serverLimits
   const admission = createAdmission(createMetrics())
