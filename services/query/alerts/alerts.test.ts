@@ -230,13 +230,24 @@ describe('bad input is a 400 that names the field', () => {
       { notification_type: 'email', notification_config: { to: ['a@example.com\0'] } },
       invalid('notification_config.to.0', 'must not contain NUL characters'),
     ],
+    [
+      { notification_type: 'email', notification_config: { to: Array(21).fill('a@example.com') } },
+      invalid('notification_config.to', 'must contain at most 20 items'),
+    ],
+    [
+      { notification_config: { url: 'http://127.0.0.1/', channel: 'x'.repeat(129) } },
+      invalid('notification_config.channel', 'exceeds maximum length of 128'),
+    ],
     [{ condition: null }, missing('condition')],
     [{ condition: { ...condition, threshold: null } }, missing('condition.threshold')],
     [{ notification_type: null }, missing('notification_type')],
     [{ for: '8d' }, invalid('for', 'must be from 0s to 7d')],
+    [{ cooldown: '31d' }, invalid('cooldown', 'must be from 0s to 30d')],
     [{ cooldown: '1w' }, invalid('cooldown', 'must be a whole number and a unit, s, m, h or d, e.g. 1h')],
     [{ no_data: 'ok' }, invalid('no_data', 'must be one of: zero, keep, alert')],
     [{ name: ' ' }, invalid('name', 'must not be blank')],
+    [{ name: 'x'.repeat(129) }, invalid('name', 'exceeds maximum length of 128')],
+    [{ description: 'x'.repeat(1_025) }, invalid('description', 'exceeds maximum length of 1024')],
   ]
   test.each(badBodies)('%j', async (parts, error) => {
     const response = await query.request('/api/v1/alerts', { method: 'POST', body: { ...good, ...parts } })
