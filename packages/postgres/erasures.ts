@@ -1,5 +1,6 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import type { ErasureKind, ErasureStatus } from '@sluice/contracts/erasures'
+import { dayMs } from '@sluice/contracts/time-units'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
 import { lockSiteRules } from './alert-rules.ts'
 import { deleteSiteEndpoints, removeDeliveries } from './endpoints.ts'
@@ -50,10 +51,10 @@ export interface ErasureStore {
   create(erasure: NewErasure): Promise<ErasureRecord>
   /**
    * Stores the erasure of a deleted site (kind `site`), and removes the site's record, cohorts, endpoints, imports and
-   * exports in the same transaction; the deliveries of the endpoints, and imports and exports that have ended, before
-   * it. Also returns the files of the exports and of unfinished imports, which the caller removes. If the site is not
-   * registered, returns undefined and does nothing. If an erasure with this id is stored already, returns that erasure
-   * without files and removes nothing.
+   * exports in the same transaction. Before it, removes the deliveries of the endpoints, imports that have ended, and
+   * exports that have ended and have no file any more. Also returns the files of the other exports and of unfinished
+   * imports, which the caller removes. If the site is not registered, returns undefined and does nothing. If an erasure
+   * with this id is stored already, returns that erasure without files and removes nothing.
    *
    * The erasure is requested at the time that `now` (Unix ms) returns once nothing more can be created for the site, or
    * when the last import that it removes was accepted, if that is later: rows of a removed import are erased, too.
@@ -106,7 +107,7 @@ export function erasureStore(postgres: Postgres): ErasureStore {
       const isDeleted = sql`site_id = ${erasure.siteId} AND ${isRegistered} AND NOT ${isStored}`
       await removeDeliveries(postgres, isDeleted)
       const startedAt = now()
-      const ended = await removeEnded(postgres, isDeleted, startedAt)
+      await removeEnded(postgres, isDeleted, startedAt)
       return postgres.transaction(async (transaction) => {
         const { siteId, erasureId } = erasure
         // Waits for another deletion of this site that has not committed yet: it may be an earlier attempt of this
@@ -126,7 +127,7 @@ export function erasureStore(postgres: Postgres): ErasureStore {
           .where('site_id', '=', siteId)
           .returning(['object', 'upload_id'])
           .execute()
-        const files = filesOf([...ended, ...exports])
+        const files = filesOf(exports)
         files.objects.push(...(await unfinishedImportFiles(transaction, siteId)))
         const requestedAt = Math.max(lockedAt, await removeImports(transaction, siteId))
         await transaction.deleteFrom('alert_sites').where('site_id', '=', siteId).execute()
@@ -258,44 +259,41 @@ async function unfinishedImportFiles(db: Db, siteId: string): Promise<string[]> 
 export const endedAtOnceMax = 1_000
 
 /**
- * Removes the exports that have ended and no longer have a file, and the imports that have ended and were accepted until
- * `acceptedUntil` (Unix ms), among those that meet `condition`, in several transactions. Returns the former files of the
- * exports, because an erasure may not have removed them yet.
+ * Removes the exports that have ended and can't have a file any more, and the imports that have ended and were accepted
+ * until `startedAt` (Unix ms), among those that meet `condition`, in several transactions.
  */
-async function removeEnded(
-  postgres: Postgres,
-  condition: RawBuilder<unknown>,
-  acceptedUntil: number,
-): Promise<{ object: string | null; upload_id: string | null }[]> {
-  const removed = await removeInChunks(
+async function removeEnded(postgres: Postgres, condition: RawBuilder<unknown>, startedAt: number): Promise<void> {
+  // Erasures still read the names of files that were withdrawn within a day (exports.ts) from these records, and this
+  // deletion may fail. Older files are removed, at the latest, as files without a record
+  // (services/worker/exports/export-files.ts).
+  const hasNoFile = sql`(object IS NULL OR greatest(finished_at, expires_at) <= ${new Date(startedAt - dayMs)})`
+  await removeInChunks(
     postgres,
-    sql<{ object: string | null; upload_id: string | null }>`
+    sql`
       WITH ended AS MATERIALIZED (
-        SELECT export_id FROM exports WHERE ${condition} AND status IN ('expired', 'failed', 'cancelled')
+        SELECT export_id FROM exports
+        WHERE ${condition} AND status IN ('expired', 'failed', 'cancelled') AND ${hasNoFile}
         LIMIT ${endedAtOnceMax} FOR UPDATE SKIP LOCKED
       )
-      DELETE FROM exports USING ended WHERE exports.export_id = ended.export_id RETURNING object, upload_id`,
+      DELETE FROM exports USING ended WHERE exports.export_id = ended.export_id RETURNING 1`,
   )
   await removeInChunks(
     postgres,
     sql`
       WITH ended AS MATERIALIZED (
         SELECT import_id FROM imports
-        WHERE ${condition} AND status IN ('completed', 'failed', 'cancelled') AND accepted_at <= ${new Date(acceptedUntil)}
+        WHERE ${condition} AND status IN ('completed', 'failed', 'cancelled') AND accepted_at <= ${new Date(startedAt)}
         LIMIT ${endedAtOnceMax} FOR UPDATE SKIP LOCKED
       )
       DELETE FROM imports USING ended WHERE imports.import_id = ended.import_id RETURNING 1`,
   )
-  return removed
 }
 
-/** Repeats a statement that returns the rows it removes, until it removes less than `endedAtOnceMax`. */
-async function removeInChunks<Row>(postgres: Postgres, statement: RawBuilder<Row>): Promise<Row[]> {
-  const removed: Row[] = []
+/** Repeats a statement that returns a row for each one it removes, until it removes less than `endedAtOnceMax`. */
+async function removeInChunks(postgres: Postgres, statement: RawBuilder<unknown>): Promise<void> {
   for (;;) {
     const { rows } = await postgres.run((db) => statement.execute(db))
-    removed.push(...rows)
-    if (rows.length < endedAtOnceMax) return removed
+    if (rows.length < endedAtOnceMax) return
   }
 }
 

@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, expect, jest, test } from '@jest/globals'
 import { sql } from 'kysely'
 import type { CohortSettings } from '@sluice/contracts/cohorts'
+import { dayMs } from '@sluice/contracts/time-units'
 import { newId } from '@sluice/runtime/ids'
 import { addRule } from '../../tests/support/alert-rules.ts'
 import { addExport } from '../../tests/support/export-jobs.ts'
@@ -191,14 +192,15 @@ test('a site may have more imports and exports than a statement can remove', asy
       SELECT ${site} || n, ${site}, 'prod', 'events', 'completed', '', 'key_1', now(), ${new Date(now)}
       FROM generate_series(1, ${count}) n`.execute(postgres.db)
     await sql`
-      INSERT INTO exports (export_id, site_id, key_id, name, type, spec, status, object, created_at)
-      SELECT ${site} || n, ${site}, 'key_1', '', 'events', '{}', 'expired', ${site} || n, now()
+      INSERT INTO exports (export_id, site_id, key_id, name, type, spec, status, object, created_at, finished_at)
+      SELECT ${site} || n, ${site}, 'key_1', '', 'events', '{}', 'expired', ${site} || n, now(), ${new Date(now - dayMs)}
       FROM generate_series(1, ${count}) n`.execute(postgres.db)
   }
   const { exportId } = await addExport(exportStore(postgres), { site: siteId }, now)
   const erasure = { erasureId: newId('era'), siteId, kind: 'site', hashes: null, before: null, keyId: 'key_1' } as const
   const deleted = await erasureStore(postgres).createForSite(erasure, () => now)
-  expect(deleted?.files.objects).toHaveLength(count)
+  // The files of long ago are not removed again, within the request.
+  expect(deleted?.files.objects).toHaveLength(0)
   expect(await exportStore(postgres).find(exportId, null)).toBeUndefined()
   for (const table of ['imports', 'exports']) {
     const { rows } = await sql`
@@ -208,4 +210,31 @@ test('a site may have more imports and exports than a statement can remove', asy
     expect(rows).toStrictEqual([{ site_id: other, left: count }])
   }
   await sql`DROP FUNCTION refuse_many CASCADE`.execute(postgres.db)
+})
+
+test('files that an erasure has just withdrawn stay known until their site is deleted, and are returned then', async () => {
+  const siteId = newId('site')
+  await siteStore(postgres).create(siteId, {}, 'key_1')
+  const exports = exportStore(postgres)
+  const { exportId } = await addExport(exports, { site: siteId }, now)
+  const leased = (await exports.leases.take(now, 1_000)).find(({ id }) => id === exportId)
+  if (!leased) throw new Error('the export is not due')
+  await exports.beginFile(leased, { object: 'exports/a', uploadId: 'u1' })
+  await exports.complete(leased, { rows: 1, bytes: 1, etag: 'e', expiresAt: now + 7 * dayMs }, now)
+  await exports.withdraw(siteId, now + 2 * dayMs)
+
+  const files = { objects: ['exports/a'], uploads: [] }
+  const erasure = { erasureId: newId('era'), siteId, kind: 'site', hashes: null, before: null, keyId: 'key_1' } as const
+  const at = () => now + 3 * dayMs - 1
+  // The first reading of the clock is before the transaction.
+  const failing = jest
+    .fn(at)
+    .mockImplementationOnce(at)
+    .mockImplementation(() => {
+      throw new Error('the transaction fails')
+    })
+  await expect(erasureStore(postgres).createForSite(erasure, failing)).rejects.toThrow('the transaction fails')
+  expect(await exports.withdrawnFiles(siteId, now + dayMs)).toStrictEqual(files)
+  const deleted = await erasureStore(postgres).createForSite(erasure, at)
+  expect(deleted?.files).toStrictEqual(files)
 })
