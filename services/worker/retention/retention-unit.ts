@@ -26,9 +26,9 @@ const startedPauseMs = 1_000
 /** The pause before a deletion that takes longer is looked at again. */
 const pollMs = 10_000
 
-/** `retention_days` of a site has changed since the unit read it. */
-class RetentionChanged extends Error {
-  override readonly name = 'RetentionChanged'
+/** A site keeps its events for longer than when the unit read its `retention_days`. */
+class RetentionExtended extends Error {
+  override readonly name = 'RetentionExtended'
 }
 
 /**
@@ -36,7 +36,7 @@ class RetentionChanged extends Error {
  * midnight and at noon (UTC). With many sites, a run takes several units. Each unit starts the deletion for some sites
  * and waits until ClickHouse has finished the previous one. If a run is not finished when the next one is due, the next
  * one starts directly after it. Repeats are harmless, because a DELETE selects rows by site and time. A unit is repeated
- * when `retention_days` of a site changes before its deletion.
+ * when a site gets a longer retention before its deletion.
  */
 export function retentionUnit({
   runs,
@@ -59,12 +59,17 @@ export function retentionUnit({
       const chunk = expired.slice(from, from + expiredSitesMax)
       const confirm = async () => {
         const current = await sites.findKnown(chunk.map(({ siteId }) => siteId))
-        const isChanged = chunk.some(({ siteId, retentionDays }) => current.get(siteId) !== retentionDays)
-        if (isChanged) throw new RetentionChanged()
+        // Other changes do not repeat a scan that may take an hour: the next run obeys a shorter retention, and all
+        // events of a deleted site are erased.
+        const isExtended = chunk.some(({ siteId, retentionDays }) => {
+          const days = current.get(siteId)
+          return days === null || (days !== undefined && days > retentionDays)
+        })
+        if (isExtended) throw new RetentionExtended()
         // Directly before the deletion: a process that was suspended has lost its lease.
         lease.signal.throwIfAborted()
       }
-      const started = await eraser.startExpiry(chunk, confirm).catch(unlessChanged)
+      const started = await eraser.startExpiry(chunk, confirm).catch(unlessExtended)
       if (started === undefined) return { next: 'now', log: { ...log, repeats: 'with other settings' } }
       const { partitions, events } = started
       log.partitions += partitions
@@ -82,7 +87,7 @@ export function retentionUnit({
   }
 }
 
-/** Undefined for an error that says that a site has changed; throws others. */
-function unlessChanged(error: unknown): undefined {
-  if (!(error instanceof RetentionChanged)) throw error
+/** Undefined for an error that says that a site keeps its events for longer; throws others. */
+function unlessExtended(error: unknown): undefined {
+  if (!(error instanceof RetentionExtended)) throw error
 }

@@ -257,6 +257,21 @@ describe('while a unit looks for expired events', () => {
     expect(await countOf(site)).toBe(0)
   })
 
+  test('a site that is to keep its events for ever keeps them', async () => {
+    const { site, sites, run } = await expiring()
+    expect(await run(() => sites.update(site, { retention_days: null }))).toMatchObject({ next: 'now' })
+    expect(await countOf(site)).toBe(1)
+  })
+
+  test.each<[what: string, change: (site: string) => Promise<unknown>]>([
+    ['gets a shorter retention', (site) => siteStore(rig.postgres).update(site, { retention_days: 7 })],
+    ['is deleted', (site) => rig.postgres.db.deleteFrom('sites').where('site_id', '=', site).execute()],
+  ])('the unit is not repeated when a site %s', async (_what, change) => {
+    const { site, run } = await expiring()
+    expect(await run(() => change(site))).toMatchObject({ log: { events: 1 } })
+    expect(await countOf(site)).toBe(0)
+  })
+
   test('a worker that loses its lease deletes nothing', async () => {
     const { site, run } = await expiring()
     const abort = new AbortController()
