@@ -45,7 +45,8 @@ const defaultTimes: KeyCacheTimes = { pollIntervalMs: 1_000, markUsedEveryPolls:
 const recheckAfterMs = 30_000
 /**
  * Cached keys work for this long without a successful poll, so that events are accepted while Postgres is unavailable.
- * If only one process loses its connection to Postgres, it accepts revoked keys for this long.
+ * If only one process loses its connection to Postgres, it accepts revoked keys for this long. The clock by
+ * which it is measured stands while the machine sleeps (docs/decisions/017-freshness.md).
  */
 const serveUncheckedMs = hourMs
 const unknownKeyTtlMs = 5_000
