@@ -3,6 +3,7 @@ import { type Kysely, sql } from 'kysely'
 import { Migrator } from 'kysely/migration'
 import { thisBuild } from '@sluice/runtime/schema-versions'
 import { waitUntil } from '@sluice/runtime/wait-until'
+import { addRule, type RuleParts } from '../../tests/support/alert-rules.ts'
 import { describeWithPgbouncer, startPgbouncer } from '../../tests/support/pgbouncer.ts'
 import { openTestPostgres, patientPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { keyStore } from './keys.ts'
@@ -192,6 +193,30 @@ test('a table that is in use is waited for without holding up others, until the 
     await migrating.close()
     await service.close()
   }
+})
+
+test('tests of e-mail rules within the last hour still count after the upgrade', async () => {
+  const older = Object.entries(migrations).filter(([name]) => name < '030-email-tests')
+  await migratePostgres(postgres, Object.fromEntries(older))
+  const now = Date.now()
+  const addTested = async (parts: RuleParts, at: number, isTest = true) => {
+    const rule = await addRule(postgres, { siteId: 'shop', ...parts })
+    const entry = { from_state: 'ok', to_state: 'ok', value: 0, source: 'alert_test:1', is_test: isTest } as const
+    await postgres.db
+      .insertInto('alert_history')
+      .values({ rule_id: rule.ruleId, minute: new Date(at), firing_id: null, ...entry })
+      .execute()
+    return rule.ruleId
+  }
+  const email = { type: 'email', target: '["ops@example.com"]' } as const
+  const counted = await addTested(email, now - 3_000_000)
+  await addTested(email, now - 3_601_000)
+  await addTested(email, now, false)
+  await addTested({}, now)
+  await migratePostgres(postgres)
+  expect(await postgres.db.selectFrom('email_tests').selectAll().execute()).toStrictEqual([
+    { site_id: 'shop', rule_id: counted, at: new Date(now - 3_000_000) },
+  ])
 })
 
 test('a migration that fails is rolled back and can be repeated', async () => {
