@@ -15,7 +15,7 @@ interface AnyInput {
   body?: unknown
 }
 
-/** Characters of a path; the server takes 16 KiB for the path and all headers, of which the referrer may be 4 KiB. */
+/** Characters of a path; the server takes 16 KiB for the path and all headers. */
 const pathLengthMax = 8_000
 
 /**

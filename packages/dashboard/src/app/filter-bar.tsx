@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import type { Condition } from '@sluice/contracts/conditions'
 import { conditionLabel } from '../format/sentences.ts'
 import { messages } from '../messages/en.ts'
-import { addressLengthMax, useView } from '../state/hooks.ts'
+import { useView } from '../state/hooks.ts'
 import { Button } from '../ui/button.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { FilterDialog } from './filter-dialog.tsx'
@@ -65,7 +65,7 @@ export function FilterBar() {
 
 /** The dialog of the filter at a place; at the end of the list, of a new one. */
 function EditedFilter({ at, onClose }: { at: number; onClose: () => void }) {
-  const { filters, setView, hrefOf } = useView()
+  const { filters, setView, hasRoom } = useView()
   const set = (next: Condition[]) => {
     onClose()
     setView({ filters: next })
@@ -78,7 +78,7 @@ function EditedFilter({ at, onClose }: { at: number; onClose: () => void }) {
     <FilterDialog
       condition={filters[at]}
       onClose={onClose}
-      hasRoom={(condition) => hrefOf({ filters: withCondition(condition) }).length <= addressLengthMax}
+      hasRoom={(condition) => hasRoom(withCondition(condition))}
       onApply={(condition) => set(withCondition(condition))}
       onRemove={() => set(filters.filter((_, other) => other !== at))}
     />

@@ -23,7 +23,7 @@ import { ErrorPanel } from '../ui/states.tsx'
 interface Props {
   /** The condition that is edited; undefined for a new one. */
   condition: Condition | undefined
-  /** Whether the address of the page has room for the condition; default: always. */
+  /** Whether the page has room for the condition among its filters; default: always. */
   hasRoom?: (condition: Condition) => boolean
   onApply: (condition: Condition) => void
   onRemove: () => void

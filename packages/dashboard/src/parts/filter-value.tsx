@@ -1,8 +1,9 @@
 import type { ComponentChildren } from 'preact'
 import { valueLabel } from '../format/sentences.ts'
 import { messages } from '../messages/en.ts'
-import { clickOf, filtersAfterClick, valuesOf } from '../state/conditions.ts'
+import { valuesOf } from '../state/conditions.ts'
 import { useView } from '../state/hooks.ts'
+import { useFilterClick } from './use-filter-click.ts'
 
 export interface FilterValueProps {
   /** The name in conditions: `country`, `properties.plan`. */
@@ -17,7 +18,8 @@ export interface FilterValueProps {
  * it; again takes it out.
  */
 export function FilterValue({ property, value, children }: FilterValueProps) {
-  const { filters, setView } = useView()
+  const { filters } = useView()
+  const filterBy = useFilterClick()
   const isChosen = filters.some((each) => each.property === property && valuesOf(each).includes(value))
   return (
     <button
@@ -25,9 +27,7 @@ export function FilterValue({ property, value, children }: FilterValueProps) {
       class="filter-value"
       aria-pressed={isChosen}
       title={messages.filters.clickHint}
-      onClick={(event) => {
-        setView({ filters: filtersAfterClick(filters, property, value, clickOf(event)) })
-      }}
+      onClick={(event) => filterBy(property, value, event)}
     >
       {children ?? <bdi>{valueLabel(property, value)}</bdi>}
     </button>

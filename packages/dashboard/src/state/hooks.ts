@@ -1,7 +1,7 @@
 import { signal } from '@preact/signals'
 import { useContext, useMemo } from 'preact/hooks'
 import { useLocation } from 'preact-iso/router'
-import type { Filter } from '@sluice/contracts/conditions'
+import type { Condition, Filter } from '@sluice/contracts/conditions'
 import type { Environment } from '@sluice/contracts/scopes'
 import type { Metric, TimeUnit } from '@sluice/contracts/stats'
 import type { StatsQuery } from '../api/wire.ts'
@@ -22,10 +22,19 @@ export interface ViewState extends View {
   setView: (patch: ViewChanges) => void
   /** The address of the view with changes, on this page or another of the site. */
   hrefOf: (patch: ViewChanges, page?: SitePage) => string
+  /** Whether the page's address and the paths of its requests have room for filters; for fewer than now: always. */
+  hasRoom: (filters: readonly Condition[]) => boolean
 }
 
-/** Characters of a page's address, without its origin; the server takes 16 KiB for it and all headers. */
-export const addressLengthMax = 12_000
+/**
+ * Characters of a page's address, without its origin, and of the filters in a request's path; the server takes 16 KiB
+ * for a path and all headers.
+ */
+const addressLengthMax = 12_000
+
+/** Characters of filters in the path of a request, where they are JSON: up to twice as many as in an address. */
+const requestLengthOf = (filters: readonly Condition[]) =>
+  new URLSearchParams({ filter: JSON.stringify(filters) }).toString().length
 
 /** Commas, colons and slashes stand as they are, so that people can read the address. */
 const readable = (parameters: string) => parameters.replaceAll('%2C', ',').replaceAll('%3A', ':').replaceAll('%2F', '/')
@@ -78,7 +87,12 @@ export function useView(): ViewState {
       chosen.value = parseView(new URL(location.href).searchParams).view
       afterPaint(followAddress)
     }
-    return { ...view, siteId, problems, setView, hrefOf }
+    const hasRoom = (filters: readonly Condition[]) => {
+      const length = requestLengthOf(filters)
+      if (length < requestLengthOf(view.filters)) return true
+      return length <= addressLengthMax && hrefOf({ filters: [...filters] }).length <= addressLengthMax
+    }
+    return { ...view, siteId, problems, setView, hrefOf, hasRoom }
   }, [url])
 }
 

@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals'
 import { useLayoutEffect, useState } from 'preact/hooks'
-import { Icon } from './icon.tsx'
+import { Icon, type IconName } from './icon.tsx'
 import { type SpokenPart, withPart } from './spoken-parts.ts'
 
 /**
@@ -12,7 +12,7 @@ const regions: symbol[] = []
 const spoken = signal<{ text: string; region: symbol | undefined }>({ text: '', region: undefined })
 /** What the last text consists of. */
 let parts: SpokenPart[] = []
-const shown = signal<{ text: string; id: number } | undefined>(undefined)
+const shown = signal<{ text: string; icon: IconName; id: number } | undefined>(undefined)
 let toasts = 0
 const toastMs = 4_000
 
@@ -33,10 +33,13 @@ export function announce(text: string, topic?: 'title' | 'point'): void {
   })
 }
 
-/** Shows a short text for four seconds and has it spoken: what a click has done where nothing else shows it. */
-export function toast(text: string): void {
+/**
+ * Shows a short text for four seconds and has it spoken: what a click has done where nothing else shows it. The icon
+ * is a tick where it has succeeded.
+ */
+export function toast(text: string, icon: IconName = 'check'): void {
   const id = ++toasts
-  shown.value = { text, id }
+  shown.value = { text, icon, id }
   announce(text)
   setTimeout(() => {
     if (shown.value?.id === id) shown.value = undefined
@@ -81,7 +84,7 @@ export function Announcements() {
             if (element?.matches(':popover-open') === false) element.showPopover()
           }}
         >
-          <Icon name="check" />
+          <Icon name={shown.value.icon} />
           {shown.value.text}
         </div>
       )}

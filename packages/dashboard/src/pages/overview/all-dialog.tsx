@@ -9,7 +9,8 @@ import type { StatsQuery } from '../../api/wire.ts'
 import { formatNumber, kindOf } from '../../format/numbers.ts'
 import { valueLabel } from '../../format/sentences.ts'
 import { messages } from '../../messages/en.ts'
-import { choiceOf, clickOf, conditionOf, filtersAfterClick } from '../../state/conditions.ts'
+import { useFilterClick } from '../../parts/use-filter-click.ts'
+import { choiceOf, clickOf, conditionOf } from '../../state/conditions.ts'
 import { useView, type ViewQueries } from '../../state/hooks.ts'
 import { toast } from '../../ui/announce.tsx'
 import { Button } from '../../ui/button.tsx'
@@ -43,7 +44,8 @@ interface AllDialogProps {
 
 /** Up to 1,000 values of a dimension with other metrics, and an export of all. */
 export function AllDialog({ title, dimension, viewQueries, metric, onClose }: AllDialogProps) {
-  const { filters, setView } = useView()
+  const { filters } = useView()
+  const filterBy = useFilterClick()
   const [text, setText] = useState('')
   const [isRanked, setRanked] = useState(false)
   const statsQuery = withoutChoice(viewQueries.statsQuery(metric, { group_by: dimension, limit: rowsMax }), dimension)
@@ -115,10 +117,9 @@ export function AllDialog({ title, dimension, viewQueries, metric, onClose }: Al
             empty={<p class="muted">{messages.ui.noMatch}</p>}
             onOpen={({ key }, event) => {
               if (key === otherKey) return
-              const click = clickOf(event)
               // More values can be added one after the other.
-              if (click === 'is') onClose()
-              setView({ filters: filtersAfterClick(filters, dimension, key, click) })
+              if (clickOf(event) === 'is') onClose()
+              filterBy(dimension, key, event)
             }}
             isChosen={({ key }) => chosen.includes(key)}
           />

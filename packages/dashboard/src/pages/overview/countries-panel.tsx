@@ -1,7 +1,7 @@
 import { formatNumber } from '../../format/numbers.ts'
 import { valueLabel } from '../../format/sentences.ts'
-import { clickOf, filtersAfterClick } from '../../state/conditions.ts'
-import { usePageParameter, useView, type ViewQueries } from '../../state/hooks.ts'
+import { useFilterClick } from '../../parts/use-filter-click.ts'
+import { usePageParameter, type ViewQueries } from '../../state/hooks.ts'
 import { lazyPage } from '../../ui/lazy-page.tsx'
 import { Select } from '../../ui/select.tsx'
 import { texts } from './messages.ts'
@@ -13,7 +13,7 @@ const mapCountries = 300
 
 /** Countries as a table or as a map, whose code is loaded when it is chosen. The choice is part of the address. */
 export function CountriesPanel({ viewQueries, isAsked }: { viewQueries: ViewQueries; isAsked: boolean }) {
-  const { filters, setView } = useView()
+  const filterBy = useFilterClick()
   const [chosen, setChosen] = usePageParameter('countries')
   const form = chosen === 'map' ? 'map' : 'table'
   const title = texts.panels.country
@@ -48,9 +48,7 @@ export function CountriesPanel({ viewQueries, isAsked }: { viewQueries: ViewQuer
                   return `${valueLabel('country', letters)}: ${isEstimated ? '≈' : ''}${formatNumber(value)}`
                 }}
                 chosen={chosen}
-                onPick={(letters, event) => {
-                  setView({ filters: filtersAfterClick(filters, 'country', letters, clickOf(event)) })
-                }}
+                onPick={(letters, event) => filterBy('country', letters, event)}
               />
             ),
           })}

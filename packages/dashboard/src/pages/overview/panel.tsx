@@ -6,7 +6,8 @@ import type { StatsQuery } from '../../api/wire.ts'
 import { isNarrow } from '../../app/narrow.ts'
 import { valueLabel } from '../../format/sentences.ts'
 import { messages } from '../../messages/en.ts'
-import { choiceOf, clickOf, conditionOf, filtersAfterClick } from '../../state/conditions.ts'
+import { useFilterClick } from '../../parts/use-filter-click.ts'
+import { choiceOf, conditionOf } from '../../state/conditions.ts'
 import { useChosenView, useView, type ViewQueries } from '../../state/hooks.ts'
 import { Button } from '../../ui/button.tsx'
 import { MoreMenu, Num } from '../../ui/numbers.tsx'
@@ -147,7 +148,7 @@ export function Panel(props: PanelProps) {
 
 /** A row with a bar as long as its share of the first; it is a button that filters. */
 function Rows({ dimension, rows }: { dimension: Dimension; rows: readonly PanelRow[] }) {
-  const { filters, setView } = useView()
+  const filterBy = useFilterClick()
   const { filters: chosenFilters } = useChosenView()
   const highest = Math.max(...rows.map((row) => row.value), 1)
   const chosen = choiceOf(chosenFilters, dimension)
@@ -160,9 +161,7 @@ function Rows({ dimension, rows }: { dimension: Dimension; rows: readonly PanelR
             class="bar"
             title={texts.rowHint}
             aria-pressed={chosen.includes(key)}
-            onClick={(event) => {
-              setView({ filters: filtersAfterClick(filters, dimension, key, clickOf(event)) })
-            }}
+            onClick={(event) => filterBy(dimension, key, event)}
           >
             <span class="bar-fill" style={{ inlineSize: `${(value / highest) * 100}%` }} />
             <span class="bar-label truncate" title={key}>
