@@ -7,3 +7,6 @@ export const idempotencyLimits = {
    */
   storedBytesMax: 16 * 1024 * 1024,
 } as const
+
+/** The error of a repeat (409) whose first request has no answer yet. */
+export const underWayError = 'A request with this Idempotency-Key is still under way'

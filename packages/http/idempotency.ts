@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Credential } from '@sluice/access/credential'
 import type { IdempotencyStore, StoredResponse } from '@sluice/access/idempotency'
 import { rateLimitedUntil } from '@sluice/access/limiter'
-import { idempotencyLimits } from '@sluice/contracts/idempotency'
+import { idempotencyLimits, underWayError } from '@sluice/contracts/idempotency'
 import { conflict, invalidField } from '@sluice/runtime/errors'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import type { HandlerResult, Route } from './route.ts'
@@ -45,7 +45,7 @@ export async function withIdempotency(
   const earlier = await store.claim(id, fingerprint, owner, keyId)
   switch (earlier.state) {
     case 'running':
-      throw conflict('A request with this Idempotency-Key is still under way')
+      throw conflict(underWayError)
     case 'other':
       throw conflict('This Idempotency-Key was used with another body')
     case 'full':

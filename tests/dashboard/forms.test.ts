@@ -222,6 +222,31 @@ describeWithChromium('a form', () => {
     expect(sent).toBe(2)
   })
 
+  it('that is sent again while its first request is still under way says so, and not that the site exists', async () => {
+    const { page, expectMessages } = await visitors.open()
+    expectMessages(/ERR_CONNECTION_RESET|status of 409/)
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(rig.url)
+    let sent = 0
+    await page.route('**/api/v1/sites', (route) => {
+      sent++
+      if (sent === 1) return route.abort('connectionreset')
+      if (sent > 2) return route.fallback()
+      const error = 'A request with this Idempotency-Key is still under way'
+      return route.fulfill({ status: 409, json: { success: false, timestamp: Date.now(), error } })
+    })
+    await page.getByRole('button', { name: 'Add a site' }).first().click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Site ID').fill('under-way')
+    await dialog.getByRole('button', { name: 'Add a site' }).click()
+    await dialog.getByText(/^Sluice can’t be reached/).waitFor()
+    await dialog.getByRole('button', { name: 'Add a site' }).click()
+    await dialog.getByText('The first try is still under way. Try again in a moment.').waitFor({ timeout: 10_000 })
+    expect(await dialog.getByText(/already exists/).count()).toBe(0)
+    await dialog.getByRole('button', { name: 'Add a site' }).click()
+    await page.waitForURL(/\/sites\/under-way$/)
+  })
+
   it('takes an event type that the list does not have, as one step of the history', async () => {
     const page = await open('/retention')
     const field = page.getByLabel('Coming back is')

@@ -1,4 +1,5 @@
 import { signal } from '@preact/signals'
+import { underWayError } from '@sluice/contracts/idempotency'
 import type { StatsBatchResult } from '@sluice/contracts/stats-batch'
 import { parseExactly } from '../format/json.ts'
 import { messages } from '../messages/en.ts'
@@ -95,10 +96,12 @@ function dataOf({ status, text, header }: Answer, parse: (text: string) => unkno
   if (status >= 200 && status < 300 && envelope.success) {
     return envelope.data
   }
-  throw new ApiError(status, envelope.error ?? messages.errors.unknown, {
+  const isUnderWay = status === 409 && envelope.error === underWayError
+  throw new ApiError(status, isUnderWay ? messages.errors.underWay : (envelope.error ?? messages.errors.unknown), {
     requestId,
     retryAfterMs: wait,
     data: envelope.data,
+    isUnderWay,
   })
 }
 

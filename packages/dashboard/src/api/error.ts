@@ -10,13 +10,20 @@ export class ApiError extends Error {
   readonly retryAfterMs: number | undefined
   /** `data` of the failed answer, if any: per-event errors of a batch. */
   readonly data: unknown
+  /** Whether the first sending of the same change is still under way, so that this one was not carried out. */
+  readonly isUnderWay: boolean
   /** When what failed is asked again by itself, Unix ms of this machine; undefined: whoever shows the error decides. */
   retryAt: number | undefined
 
   constructor(
     status: number,
     message: string,
-    details: { requestId?: string | undefined; retryAfterMs?: number | undefined; data?: unknown } = {},
+    details: {
+      requestId?: string | undefined
+      retryAfterMs?: number | undefined
+      data?: unknown
+      isUnderWay?: boolean
+    } = {},
   ) {
     super(message)
     this.name = 'ApiError'
@@ -24,6 +31,7 @@ export class ApiError extends Error {
     this.requestId = details.requestId
     this.retryAfterMs = details.retryAfterMs
     this.data = details.data
+    this.isUnderWay = details.isUnderWay ?? false
   }
 }
 

@@ -39,6 +39,7 @@ export const messages = {
     notSluice: (status: number) =>
       `The answer (status ${status}) did not come from Sluice: something between, such as a proxy, answered instead.`,
     unknown: 'The request failed.',
+    underWay: 'The first try is still under way. Try again in a moment.',
     missingField: 'Fill in this field.',
     title: 'This did not load',
     requestId: (id: string) => `Request ${id}`,

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { useLocation } from 'preact-iso/router'
-import { asApiError } from '../../api/error.ts'
+import { type ApiError, asApiError } from '../../api/error.ts'
 import { fieldErrors } from '../../api/field-errors.ts'
 import { useChange } from '../../api/hooks.ts'
 import { zoneNames } from '../../app/zones.ts'
@@ -12,8 +12,8 @@ import { FormDialog } from '../../ui/form-dialog.tsx'
 import { texts } from './messages.ts'
 import { isSiteId, SiteIdField } from './site-id-field.tsx'
 
-/** The status of the answer if the site already exists. */
-const conflict = 409
+/** Whether a failure says that the site already exists. */
+const isTaken = ({ status, isUnderWay }: ApiError) => status === 409 && !isUnderWay
 
 /** Registers a site and leads to it. */
 export function AddSite({ onClose }: { onClose: () => void }) {
@@ -40,7 +40,7 @@ export function AddSite({ onClose }: { onClose: () => void }) {
       submit={texts.add}
       onClose={onClose}
       isBusy={create.isBusy}
-      error={create.error?.status === conflict ? undefined : errors.rest}
+      error={create.error !== undefined && isTaken(create.error) ? undefined : errors.rest}
       onSubmit={async () => {
         setTried(true)
         if (isWrong) return
@@ -48,7 +48,7 @@ export function AddSite({ onClose }: { onClose: () => void }) {
         try {
           await create.run({ body })
         } catch (error) {
-          if (asApiError(error).status === conflict) setTaken(body.site_id)
+          if (isTaken(asApiError(error))) setTaken(body.site_id)
           return
         }
         // A reader who has closed the form stays where they are.
