@@ -55,7 +55,8 @@ export const messages = {
     unknownPageWhy: 'The address may be mistyped, or from another version.',
     unknownSite: (site: string) => `There is no site “${site}”`,
     unknownSiteWhy: 'It may have been deleted, or this key may not read it.',
-    unknownRecord: (id: string) => `There is no “${id}” here. The link may be incomplete, or of another site.`,
+    unknownRecord: (id: string) =>
+      `There is no “${id}” here. The link may be incomplete, or the record elsewhere or deleted.`,
     toSites: 'See all sites',
     parameter: (parameter: string, value: string) =>
       `The address asks for ${parameter === 'f' ? 'a filter' : parameter} “${value}”, which does not exist. It was left out.`,
