@@ -264,6 +264,39 @@ describeWithChromium('keys', () => {
     }
   })
 
+  it.each([
+    ['webhooks', `/sites/${siteId}/webhooks`, '/api/v1/webhooks', 'No webhooks yet'],
+    ['API keys', '/settings/keys', '/api/v1/settings/keys', 'Last used'],
+  ])('call no record unknown by a list of %s from before it was made', async (_, path, listPath, listed) => {
+    const page = await open(path)
+    await page.getByRole('main').getByText(listed).first().waitFor()
+    const go = (to: string) =>
+      page.evaluate(`history.pushState(null, '', ${JSON.stringify(to)}), dispatchEvent(new PopStateEvent('popstate'))`)
+    await go('/settings/session')
+    await page.getByRole('button', { name: 'Sign out' }).waitFor()
+    const id =
+      listPath === '/api/v1/webhooks'
+        ? (
+            await rig.call<{ webhook_id: string }>('POST', listPath, {
+              site_id: siteId,
+              url: 'http://127.0.0.1:9/later',
+              events: ['alert'],
+            })
+          ).webhook_id
+        : (await rig.createKey({ name: 'later', scopes: ['stats:read'] })).key_id
+    const held = Promise.withResolvers<undefined>()
+    await page.route(`**${listPath}?*`, async (route) => {
+      await held.promise
+      await route.fallback()
+    })
+    await go(`${path}?open=${id}`)
+    await page.getByRole('main').getByText(listed).first().waitFor()
+    expect(await page.getByText(/^There is no “/).count()).toBe(0)
+    held.resolve(undefined)
+    await page.getByRole('dialog').getByText('later').first().waitFor()
+    expect(await page.getByText(/^There is no “/).count()).toBe(0)
+  })
+
   it('of an admin that are bound to sites do not offer to add another', async () => {
     const { key } = await rig.createKey({ name: 'bound', scopes: ['admin'], site_ids: [siteId] })
     const page = await open('/', key)

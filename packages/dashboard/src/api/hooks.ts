@@ -8,7 +8,7 @@ import {
   useQueryClient,
   type UseQueryResult,
 } from '@tanstack/preact-query'
-import { useRef } from 'preact/hooks'
+import { useRef, useState } from 'preact/hooks'
 import { call } from './client.ts'
 import type { ApiError } from './error.ts'
 import { asApiError } from './error.ts'
@@ -136,6 +136,15 @@ export async function prefetch<Id extends OperationId>(id: Id, input: Input<Id>)
       ),
     })
     .catch(() => undefined)
+}
+
+/**
+ * Whether an answer is the query's and has come since the component was mounted: one from the cache lacks what others
+ * have created meanwhile.
+ */
+export function useIsCurrent({ answeredAt, isOld }: Pick<ApiState<unknown>, 'answeredAt' | 'isOld'>): boolean {
+  const [mountedAt] = useState(() => Date.now())
+  return !isOld && answeredAt >= mountedAt
 }
 
 /**

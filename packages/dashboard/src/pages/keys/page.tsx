@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import type { KeyResource } from '@sluice/contracts/keys'
 import { type Environment, grants } from '@sluice/contracts/scopes'
 import { serverNow } from '../../api/client.ts'
-import { useApi, useChange, useRefresh } from '../../api/hooks.ts'
+import { useApi, useChange, useIsCurrent, useRefresh } from '../../api/hooks.ts'
 import { messages } from '../../messages/en.ts'
 import { ListEnd } from '../../parts/list-end.tsx'
 import { UnknownRecord } from '../../parts/unknown-record.tsx'
@@ -32,7 +32,8 @@ const refreshMs = 30_000
 export default function Page() {
   const [revealed, setRevealed] = useState<Revealed>()
   // The list stays as it is until a new key is saved.
-  const keys = useApi('listKeys', query, { refetchMs: revealed === undefined ? refreshMs : false })
+  const keys = useApi('listKeys', query, { refetchMs: revealed === undefined ? refreshMs : false, staleMs: 0 })
+  const isCurrent = useIsCurrent(keys)
   const refresh = useRefresh()
   const [openId, setOpen] = usePageParameter('open')
   const [isNew, setNew] = useState(false)
@@ -66,7 +67,7 @@ export default function Page() {
       {keys.isLoading ? <SkeletonRows rows={6} /> : null}
       {keys.data === undefined ? null : (
         <div class="stack">
-          {open === undefined && openId !== undefined && isWhole ? <UnknownRecord id={openId} /> : null}
+          {open === undefined && openId !== undefined && isWhole && isCurrent ? <UnknownRecord id={openId} /> : null}
           <DataTable
             caption={messages.nav.keys}
             columns={columns}

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import type { WebhookResource } from '@sluice/contracts/webhooks'
-import { useApi, useRefresh } from '../../api/hooks.ts'
+import { useApi, useIsCurrent, useRefresh } from '../../api/hooks.ts'
 import { messages } from '../../messages/en.ts'
 import { ResourceList } from '../../parts/resource-list.tsx'
 import { UnknownRecord } from '../../parts/unknown-record.tsx'
@@ -24,6 +24,7 @@ export default function Page() {
   const { site_id: siteId } = useSite()
   const query = { query: { site_id: siteId, limit: 1000 } }
   const webhooks = useApi('listWebhooks', query, { refetchMs: refreshMs, staleMs: 0 })
+  const isCurrent = useIsCurrent(webhooks)
   const refresh = useRefresh()
   const [openId, setOpen] = usePageParameter('open')
   const [isNew, setNew] = useState(false)
@@ -51,7 +52,7 @@ export default function Page() {
       />
       {open !== undefined ? (
         <WebhookDrawer key={open.webhook_id} of={open} onSecret={setSecret} onClose={() => setOpen(undefined)} />
-      ) : openId === undefined || webhooks.data === undefined ? null : (
+      ) : openId === undefined || webhooks.data === undefined || !isCurrent ? null : (
         <UnknownRecord id={openId} />
       )}
       {isNew ? <NewWebhook onClose={() => setNew(false)} onSecret={setSecret} /> : null}
