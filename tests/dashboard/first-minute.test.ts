@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
-import type { Page, Route } from 'playwright-core'
+import type { Page, Response, Route } from 'playwright-core'
 import { startStopwatch } from '../support/stopwatch.ts'
 import { headline } from './support/numbers.ts'
 import { openSession, type Rig, signIn, startRig } from './support/rig.ts'
@@ -241,6 +241,33 @@ describeWithChromium('the first minute', () => {
     await page.evaluate(`document.dispatchEvent(new Event('visibilitychange'))`)
     await page.getByText(/^key_/).waitFor()
     expect(page.url()).toBe(`${rig.url}/settings/session`)
+  })
+
+  it('stays signed in when a look for the session of another tab is answered late', async () => {
+    const { page, context } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/settings/session`)
+    await page.getByText(/^key_/).waitFor()
+    await context.clearCookies()
+    await page.getByRole('alert').getByText('The session has ended').waitFor()
+    const looks: Route[] = []
+    const isAsked = ({ pathname }: URL) => pathname === '/api/v1/session'
+    await page.route(isAsked, async (route) => {
+      if (looks.length > 0) return route.fallback()
+      looks.push(route)
+    })
+    await page.evaluate(`document.dispatchEvent(new Event('visibilitychange'))`)
+    await waitUntilPasses(() => expect(looks).toHaveLength(1))
+    await signInHere(page, rig.admin)
+    await page.getByText(/^key_/).waitFor()
+    // The page may have given the request up.
+    await looks[0]
+      ?.fulfill({ status: 401, json: { success: false, timestamp: Date.now(), error: 'Not signed in' } })
+      .catch(() => undefined)
+    const isSession = (response: Response) => isAsked(new URL(response.url())) && response.status() === 200
+    await page.waitForResponse(isSession, { timeout: 10_000 })
+    expect(await page.getByLabel('API key').count()).toBe(0)
+    await page.getByText(/^key_/).waitFor()
   })
 
   it('ends the session by "Sign out"', async () => {

@@ -174,6 +174,14 @@ export async function call<Id extends OperationId>(
   }
 }
 
+/**
+ * Resolves if the browser has a session, maybe that of another tab, and throws as `call` does otherwise. Its 401 leaves
+ * `isSignedOut` as it is.
+ */
+export async function checkSession(signal: AbortSignal): Promise<void> {
+  dataOf(await send(requestOf('getSession', {}), { signal }, readText))
+}
+
 /** The answer of an operation as CSV, which may be longer than a text can be (512 MB). Throws as `call` does. */
 export async function callCsv<Id extends OperationId>(id: Id, input: Input<Id>): Promise<Blob> {
   const answer = await send<Answer | Blob>(requestOf(id, input), { accept: 'text/csv' }, (response) =>

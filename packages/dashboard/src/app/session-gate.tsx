@@ -140,12 +140,20 @@ function SignedIn() {
   }, [hasSession])
   useEffect(() => {
     if (!isEnded) return undefined
+    let last = new AbortController()
     const look = () => {
+      if (document.hidden) return
+      // Only one look may sign in: a second one would clear what the pages have loaded by then.
+      last.abort()
+      last = new AbortController()
       // Nobody has asked for it, so a failure is not worth a word.
-      if (!document.hidden) signInByOtherTab().catch(() => undefined)
+      signInByOtherTab(last.signal).catch(() => undefined)
     }
     document.addEventListener('visibilitychange', look)
-    return () => document.removeEventListener('visibilitychange', look)
+    return () => {
+      document.removeEventListener('visibilitychange', look)
+      last.abort()
+    }
   }, [isEnded])
   if (isEnded || session.error?.status === 401) {
     return (

@@ -1,4 +1,4 @@
-import { call, isSignedOut } from '../api/client.ts'
+import { call, checkSession, isSignedOut } from '../api/client.ts'
 import { queryClient } from '../api/hooks.ts'
 import { announce } from '../ui/announce.tsx'
 
@@ -32,10 +32,13 @@ export async function signIn(secret: Secret): Promise<void> {
   begin()
 }
 
-/** Signs in if another tab of the browser has opened a session. Throws an `ApiError` if none has. */
-export async function signInByOtherTab(): Promise<void> {
-  await call('getSession', {})
-  begin()
+/**
+ * Signs in if another tab of the browser has opened a session. Throws an `ApiError` if none has. Once it is aborted, it
+ * does nothing.
+ */
+export async function signInByOtherTab(signal: AbortSignal): Promise<void> {
+  await checkSession(signal)
+  if (!signal.aborted) begin()
 }
 
 function begin(): void {
