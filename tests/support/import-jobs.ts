@@ -19,7 +19,8 @@ export async function addImport(
   at: number,
 ): Promise<ImportRecord> {
   const importId = newId('imp')
-  await store.uploads.begin({ importId, keyId: 'key_1' }, at)
+  // A key has few uploads at a time, and tests add many imports at once.
+  await store.uploads.begin({ importId, keyId: newId('key') }, at)
   return store.create(
     {
       importId,

@@ -29,7 +29,8 @@ export async function uploadFile(
     },
     segmentRecords === undefined ? {} : { segmentRecordsMax: segmentRecords },
   )
-  await imports.uploads.begin({ importId, keyId: 'key_1' }, at)
+  // A key has few uploads at a time, and tests add many imports at once.
+  await imports.uploads.begin({ importId, keyId: newId('key') }, at)
   return imports.create(
     {
       importId,
