@@ -1,7 +1,10 @@
 import { expect, test } from '@jest/globals'
 import type { Claim } from '@sluice/event-log/log'
+import { createMetrics } from '@sluice/runtime/metrics'
+import { capturedLogger } from '../../tests/support/captured-logger.ts'
 import { consumeClaim } from './consume-claim.ts'
 import { backfillPolicy } from './lane-policy.ts'
+import { writerMetrics } from './metrics.ts'
 import type { BatchContext } from './process-batch.ts'
 
 test('a claim that is lost while it waits for its turn does not hold up the others', async () => {
@@ -18,7 +21,16 @@ test('a claim that is lost while it waits for its turn does not hold up the othe
     commit: () => Promise.reject(new Error('nothing was stored')),
   }
   const { signal } = new AbortController()
-  const context = { policy, stalledPartitions: new Map() } as unknown as BatchContext
+  const unused = () => Promise.reject(new Error('no batch was taken'))
+  const context: BatchContext = {
+    policy,
+    logId: 'log',
+    inserter: { insert: unused, findBadRows: unused },
+    deadLetters: { partitions: unused, publish: unused },
+    metrics: writerMetrics(createMetrics(), 'backfill', { log: { endOffsets: unused }, lag: () => [] }),
+    logger: capturedLogger().logger,
+    stalledPartitions: new Map(),
+  }
   const consumed = consumeClaim(claim, { requested: signal, graceExpired: signal }, context)
   let isNextReserved = false
   void policy.reserve(2).then(() => (isNextReserved = true))
