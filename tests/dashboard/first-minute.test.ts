@@ -228,13 +228,19 @@ describeWithChromium('the first minute', () => {
     await page.waitForURL(`${rig.url}/sites/my-site/live?env=prod`)
   })
 
-  it('goes on where the session ended once another tab has signed in', async () => {
+  /** A page whose session has ended. */
+  async function openEnded() {
     const { page, context } = await visitors.open()
     await openSession(page, rig.url, rig.admin)
     await page.goto(`${rig.url}/settings/session`)
     await page.getByText(/^key_/).waitFor()
     await context.clearCookies()
     await page.getByRole('alert').getByText('The session has ended').waitFor()
+    return { page, context }
+  }
+
+  it('goes on where the session ended once another tab has signed in', async () => {
+    const { page, context } = await openEnded()
     const other = await context.newPage()
     await signIn(other, rig.url, rig.admin)
     // All pages of a browser without windows count as visible.
@@ -244,12 +250,7 @@ describeWithChromium('the first minute', () => {
   })
 
   it('stays signed in when a look for the session of another tab is answered late', async () => {
-    const { page, context } = await visitors.open()
-    await openSession(page, rig.url, rig.admin)
-    await page.goto(`${rig.url}/settings/session`)
-    await page.getByText(/^key_/).waitFor()
-    await context.clearCookies()
-    await page.getByRole('alert').getByText('The session has ended').waitFor()
+    const { page } = await openEnded()
     const looks: Route[] = []
     const isAsked = ({ pathname }: URL) => pathname === '/api/v1/session'
     await page.route(isAsked, async (route) => {
