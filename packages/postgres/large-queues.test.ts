@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import { sql } from 'kysely'
 import { newId } from '@sluice/runtime/ids'
 import { addRule } from '../../tests/support/alert-rules.ts'
-import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
+import { openTestPostgres, refuseLargeStatements, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { addWebhook } from '../../tests/support/webhooks.ts'
 import { alertRuleStore } from './alert-rules.ts'
 import { deliveryQueue } from './delivery-queue.ts'
@@ -17,18 +17,7 @@ let postgres: TestPostgres
 
 beforeAll(async () => {
   postgres = await openTestPostgres()
-  // A statement that changes hundreds of thousands of deliveries exceeds its time-out.
-  await sql`
-    CREATE FUNCTION refuse_many() RETURNS trigger LANGUAGE plpgsql AS $$
-    BEGIN
-      IF (SELECT count(*) FROM changed) > ${sql.lit(deliveriesAtOnceMax)} THEN RAISE 'changes too many deliveries'; END IF;
-      RETURN NULL;
-    END $$`.execute(postgres.db)
-  for (const event of ['UPDATE', 'DELETE']) {
-    await sql`
-      CREATE TRIGGER ${sql.ref(`many_${event}`)} AFTER ${sql.raw(event)} ON deliveries REFERENCING OLD TABLE AS changed
-      FOR EACH STATEMENT EXECUTE FUNCTION refuse_many()`.execute(postgres.db)
-  }
+  await refuseLargeStatements(postgres.db, 'deliveries', { events: ['UPDATE', 'DELETE'], rowsMax: deliveriesAtOnceMax })
 })
 
 afterAll(async () => {

@@ -6,7 +6,12 @@ import { newId } from '@sluice/runtime/ids'
 import { addRule } from '../../tests/support/alert-rules.ts'
 import { addExport } from '../../tests/support/export-jobs.ts'
 import { addImport, segmentDone } from '../../tests/support/import-jobs.ts'
-import { lockAwaited, openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
+import {
+  lockAwaited,
+  openTestPostgres,
+  refuseLargeStatements,
+  type TestPostgres,
+} from '../../tests/support/test-postgres.ts'
 import { testSecrets } from '../../tests/support/webhooks.ts'
 import { cohortStore } from './cohorts.ts'
 import { encryptTarget } from './endpoints.ts'
@@ -173,17 +178,8 @@ test('an import that another clock has accepted later than this one shows is era
 test('a site may have more imports and exports than a statement can remove', async () => {
   const [siteId, other] = [newId('site'), newId('site')]
   await siteStore(postgres).register([siteId, other])
-  // A statement that removes hundreds of thousands of them exceeds its time-out.
-  await sql`
-    CREATE FUNCTION refuse_many() RETURNS trigger LANGUAGE plpgsql AS $$
-    BEGIN
-      IF (SELECT count(*) FROM removed) > ${sql.lit(endedAtOnceMax)} THEN RAISE 'removes too many rows'; END IF;
-      RETURN NULL;
-    END $$`.execute(postgres.db)
   for (const table of ['imports', 'exports']) {
-    await sql`
-      CREATE TRIGGER many AFTER DELETE ON ${sql.table(table)} REFERENCING OLD TABLE AS removed
-      FOR EACH STATEMENT EXECUTE FUNCTION refuse_many()`.execute(postgres.db)
+    await refuseLargeStatements(postgres.db, table, { events: ['DELETE'], rowsMax: endedAtOnceMax })
   }
   const count = 2 * endedAtOnceMax + 1
   for (const site of [siteId, other]) {
@@ -209,7 +205,6 @@ test('a site may have more imports and exports than a statement can remove', asy
     )
     expect(rows).toStrictEqual([{ site_id: other, left: count }])
   }
-  await sql`DROP FUNCTION refuse_many CASCADE`.execute(postgres.db)
 })
 
 test('files that an erasure has just withdrawn stay known until their site is deleted, and are returned then', async () => {

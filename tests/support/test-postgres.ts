@@ -30,6 +30,29 @@ export async function openTestPostgres({ migrated = true } = {}): Promise<TestPo
   }
 }
 
+/**
+ * Makes each statement fail that updates or deletes more than `rowsMax` rows of a table: with hundreds of thousands of
+ * rows it would exceed its time-out.
+ */
+export async function refuseLargeStatements(
+  db: Db,
+  table: string,
+  { events, rowsMax }: { events: readonly ('UPDATE' | 'DELETE')[]; rowsMax: number },
+): Promise<void> {
+  const refuse = sql.ref(`refuse_many_${table}`)
+  await sql`
+    CREATE FUNCTION ${refuse}() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+      IF (SELECT count(*) FROM changed) > ${sql.lit(rowsMax)} THEN RAISE 'changes too many rows'; END IF;
+      RETURN NULL;
+    END $$`.execute(db)
+  for (const event of events) {
+    await sql`
+      CREATE TRIGGER ${sql.ref(`many_${event}`)} AFTER ${sql.raw(event)} ON ${sql.table(table)}
+      REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION ${refuse}()`.execute(db)
+  }
+}
+
 /** Gives a database the schema that it had before migration 026. */
 export async function undoMigrationsSince026({ db }: Postgres): Promise<void> {
   await sql`ALTER TABLE exports DROP COLUMN cohort_criteria`.execute(db)
