@@ -141,7 +141,9 @@ describeWithChromium('the keyboard alone', () => {
   it('lists by ? the keys in the order of the bar', async () => {
     const page = await overview()
     await page.keyboard.press('?')
-    const keys = await page.getByRole('dialog').locator('dt').allInnerTexts()
+    const names = page.getByRole('dialog').locator('dt')
+    await names.first().waitFor()
+    const keys = await names.allInnerTexts()
     expect(keys[0]).toBe('D')
     expect(keys.indexOf('X')).toBeGreaterThan(keys.indexOf('C'))
     expect(keys.indexOf('/')).toBe(keys.indexOf('X') + 1)
