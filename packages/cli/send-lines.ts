@@ -1,6 +1,7 @@
 import type { BatchResult } from '@sluice/contracts/batch-result'
 import { eventLimits } from '@sluice/contracts/event-limits'
 import { isJsonObject } from '@sluice/runtime/json-object'
+import { parseJson } from '@sluice/runtime/parse-json'
 import { type Answer, readAnswer } from '@sluice/sdk-core/read-answer'
 import { type Answer as Response, type Client, Refusal } from './client.ts'
 import { missingFields, withMembers } from './complete-event.ts'
@@ -192,7 +193,7 @@ function answerOf(response: BatchResponse): Answer {
 function complete(text: string, siteId: string | undefined): Omit<PendingEvent, 'line'> | string {
   let event: unknown
   try {
-    event = JSON.parse(text)
+    event = parseJson(text)
   } catch {
     return 'is not JSON'
   }

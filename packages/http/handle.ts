@@ -1,7 +1,7 @@
 import type { BytesBodyRule, Operation, ValueOf } from '@sluice/api/operation'
 import { invalidField } from '@sluice/runtime/errors'
 import { shownName, validate } from '@sluice/runtime/validate'
-import { parseJson } from './json-body.ts'
+import { parseJsonBody } from './json-body.ts'
 import type { ApiRequest, FileResult, HandlerResult, PublicRequest, Route } from './route.ts'
 import { createUpload, type PendingUpload, type Upload } from './upload.ts'
 
@@ -112,7 +112,7 @@ function readBodyOf({ body }: BoundOperation, request: ApiRequest): unknown {
     case 'json':
       return validate(
         body.schema,
-        body.optional && request.body.bytes.length === 0 ? {} : parseJson(request.body.bytes),
+        body.optional && request.body.bytes.length === 0 ? {} : parseJsonBody(request.body.bytes),
       )
     case 'multipart':
       return createUpload(body, request)

@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import { invalidFormat } from '@sluice/runtime/errors'
+import { parseJson } from '@sluice/runtime/parse-json'
 
 const byteOrderMark = 0xfeff
 
@@ -19,12 +20,12 @@ export function decodeBody(bytes: Buffer): string {
 }
 
 /** Parses a body as JSON; throws 400 `Invalid format: …` without echoing the body. `parse` throws a SyntaxError. */
-export function parseJson(bytes: Buffer, parse?: (text: string) => unknown): unknown {
-  return parseText(decodeBody(bytes), parse)
+export function parseJsonBody(bytes: Buffer, parse?: (text: string) => unknown): unknown {
+  return parseJsonText(decodeBody(bytes), parse)
 }
 
-/** Like `parseJson`, for a body that has been decoded. */
-export function parseText(text: string, parse: (text: string) => unknown = JSON.parse): unknown {
+/** Like `parseJsonBody`, for a body that has been decoded. */
+export function parseJsonText(text: string, parse: (text: string) => unknown = parseJson): unknown {
   if (text.trim() === '') throw invalidFormat('body is empty, a JSON object is expected')
   try {
     return parse(text)

@@ -1,3 +1,4 @@
+import { parseJson } from './parse-json.ts'
 import { hasRoundedNumber, isRounded } from './rounded-numbers.ts'
 
 declare global {
@@ -18,19 +19,19 @@ export interface RawJson {
 }
 
 /**
- * Parses JSON as JSON.parse does, but numbers that a double would round (`isRounded`) become `RawJson` with all of their
+ * Parses JSON as `parseJson` does, but numbers that a double would round (`isRounded`) become `RawJson` with all of their
  * digits. A text with such numbers takes several times as long. Throws a SyntaxError.
  */
 export function parseExactly(text: string): unknown {
-  if (!hasRoundedNumber(text)) return JSON.parse(text)
+  if (!hasRoundedNumber(text)) return parseJson(text)
   try {
-    return JSON.parse(text, (_key, value, { source }) =>
+    return parseJson(text, (_key, value, { source }) =>
       typeof value === 'number' && source !== undefined && isRounded(source, value) ? JSON.rawJSON(source) : value,
     )
   } catch (error) {
     // Unlike JSON.parse alone, a reviver recurses. No event may have the thousands of levels at which it gives up.
     if (!(error instanceof RangeError)) throw error
-    return JSON.parse(text)
+    return parseJson(text)
   }
 }
 

@@ -50,6 +50,16 @@ test('that ClickHouse can’t read all data passes, as no rows were sent that ma
   await new Promise((resolve) => server.close(resolve))
 })
 
+test('names with escapes are those that ClickHouse sends, after names with a backslash', async () => {
+  for (const name of ['\\', '"', '\n', '\\n', '\t']) {
+    const { rows } = await database.reader.query<{ names: object }>(
+      "SELECT map('first', 1, {name:String}, 2) AS names",
+      { name },
+    )
+    expect(Object.keys(rows[0]?.names ?? {})).toStrictEqual(['first', name])
+  }
+})
+
 test('a result is read whatever the length of the parameters', async () => {
   const sql =
     'SELECT cityHash64({text:String}), cityHash64({list:Array(String)}), {n:Int64}, {is_true:UInt8}, sum(arraySum({numbers:Array(UInt64)})) AS sum FORMAT TSV'

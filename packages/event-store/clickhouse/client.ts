@@ -8,6 +8,7 @@ import {
   createClient,
 } from '@clickhouse/client'
 import { readCaFile } from '@sluice/runtime/ca-file'
+import { parseJson } from '@sluice/runtime/parse-json'
 import { tracedCall } from '@sluice/runtime/tracing'
 import { parameterMistakes } from '@sluice/runtime/url-parameters'
 import { ClickHouseError } from './errors.ts'
@@ -141,6 +142,8 @@ export function openClickHouseAt(address: ClickHouseAddress, options: ClientOpti
     use_multipart_params_auto: true,
     // Callers log the failures that are thrown; the driver would print them to the terminal as well.
     log: { level: ClickHouseLogLevel.OFF },
+    // Columns with properties have the names that clients chose.
+    json: { parse: (text: string) => parseJson(text) as never },
     // The driver types them more narrowly than what it sends, which is text.
     clickhouse_settings: { ...settingsOf(address), ...options.settings },
   })

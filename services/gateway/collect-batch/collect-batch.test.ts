@@ -46,6 +46,29 @@ test.each([
   expect(await gateway.stored('utf8', 0)).toStrictEqual([])
 })
 
+test.each([
+  ['a list', '', undefined],
+  ['a list of more than 1 MiB', ' '.repeat(mebibyte), undefined],
+  ['lines', '', ndjson],
+])(
+  'names of properties are stored as they were sent, after names with a backslash: %s',
+  async (what, spaces, options) => {
+    const siteId = `names-${what.length}`
+    const sent = [
+      String.raw`"\\u":1`,
+      String.raw`"\u5e74\u9f62":2`,
+      String.raw`"gr\\u0":3`,
+      String.raw`"gr\u00f6\u00dfe":4`,
+    ]
+    const lines = sent.map((property, n) => `{"site_id":"${siteId}","event_type":"x","user_id":"u${n}",${property}}`)
+    const body = options === undefined ? `{"events":[${lines.join()}]${spaces}}` : lines.join('\n')
+    expect((await gateway.collectBatch(Buffer.from(body), options)).status).toBe(202)
+    const rows = await gateway.stored(siteId, lines.length)
+    const names = rows.flatMap(({ row }) => Object.keys(row.properties ?? {}))
+    expect(new Set(names)).toStrictEqual(new Set([String.raw`\u`, '年齢', String.raw`gr\u0`, 'größe']))
+  },
+)
+
 describe('202 is the answer to', () => {
   test('a batch whose events are all in the log, in one block per partition and kind', async () => {
     const { status, body } = await gateway.collectBatch({ events: events('all', 500) })

@@ -1,6 +1,6 @@
 import { eventLimits } from '@sluice/contracts/event-limits'
 import { eventTooLarge } from '@sluice/events/event-errors'
-import { decodeBody, parseJson, parseText, requireUtf8 } from '@sluice/http/json-body'
+import { decodeBody, parseJsonBody, parseJsonText, requireUtf8 } from '@sluice/http/json-body'
 import { AppError, invalidField, invalidFormat, missingField } from '@sluice/runtime/errors'
 import { isJsonObject } from '@sluice/runtime/json-object'
 import { parseExactly } from '@sluice/runtime/parse-exactly'
@@ -50,7 +50,7 @@ export function readEvents({ bytes, type }: { bytes: Buffer; type: string }): Ba
 }
 
 function readList(text: string, bytes: Buffer): BatchEvents {
-  const list = listOf(parseText(text))
+  const list = listOf(parseJsonText(text))
   requireOneList('events', bytes)
   return { count: list.length, items: list.map((value) => ({ value, isLine: false })) }
 }
@@ -64,7 +64,7 @@ export function requireOneList(name: string, bytes: Buffer): void {
   const member = `"${name}"`
   if (bytes.indexOf(member, bytes.indexOf(member) + 1) === -1) return
   const { skeleton, items } = splitList(bytes, Infinity)
-  const members = Object.values(parseJson(Buffer.from(skeleton)) as object)
+  const members = Object.values(parseJsonBody(Buffer.from(skeleton)) as object)
   const kept = members.flatMap((value: unknown): unknown[] => Object.values(value ?? {})).filter(Array.isArray)
   // Other members may stand there twice, too: JSON.parse keeps their last value.
   const isNamedTwice = skeleton.split(member).length > 2
@@ -78,7 +78,7 @@ function namedTwice(name: string): AppError {
 function readSplitList(bytes: Buffer): BatchEvents {
   requireUtf8(bytes)
   const { skeleton, items } = splitList(bytes)
-  const list = listOf(parseJson(Buffer.from(skeleton)))
+  const list = listOf(parseJsonBody(Buffer.from(skeleton)))
   return { count: list.length, items: parseItems(list, items) }
 }
 
@@ -90,7 +90,7 @@ function* parseItems(list: readonly unknown[], items: SplitList['items']): Gener
     if (item instanceof AppError) yield { error: item }
     // A value in the skeleton itself is no object, and so no event.
     else if (item === undefined) yield { value, isLine: false }
-    else yield { value: parseJson(item, parseExactly), isLine: false }
+    else yield { value: parseJsonBody(item, parseExactly), isLine: false }
   }
   // A second "events" has replaced the first list, whose items were not parsed.
   if (used !== items.length) throw namedTwice('events')

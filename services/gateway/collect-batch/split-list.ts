@@ -1,6 +1,6 @@
 import { eventLimits } from '@sluice/contracts/event-limits'
 import { eventTooLarge } from '@sluice/events/event-errors'
-import { parseJson } from '@sluice/http/json-body'
+import { parseJsonBody } from '@sluice/http/json-body'
 import { AppError, invalidField, invalidFormat } from '@sluice/runtime/errors'
 import { parseExactly } from '@sluice/runtime/parse-exactly'
 
@@ -88,7 +88,7 @@ export function parseItemExactly(value: unknown, { items }: SplitList): unknown 
   const item = Array.isArray(value) ? items[value[0] as number] : undefined
   if (item === undefined) return value
   if (item instanceof AppError) throw item
-  return parseJson(item, parseExactly)
+  return parseJsonBody(item, parseExactly)
 }
 
 /** The index of the quote that ends the text beginning at `start`; the length of the body if there is none. */

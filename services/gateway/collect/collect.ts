@@ -1,5 +1,5 @@
 import { encodeEvent } from '@sluice/events/encode-event'
-import { parseJson } from '@sluice/http/json-body'
+import { parseJsonBody } from '@sluice/http/json-body'
 import type { ApiRequest, HandlerResult } from '@sluice/http/route'
 import { parseExactly } from '@sluice/runtime/parse-exactly'
 import type { CountRejection } from '../metrics.ts'
@@ -16,7 +16,7 @@ export function collectHandler({
   return async (request: ApiRequest): Promise<HandlerResult> => {
     const { body, receivedAt, credential } = request
     try {
-      const event = encodeEvent(parseJson(body.bytes, parseExactly), {
+      const event = encodeEvent(parseJsonBody(body.bytes, parseExactly), {
         receivedAt,
         environment: credential.environment,
       })

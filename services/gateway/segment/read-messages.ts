@@ -1,5 +1,5 @@
 import { eventLimits, propertyLimits } from '@sluice/contracts/event-limits'
-import { decodeBody, parseJson, parseText } from '@sluice/http/json-body'
+import { decodeBody, parseJsonBody, parseJsonText } from '@sluice/http/json-body'
 import { AppError, invalidField, invalidFormat, missingField, tooLarge } from '@sluice/runtime/errors'
 import { isJsonObject, type JsonObject } from '@sluice/runtime/json-object'
 import { parseExactly } from '@sluice/runtime/parse-exactly'
@@ -16,7 +16,7 @@ import { mapMessage } from './map-message.ts'
  */
 export function readMessages(bytes: Buffer, siteId: string): BatchEvents {
   const text = decodeBody(bytes)
-  const { messages, context: plainContext } = bodyOf(parseText(text))
+  const { messages, context: plainContext } = bodyOf(parseJsonText(text))
   requireOneList('batch', bytes)
   const { messageAt, context } = hasRoundedNumber(text)
     ? readExactly(bytes)
@@ -68,7 +68,7 @@ function* mapMessages(
 /** The messages and the context of a valid batch with all digits of their numbers. */
 function readExactly(bytes: Buffer): { messageAt: (index: number) => unknown; context: JsonObject } {
   const split = splitList(bytes, Infinity)
-  const { messages, context } = bodyOf(parseJson(Buffer.from(split.skeleton), parseExactly))
+  const { messages, context } = bodyOf(parseJsonBody(Buffer.from(split.skeleton), parseExactly))
   return {
     messageAt: (index) => parseItemExactly(messages[index], split),
     context: Object.fromEntries(Object.entries(context).map(([name, value]) => [name, parseItemExactly(value, split)])),

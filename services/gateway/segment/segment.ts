@@ -1,7 +1,7 @@
 import type { Credential } from '@sluice/access/credential'
 import { eventLimits } from '@sluice/contracts/event-limits'
 import { encodeEvent } from '@sluice/events/encode-event'
-import { parseJson } from '@sluice/http/json-body'
+import { parseJsonBody } from '@sluice/http/json-body'
 import type { ApiRequest, HandlerResult } from '@sluice/http/route'
 import { AppError } from '@sluice/runtime/errors'
 import { parseExactly } from '@sluice/runtime/parse-exactly'
@@ -21,7 +21,7 @@ export function segmentMessageHandler(
     let explain = (error: AppError): AppError => error
     try {
       const siteId = siteOf(credential)
-      const mapped = mapMessage(parseJson(body.bytes, parseExactly), siteId, type)
+      const mapped = mapMessage(parseJsonBody(body.bytes, parseExactly), siteId, type)
       explain = mapped.explain
       const event = encodeEvent(mapped.event, {
         receivedAt,
