@@ -46,9 +46,12 @@ export function parseKafkaUrl(text: string): KafkaAddress {
 
 // The messages quote neither hosts nor the topic: these may contain parts of a password that was not percent-encoded.
 function readBroker(text: string, name: string, mistakes: string[]): string {
-  const match = /^(\[[0-9a-f:]+\]|[A-Za-z0-9._-]+)(?::(\d+))?$/i.exec(text)
+  const match = /^([A-Za-z0-9._-]+)(?::(\d+))?$/.exec(text)
   const port = Number(match?.[2] ?? 9092)
-  if (match?.[1] === undefined) mistakes.push(text === '' ? `${name} is empty` : `${name} is no host:port`)
+  // kafkajs splits an address at its first colon.
+  if (text.startsWith('['))
+    mistakes.push(`${name} is an IPv6 address, which the Kafka client can't connect to: use a host name`)
+  else if (match?.[1] === undefined) mistakes.push(text === '' ? `${name} is empty` : `${name} is no host:port`)
   else if (port < 1 || port > 65535) mistakes.push(`the port of ${name} is not between 1 and 65535`)
   return `${match?.[1] ?? ''}:${port}`
 }
