@@ -83,6 +83,11 @@ export interface ErasureStore {
    * Completes an erasure. Its hashes are kept until `forgetHashes`, because a restore repeats the erasure with them.
    */
   complete(lease: LeaseKey, at: number): Promise<void>
+  /**
+   * Makes unfinished erasures without a due time due at `at`. Workers of build 1 leave such erasures: for them, the step
+   * `done` has nothing left to do, and the end of their lease removes the due time.
+   */
+  resumeStalled(at: number): Promise<void>
   /** Removes the hashes of erasures that were completed before `before` (Unix ms). */
   forgetHashes(before: number): Promise<void>
 }
@@ -213,6 +218,15 @@ export function erasureStore(postgres: Postgres): ErasureStore {
           sql`status = 'completed', step = 'done', completed_at = ${new Date(at)}, due_at = NULL, ${progress}`,
         ),
       ),
+    resumeStalled: (at) =>
+      postgres.run(async (db) => {
+        await db
+          .updateTable('erasures')
+          .set({ due_at: new Date(at) })
+          .where('status', '<>', 'completed')
+          .where('due_at', 'is', null)
+          .execute()
+      }),
     forgetHashes: (before) =>
       postgres.run(async (db) => {
         await db

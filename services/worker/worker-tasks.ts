@@ -2,6 +2,7 @@ import { alerts } from './alerts/alerts.ts'
 import { canary as canaryTask } from './canary/canary.ts'
 import type { CanaryOptions } from './canary/canary-unit.ts'
 import { erasures } from './erasures/erasures.ts'
+import { stalledErasures } from './erasures/stalled-erasures.ts'
 import { exportFiles } from './exports/export-files.ts'
 import { exportSchedules } from './exports/export-schedules.ts'
 import { exports } from './exports/exports.ts'
@@ -29,6 +30,7 @@ export function workerTasks({ deleteEveryMs, canary }: TaskOptions): readonly Wo
     exportSchedules,
     exportFiles,
     erasures({ deleteEveryMs }),
+    stalledErasures,
     retention,
     alerts,
     summaries,

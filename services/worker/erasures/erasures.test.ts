@@ -572,6 +572,18 @@ test('an erasure that was taken once more after its end is completed as it was',
   expect(await completed({ erasureId, ...erasure })).toStrictEqual({ erasureId, ...erasure })
 })
 
+test('an erasure that a worker of an earlier build has left at its last step without a due time is completed', async () => {
+  const site = newId('site')
+  const erasure = await request(site, { user_id: 'ada' })
+  await rig.postgres.db
+    .updateTable('erasures')
+    .set({ status: 'processing', step: 'done', due_at: null })
+    .where('erasure_id', '=', erasure.erasureId)
+    .execute()
+  await startWorker()
+  expect(await completed(erasure)).toMatchObject({ step: 'done' })
+})
+
 test('export files that may hold it are removed, and those that are being made begin anew', async () => {
   const site = newId('site')
   await insert(row(site, { event_id: 'erased' }), row(site, { event_id: 'kept', user_id: 'bob' }))
