@@ -35,6 +35,7 @@ function report({ manifest, losses, ...found }: Restored, clickHouseOnly: boolea
   if (!clickHouseOnly) {
     const at = timeText(manifest.postgres.at)
     say(`Postgres is as of ${at}: revoke again the keys, and request again the erasures, of after that.`)
+    say('Before you start the services, remove the answers stored in Redis: docs/backup.md#stored-answers.')
   }
 }
 
