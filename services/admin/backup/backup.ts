@@ -120,7 +120,8 @@ export async function backUp(engines: BackupEngines, options: BackupOptions): Pr
 
 /**
  * Replaces the dump of Postgres in a backup by a new one, so that a restore knows later erasures and revoked keys. The
- * backup can be restored at every moment. Throws when there is no backup of this installation.
+ * backup can be restored at every moment, and keeps the newest dump of overlapping calls. Throws when there is no backup
+ * of this installation.
  */
 export async function renewPostgres(
   engines: BackupEngines,
@@ -136,12 +137,18 @@ export async function renewPostgres(
     throw new Error(`A migration ran since the backup in ${target.url}. Make a whole backup, at an address of its own.`)
   }
   const dump = await writeDump(engines, target.store)
+  // Another call may have renewed it during the dump, which can take longer than the interval between two calls.
+  const latest = await readManifest(target.store, target.url)
+  if (latest.postgres.at > dump.at) {
+    await target.store.remove([dump.name])
+    return
+  }
   await writeManifest(target.store, {
-    ...manifest,
+    ...latest,
     secretsKeyFingerprint: fingerprintOf(keys.secretsKey),
     postgres: dump,
   })
-  await target.store.remove([manifest.postgres.name])
+  await removeDumpsBefore(dump.at, target.store)
   const backupId = newId('bak')
   await recordBackup(engines.postgres, {
     backupId,
@@ -221,6 +228,15 @@ async function writeDump(
 ): Promise<Manifest['postgres']> {
   const at = Math.floor(await postgresTime(postgres))
   return { ...(await writePiece(store, `postgres-${at}.dump`, dumpPostgres(programs))), at }
+}
+
+/** Removes the dumps from before `at` (Unix ms), also those that commands which were killed have left. */
+async function removeDumpsBefore(at: number, store: Pick<BlobStore, 'list' | 'remove'>): Promise<void> {
+  const older: string[] = []
+  for await (const { name } of store.list('postgres-')) {
+    if (Number(/^postgres-(\d+)\.dump$/.exec(name)?.[1]) < at) older.push(name)
+  }
+  await store.remove(older)
 }
 
 /** Copies the files. A file that is removed meanwhile is left out, because nobody needs it. */
