@@ -2,6 +2,10 @@ import { generateKey, hashKey, keyEnvironment, keyHint } from '@sluice/access/ap
 import type { KeyStore } from '@sluice/access/keys'
 import { limitMax } from '@sluice/contracts/rate-limits'
 import { newId } from '@sluice/runtime/ids'
+import { takeAdvisoryLock } from './advisory-lock.ts'
+import { keyStore } from './keys.ts'
+import type { Postgres } from './open.ts'
+import { within } from './within.ts'
 
 /**
  * The highest possible limits. The administrator must not be blocked by limits that are meant for an application
@@ -34,4 +38,19 @@ export async function createAdminKey(
     null,
   )
   return record && { key, keyId: record.keyId }
+}
+
+/**
+ * Stores a new admin key and revokes those that no other key created, in one transaction. Concurrent calls wait for each
+ * other: the key of the last one stays. Returns the key and the number of revoked keys. Throws AppError `unavailable`
+ * while Postgres is unavailable.
+ */
+export async function replaceAdminKey(postgres: Postgres): Promise<{ key: string; revoked: number }> {
+  return postgres.transaction(async (transaction) => {
+    await takeAdvisoryLock(transaction, 'adminKey', '')
+    const keys = keyStore(within(postgres, transaction))
+    const created = await createAdminKey(keys)
+    if (!created) throw new Error('a new key has the hash of an old one')
+    return { key: created.key, revoked: await keys.revokeBootstrapKeysExcept(created.keyId) }
+  })
 }

@@ -9,11 +9,12 @@ const lockNumbers = {
   webhook: 5_757_016,
   export: 5_757_017,
   cohort: 5_757_018,
+  adminKey: 5_757_019,
 } as const
 
 /**
  * Takes an advisory lock of Postgres until the end of the transaction. Waits while another transaction holds it. `key`
- * is the id of the site or key that is locked.
+ * is the id of the site or key that is locked; `adminKey` is one lock, with an empty `key`.
  */
 export async function takeAdvisoryLock(transaction: Db, name: keyof typeof lockNumbers, key: string): Promise<void> {
   await sql`SELECT pg_advisory_xact_lock(${lockNumbers[name]}, hashtext(${key}))`.execute(transaction)

@@ -9,11 +9,11 @@ import {
   newTestKey,
   openTestPostgres,
   type TestPostgres,
-  within,
 } from '../../tests/support/test-postgres.ts'
-import { createAdminKey } from './admin-key.ts'
+import { createAdminKey, replaceAdminKey } from './admin-key.ts'
 import { keyStore } from './keys.ts'
 import { siteStore } from './sites.ts'
+import { within } from './within.ts'
 
 let postgres: TestPostgres
 let keys: KeyStore
@@ -560,5 +560,11 @@ describe('an admin key', () => {
     expect(await createAdminKey(keys, key)).toMatchObject({ key })
     expect(await createAdminKey(keys, key)).toBeUndefined()
     expect(await keys.findByHash(hashKey(key))).toMatchObject({ environment: 'dev' })
+  })
+
+  test('is valid alone of those that concurrent replacements have returned', async () => {
+    const replaced = await Promise.all(Array.from({ length: 4 }, () => replaceAdminKey(postgres)))
+    const found = await keys.findByHashes(replaced.map(({ key }) => hashKey(key)))
+    expect(found.map(({ revokedAt }) => revokedAt === null).sort()).toStrictEqual([false, false, false, true])
   })
 })

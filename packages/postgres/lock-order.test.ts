@@ -5,7 +5,7 @@ import { newId } from '@sluice/runtime/ids'
 import { addRule } from '../../tests/support/alert-rules.ts'
 import { addExport } from '../../tests/support/export-jobs.ts'
 import { addImport } from '../../tests/support/import-jobs.ts'
-import { lockAwaited, openTestPostgres, type TestPostgres, within } from '../../tests/support/test-postgres.ts'
+import { lockAwaited, openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { addDelivery, addWebhook } from '../../tests/support/webhooks.ts'
 import type { AlertRule } from './alert-records.ts'
 import { alertRuleStore } from './alert-rules.ts'
@@ -15,6 +15,7 @@ import { importStore } from './imports.ts'
 import type { Postgres } from './open.ts'
 import { siteStore } from './sites.ts'
 import { webhookStore } from './webhooks.ts'
+import { within } from './within.ts'
 
 const noon = Date.UTC(2026, 0, 2, 12)
 const minuteMs = 60_000

@@ -3,6 +3,7 @@ import { generateKey, hashKey, keyHint } from '@sluice/access/api-key'
 import type { KeyStore, NewKey } from '@sluice/access/keys'
 import { openPostgres, type Postgres } from '@sluice/postgres/open'
 import type { Db } from '@sluice/postgres/tables'
+import { within } from '@sluice/postgres/within'
 import { newId } from '@sluice/runtime/ids'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { testPostgres } from './engines/test-engines.ts'
@@ -116,16 +117,6 @@ export function lockAwaited({ db }: Pick<Postgres, 'db'>, waiting = 1): Promise<
     return rows.length >= waiting
   }
   return waitUntil(isAwaited, 'a transaction waits for another one', 60_000)
-}
-
-/** A Postgres whose work is done in this transaction. */
-export function within(postgres: Postgres, transaction: Db): Postgres {
-  return {
-    ...postgres,
-    db: transaction,
-    run: (work) => work(transaction),
-    transaction: (work) => work(transaction),
-  }
 }
 
 /**

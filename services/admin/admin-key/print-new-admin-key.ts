@@ -1,5 +1,4 @@
-import { createAdminKey } from '@sluice/postgres/admin-key'
-import { keyStore } from '@sluice/postgres/keys'
+import { replaceAdminKey } from '@sluice/postgres/admin-key'
 import { isMigrated, migratePostgres, withMigrationLock } from '@sluice/postgres/migrate'
 import type { Postgres } from '@sluice/postgres/open'
 import { internalMessage } from '@sluice/runtime/errors'
@@ -15,6 +14,8 @@ export const adminKeyUsage = 'npm run admin-key   (replaces the admin key: the f
  * it again.
  */
 export async function printNewAdminKey(postgres: Postgres, place: string): Promise<string> {
+  // A reshard holds the lock for hours, and replacing a leaked key can't wait for it.
+  if (!(await isMigrated(postgres))) await withMigrationLock(postgres, () => migratePostgres(postgres))
   const { key, revoked } = await replaceAdminKey(postgres)
   try {
     await printLine(key)
@@ -39,13 +40,4 @@ async function printLine(text: string): Promise<void> {
     else resolve(undefined)
   })
   await promise
-}
-
-async function replaceAdminKey(postgres: Postgres): Promise<{ key: string; revoked: number }> {
-  // A reshard holds the lock for hours, and replacing a leaked key can't wait for it.
-  if (!(await isMigrated(postgres))) await withMigrationLock(postgres, () => migratePostgres(postgres))
-  const keys = keyStore(postgres)
-  const created = await createAdminKey(keys)
-  if (!created) throw new Error('a new key has the hash of an old one')
-  return { key: created.key, revoked: await keys.revokeBootstrapKeysExcept(created.keyId) }
 }
