@@ -317,7 +317,7 @@ describe('the migration lock', () => {
     )
     expect(await rejection(second)).toMatchObject({
       internal:
-        'Another process has been migrating or resharding for more than 0.3 s. Wait for it and run the command again; only if its machine ' +
+        'Another process has been migrating, resharding or restoring for more than 0.3 s. Wait for it and run the command again; only if its machine ' +
         `is gone, end its session with "SELECT pg_terminate_backend(${pid})".`,
     })
     expect(isRun).toBe(false)

@@ -184,9 +184,10 @@ const lockRetryMs = 200
 const lockWaitMsDefault = 300_000
 
 /**
- * Runs `work` while no other process migrates. The lock ends with the connection of its holder. Throws AppError, with
- * what to do, when another process holds the lock for longer than `waitMs`. Also throws it when a pooler assigns the
- * connection to other clients between statements, because the lock would then have no effect.
+ * Runs `work` while no migration, reshard or restore runs in another process. The lock ends with the connection of its
+ * holder. Throws AppError, with what to do, when another process holds the lock for longer than `waitMs`. Also throws
+ * it when a pooler assigns the connection to other clients between statements, because the lock would then have no
+ * effect.
  */
 export async function withMigrationLock<T>(
   postgres: Postgres,
@@ -229,8 +230,8 @@ async function holderOf(connection: Db): Promise<number | undefined> {
 
 function lockIsHeld(pid: number | undefined, waitMs: number): AppError {
   return internalError(
-    `Another process has been migrating or resharding for more than ${waitMs / 1000} s. Wait for it and run the command again; ` +
-      `only if its machine is gone, end its session with "SELECT pg_terminate_backend(${pid ?? '<pid>'})".`,
+    `Another process has been migrating, resharding or restoring for more than ${waitMs / 1000} s. Wait for it and run the ` +
+      `command again; only if its machine is gone, end its session with "SELECT pg_terminate_backend(${pid ?? '<pid>'})".`,
   )
 }
 

@@ -18,6 +18,7 @@ import { backupStore } from '@sluice/postgres/backups'
 import { erasureStore } from '@sluice/postgres/erasures'
 import { exportStore } from '@sluice/postgres/exports'
 import { importStore } from '@sluice/postgres/imports'
+import { withMigrationLock } from '@sluice/postgres/migrate'
 import { openPostgres } from '@sluice/postgres/open'
 import { replayPositionStore } from '@sluice/postgres/replay-positions'
 import { folderOf } from '@sluice/runtime/file-url'
@@ -266,6 +267,22 @@ describeWithInstallation('restore', () => {
     return copy
   }
 
+  /** While another restore holds the lock, what that one has staged stays. */
+  async function expectStagedKept(): Promise<void> {
+    const server = openClickHouse(rig.engines().clickHouseUrl.replace(/\w+$/, 'default'))
+    await server.command('CREATE DATABASE sluice_restoring')
+    await withPostgres((postgres) =>
+      withMigrationLock(postgres, async () => {
+        const { code, output } = await rig.command('admin/restore/main', [`file:${backup}`])
+        expect({ code, output }).toMatchObject({ code: 1, output: containing('migrating, resharding or restoring') })
+      }),
+    )
+    const { rows } = await server.query(`SELECT name FROM system.databases WHERE name LIKE 'sluice%'`)
+    expect(rows).toStrictEqual([{ name: 'sluice_restoring' }])
+    await server.command('DROP DATABASE sluice_restoring')
+    await server.close()
+  }
+
   test('a backup that is not whole changes nothing; a whole one is restored, and what was erased since stays erased', async () => {
     const older = await olderSchema()
     const renewedAt = Date.now()
@@ -309,6 +326,7 @@ describeWithInstallation('restore', () => {
         }),
       `The Postgres schema is newer than this build, ${thisBuild} (unknown: 999-of-tomorrow needs build ${thisBuild + 1})`,
     )
+    await expectStagedKept()
     const [part = ''] = await readdir(rig.disk)
     const away = join(rig.backups, 'away')
     await rename(join(rig.disk, part), away)

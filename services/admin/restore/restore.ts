@@ -11,7 +11,12 @@ import { backupStore } from '@sluice/postgres/backups'
 import { requireReadableDump, restorePostgres } from '@sluice/postgres/dump'
 import { type LostExportFiles, reconcileExports } from '@sluice/postgres/lost-export-files'
 import { failImportsWithoutFiles } from '@sluice/postgres/lost-import-files'
-import { checkPostgresSchema, migratePostgres, rejectNewerPostgresSchema } from '@sluice/postgres/migrate'
+import {
+  checkPostgresSchema,
+  migratePostgres,
+  rejectNewerPostgresSchema,
+  withMigrationLock,
+} from '@sluice/postgres/migrate'
 import type { Postgres } from '@sluice/postgres/open'
 import { shardStore } from '@sluice/postgres/shards'
 import { postgresTime } from '@sluice/postgres/time'
@@ -53,12 +58,29 @@ interface RestorePlan {
   files: readonly Piece[]
 }
 
+/** How long a restore waits for a migration, a reshard or another restore to end. */
+const lockWaitMs = 5_000
+
 /**
  * Restores a backup into empty engines. Everything that can be checked is checked before the first change. ClickHouse's
  * part is restored under another name and read completely. It gets its own name last, so that no service can answer
- * from a half-restored database. Throws, with what to do; a failure before that moment leaves ClickHouse as it was.
+ * from a half-restored database. Throws, with what to do; a failure before that moment leaves ClickHouse as it was. Also
+ * throws during a migration, a reshard or another restore: two restores would use the same temporary database.
  */
 export async function restore(engines: RestoreEngines, options: RestoreOptions): Promise<Restored> {
+  let restoring: Promise<Restored> | undefined
+  const work = (): Promise<Restored> => {
+    restoring = restoreLocked(engines, options)
+    return restoring
+  }
+  // The work counts, even if the lock was lost with its connection: no other output lists what was revoked and erased.
+  return withMigrationLock(engines.postgres, work, { waitMs: lockWaitMs }).catch(async (error: unknown) => {
+    if (restoring === undefined) throw error
+    return restoring
+  })
+}
+
+async function restoreLocked(engines: RestoreEngines, options: RestoreOptions): Promise<Restored> {
   const plan = await planRestore(engines, options)
   const written = await writeCopies(engines, options, plan)
   const repeatAdvice = options.clickHouseOnly
@@ -181,8 +203,8 @@ async function reconcileEngines(
 }
 
 /**
- * Migrates what was restored to this build, prepares the log, and records the backup. Throws an Error that says what to
- * do; all data is restored by then.
+ * Migrates what was restored to this build, under the lock that `restore` held, prepares the log, and records the
+ * backup. Throws an Error that says what to do; all data is restored by then.
  */
 export async function finishRestore(
   { postgres, clickHouseUrl, logUrl }: Pick<RestoreEngines, 'postgres' | 'clickHouseUrl' | 'logUrl'>,
