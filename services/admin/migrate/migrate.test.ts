@@ -135,6 +135,26 @@ describeWithKafka('with Kafka', () => {
   })
 })
 
+describeWithKafka('an empty store that replaces a lost one', () => {
+  test('reads the log from its beginning, whatever the writers from before stores had ids had read', async () => {
+    const url = testKafka()?.url ?? ''
+    await ensureTopics(url, { partitions: 1 })
+    const log = await openEventLog(url, { logger: capturedLogger().logger })
+    const blocks = [0, 0, 0].map((partition) => blockOfRows(partition, [event()]))
+    await log.publish(blocks, { timeoutMs })
+    await consume(log, formerWriterGroup(await log.id()), 2)
+    const [known = '', empty = ''] = stores.map((store) => store.url)
+    const positionOf = async (group: string) => (await log.committedOffsets(group)).map(({ offset }) => offset)
+    expect(await positionOf(await migrateStore(url, known))).toStrictEqual([2n])
+    const group = await migrateStore(url, empty, { acceptLoss: true })
+    expect(await positionOf(group)).toStrictEqual([0n])
+    // Compose migrates at each start.
+    await migrateStore(url, empty)
+    expect(await positionOf(group)).toStrictEqual([0n])
+    await log.close()
+  })
+})
+
 describe('a store that ClickHouse has lost', () => {
   const lost = { internal: expect.stringMatching(/has no store of events, and this Postgres knows one.*--accept-loss/) }
 

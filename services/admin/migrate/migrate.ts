@@ -9,7 +9,7 @@ import { storeServers } from '@sluice/event-store/clickhouse/cluster'
 import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
 import { lastImportOfUsers } from '@sluice/event-store/insert/insert-users'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
-import { hasNoStore, holdEvents } from '@sluice/event-store/store-identity'
+import { checkRecordedShards, hasNoStore, holdEvents } from '@sluice/event-store/store-identity'
 import { reconcile, type Reconciled } from '@sluice/postgres/after-restore'
 import { importStore } from '@sluice/postgres/imports'
 import { appliedPostgresMigrations, migratePostgres, withMigrationLock } from '@sluice/postgres/migrate'
@@ -40,10 +40,10 @@ export interface Migrated {
 }
 
 /**
- * Brings both schemas up to date, creates the log's topics, registers the log, and lets the store's writers continue
- * where those of an earlier build stopped; does nothing where nothing is missing. The first call records the number of
- * shards of ClickHouse. Imports continue after the last one that ClickHouse has. A `file:` log must not be open.
- * Concurrent calls wait for each other at a lock in Postgres.
+ * Brings both schemas up to date, creates the log's topics, registers the log, and lets the writers of a store from
+ * before stores had ids continue where they stopped; does nothing where nothing is missing. The first call records the
+ * number of shards of ClickHouse. Imports continue after the last one that ClickHouse has. A `file:` log must not be
+ * open. Concurrent calls wait for each other at a lock in Postgres.
  * Throws when this build is too old for a schema, when the number of shards has changed, when the number of the log's
  * partitions is no multiple of it, and when ClickHouse or Postgres has lost what the other one holds, unless
  * `acceptLoss`.
@@ -64,6 +64,7 @@ export async function migrate({
     await shardStore(postgres).requireSame(shards)
     const isLost = await isStoreLost(postgres, servers)
     if (isLost && !acceptLoss) throw hasEmbeddedEngines ? lostStoreOfStandalone() : lostStore(servers)
+    const isRecorded = (await checkRecordedShards(servers)).some((shard) => shard !== undefined)
     const done = {
       postgres: migratedPostgres,
       // Erasures and imports of users are queued again before there is a new store, because the store no longer counts
@@ -73,7 +74,9 @@ export async function migrate({
       topics: logUrl.startsWith('kafka:') ? await prepareTopics(postgres, logUrl, shards) : [],
     }
     await continueImports(postgres, servers)
-    await prepareLog({ postgres, logUrl, clickHouseUrl, shards })
+    // An empty store that replaces a lost one reads the log from the beginning, also when `migrate` runs again before
+    // its writers have committed an offset.
+    await prepareLog({ postgres, logUrl, clickHouseUrl, shards, takesOver: !isLost && !isRecorded })
     return done
   })
 }
@@ -177,19 +180,21 @@ export function newLogPartitions(shards: number): number {
 }
 
 /**
- * Notes the number of shards, registers the log, and gives the store's group of writers the positions of the group that
- * all stores behind the log shared before.
+ * Notes the number of shards, and registers the log. With `takesOver`, gives the store's group of writers the positions
+ * of the group that all stores behind the log shared before they had ids.
  */
 async function prepareLog({
   postgres,
   logUrl,
   clickHouseUrl,
   shards,
+  takesOver,
 }: {
   postgres: Postgres
   logUrl: string
   clickHouseUrl: string
   shards: number
+  takesOver: boolean
 }): Promise<void> {
   const inserter = openEventInserter(clickHouseUrl)
   const log = await openEventLog(logUrl, { logger: silentLogger })
@@ -203,7 +208,7 @@ async function prepareLog({
       await registerLog(postgres, log)
       const group = writerGroup(await inserter.storeId())
       for (const each of [log, backfill]) {
-        await each.replaceGroup(formerWriterGroup(await each.id()), group)
+        if (takesOver) await each.replaceGroup(formerWriterGroup(await each.id()), group)
         // Only a store that is lost, or whose id is, had another group of writers in a file.
         await each.keepOnlyGroup(group)
       }
