@@ -25,6 +25,11 @@ const folder = fileURLToPath(new URL('../deploy/compose', import.meta.url))
 // What Compose does with ${NAME:-default} where .env sets nothing.
 const text = readFileSync(join(folder, 'compose.yaml'), 'utf8').replaceAll(/\$\{\w+:-([^}]*)\}/g, '$1')
 const compose = parse(text, { merge: true }) as Compose
+// The section of deploy/README.md about Compose.
+const guide =
+  readFileSync(join(folder, '../README.md'), 'utf8')
+    .split(/^## /m)
+    .find((text) => text.includes('./init.sh')) ?? ''
 const services = Object.entries(compose.services).filter(([, { image }]) => image.startsWith('sluice:'))
 
 let drawn: string
@@ -93,6 +98,11 @@ describe('compose.yaml', () => {
       expect(Object.keys(compose.secrets)).toStrictEqual(expect.arrayContaining(secretsOf(service)))
     }
   })
+})
+
+test('an update migrates before `up -d` stops the services', () => {
+  const [update] = /```sh\n(.*?)```/s.exec(guide.slice(guide.indexOf('To update, ')))?.slice(1) ?? []
+  expect(update).toMatch(/compose build && .*compose run --rm migrate && .*compose up -d/)
 })
 
 test('init.sh keeps what it drew, closes the folder to other users, and draws something else each time', () => {
