@@ -43,6 +43,15 @@ describe('with trusted proxies', () => {
     expect(reader.read(request('10.0.0.1', { 'x-forwarded-for': addresses })).address).toBe(address)
   })
 
+  test.each([
+    [['130.211.0.0/22', '35.191.0.0/16', '198.51.100.1'], '203.0.113.7'],
+    [['130.211.0.0/22', '35.191.0.0/16'], '198.51.100.1'],
+    [['uniquelocal'], '35.191.0.9'],
+  ])('a load balancer that adds its own address to X-Forwarded-For: with %j, the client is %s', (trusted, address) => {
+    const added = { 'x-forwarded-for': '203.0.113.7, 198.51.100.1' }
+    expect(clientReader(trusted).read(request('35.191.0.9', added)).address).toBe(address)
+  })
+
   test('of several proxies, the one that is nearest to the client tells protocol and host', () => {
     const several = {
       ...forwarded,
