@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { parse } from 'yaml'
-import { loadConfig } from '@sluice/runtime/config'
+import { loadConfig, type Variables } from '@sluice/runtime/config'
 import { processes } from './configuration.ts'
 
 interface ComposeService {
@@ -22,8 +22,9 @@ interface Compose {
 }
 
 const folder = fileURLToPath(new URL('../deploy/compose', import.meta.url))
+const source = readFileSync(join(folder, 'compose.yaml'), 'utf8')
 // What Compose does with ${NAME:-default} where .env sets nothing.
-const text = readFileSync(join(folder, 'compose.yaml'), 'utf8').replaceAll(/\$\{\w+:-([^}]*)\}/g, '$1')
+const text = source.replaceAll(/\$\{\w+:-([^}]*)\}/g, '$1')
 const compose = parse(text, { merge: true }) as Compose
 // The section of deploy/README.md about Compose.
 const guide =
@@ -62,6 +63,26 @@ function environmentOf(name: string, service: ComposeService): Record<string, st
   )
 }
 
+/** The variables that a service reads. */
+function variablesOf({ command: [process] = [] }: ComposeService): Variables {
+  return processes.find(({ command }) => command === `npm run ${process}`)?.variables ?? {}
+}
+
+/** The variables that compose.yaml does not pass to a service, each with the reason. */
+const notPassed = {
+  SLUICE_HOST: 'the image sets it',
+  SLUICE_PORT: 'the image sets it',
+  SLUICE_METRICS_PORT: 'follows SLUICE_PORT',
+  SLUICE_TLS_CERT: 'a proxy ends TLS',
+  SLUICE_TLS_KEY: 'a proxy ends TLS',
+  SLUICE_S3_ACCESS_KEY_ID: 'files are in a volume; README.md has the way to a bucket',
+  SLUICE_S3_SECRET_ACCESS_KEY: 'files are in a volume',
+  SLUICE_ADMIN_KEY: '`migrate admin-key` makes it',
+  SLUICE_DRAIN_SECONDS: 'stop_grace_period depends on it',
+  SLUICE_STOP_SECONDS: 'stop_grace_period depends on it',
+  OTEL_SERVICE_NAME: 'all services would have one name',
+}
+
 describe('compose.yaml', () => {
   test('runs each service, and the migration before them', () => {
     expect(services.map(([name]) => name).sort()).toStrictEqual(['gateway', 'migrate', 'query', 'worker', 'writer'])
@@ -72,13 +93,25 @@ describe('compose.yaml', () => {
   })
 
   test.each(services)('gives %s only variables that it knows, and all that it needs', (name, service) => {
-    const variables = processes.find(({ command }) => command === `npm run ${service.command?.[0]}`)?.variables ?? {}
+    const variables = variablesOf(service)
     const known = Object.entries(variables).flatMap(([variable, { secret }]) =>
       secret === true ? [variable, `${variable}_FILE`] : [variable],
     )
     expect(known).toStrictEqual(expect.arrayContaining(Object.keys(service.environment ?? {})))
     // Throws with a line for each variable that is missing or wrong.
     loadConfig(variables, environmentOf(name, service))
+  })
+
+  test.each(services)('passes to %s every variable that an operator may set', (_name, service) => {
+    const passed = Object.keys(service.environment ?? {}).map((variable) => variable.replace(/_FILE$/, ''))
+    const missing = Object.keys(variablesOf(service)).filter((variable) => !passed.includes(variable))
+    expect(missing.filter((variable) => !(variable in notPassed))).toStrictEqual([])
+  })
+
+  test('takes from .env only variables that the guide lists', () => {
+    const taken = [...source.matchAll(/\$\{(\w+):-/g)].map(([, variable]) => variable)
+    const listed = [...guide.matchAll(/`(\w+)`/g)].map(([, variable]) => variable)
+    expect(listed).toStrictEqual(expect.arrayContaining(taken))
   })
 
   test('mounts each tmpfs at a path, with options that Docker takes', () => {
