@@ -324,6 +324,9 @@ def check_all(rendered):
         policy = rendered.values.get(service["metadata"]["labels"]["app.kubernetes.io/component"], {}).get("service", {})
         wanted = policy.get("externalTrafficPolicy") if service["spec"].get("type") in ("LoadBalancer", "NodePort") else None
         check(service["spec"].get("externalTrafficPolicy") == (wanted or None), f"{rendered.name}: externalTrafficPolicy")
+        if policy:
+            ports = [{"name": "http", "port": policy["port"], "targetPort": "http"}]
+            check(service["spec"]["ports"] == ports, f"{rendered.name}: ports {service['spec']['ports']}")
     jobs = rendered.all("Job")
     check(len(jobs) == rendered.values["migrate"]["enabled"], f"{rendered.name}: {len(jobs)} Jobs")
     for job in jobs:
@@ -388,6 +391,7 @@ def check_refusals():
         (["image.digest=sha256:12"], "/image/digest"),
         (["topologySpread.whenUnsatisfiable=Never"], "/topologySpread/whenUnsatisfiable"),
         (["writer.service.type=LoadBalancer"], "service"),
+        (["gateway.service.port=0"], "/gateway/service/port"),
         (["networkPolicy.engines.mysql.ports={3306}"], "mysql"),
     ]
     for values, sentence in refusals:
@@ -417,6 +421,8 @@ def check_notes(rendered, arguments):
     check("--namespace analytics" in notes, f"{rendered.name}: the commands of NOTES.txt miss the namespace")
     for kind, name in re.findall(r"\b(job|service|deployment)/([\w-]+)", notes):
         rendered.get(kind.capitalize(), name)
+    for name, port in re.findall(r"port-forward service/sluice-(\w+) \d+:(\d+)", notes):
+        check(int(port) == rendered.values[name]["service"]["port"], f"{rendered.name}: NOTES.txt forwards to port {port} of {name}")
     host = rendered.values["ingress"]["host"]
     scheme = "https" if rendered.values["ingress"]["tlsSecretName"] else "http"
     check(not host or f"{scheme}://{host}/collect" in notes, f"{rendered.name}: NOTES.txt does not say where to send events")
