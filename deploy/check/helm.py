@@ -110,7 +110,10 @@ def check_container(where, process, pod, values):
     check(pod["enableServiceLinks"] is False, f"{where}: enableServiceLinks must be false")
     check(pod["automountServiceAccountToken"] is False, f"{where}: a token of the API of Kubernetes is mounted")
     security = pod["securityContext"]
-    check(security["runAsNonRoot"] is True and security["runAsUser"] == 65532, f"{where}: runs as another user than 65532")
+    user = values["podSecurity"]["user"]
+    identity = {} if user is None else {"runAsUser": user, "runAsGroup": user, "fsGroup": user}
+    runs_as = {key: value for key, value in security.items() if key in ("runAsUser", "runAsGroup", "fsGroup")}
+    check(security["runAsNonRoot"] is True and runs_as == identity, f"{where}: runs as {runs_as}")
     check(security["seccompProfile"] == {"type": "RuntimeDefault"}, f"{where}: has no seccomp profile")
     check(
         container["securityContext"]
@@ -389,6 +392,7 @@ def check_refusals():
         (["extraEnv[0].name=OTEL_SERVICE_NAME"], "extraEnv has OTEL_SERVICE_NAME: variables that Sluice reads"),
         (["extraEnv[0].name=A,extraEnv[1].name=A"], "extraEnv has A twice"),
         (["image.digest=sha256:12"], "/image/digest"),
+        (["podSecurity.user=0"], "/podSecurity/user"),
         (["topologySpread.whenUnsatisfiable=Never"], "/topologySpread/whenUnsatisfiable"),
         (["writer.service.type=LoadBalancer"], "service"),
         (["gateway.service.port=0"], "/gateway/service/port"),

@@ -78,9 +78,11 @@ uniquelocal
 
 {{- define "sluice.podSecurity" -}}
 runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
-fsGroup: 65532
+{{- with .Values.podSecurity.user }}
+runAsUser: {{ int . }}
+runAsGroup: {{ int . }}
+fsGroup: {{ int . }}
+{{- end }}
 fsGroupChangePolicy: OnRootMismatch
 seccompProfile:
   type: RuntimeDefault
