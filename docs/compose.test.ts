@@ -138,6 +138,16 @@ test('an update migrates before `up -d` stops the services', () => {
   expect(update).toMatch(/compose build && .*compose run --rm migrate && .*compose up -d/)
 })
 
+test('folders that the guide makes beside compose.yaml are closed to other users, and ignored by Git', () => {
+  const ignored = readFileSync(join(folder, '.gitignore'), 'utf8').split('\n')
+  const made = [...guide.matchAll(/mkdir -p (\w+)/g)].map(([, name]) => name)
+  expect(made).not.toHaveLength(0)
+  for (const name of made) {
+    expect(guide).toContain(`mkdir -p ${name} && chmod 700 ${name}`)
+    expect(ignored).toContain(`/${name}/`)
+  }
+})
+
 test('init.sh keeps what it drew, closes the folder to other users, and draws something else each time', () => {
   const password = (): string => readFileSync(join(drawn, 'secrets', 'postgres-password'), 'utf8')
   const first = password()
