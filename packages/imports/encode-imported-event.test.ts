@@ -97,12 +97,12 @@ describe('the row of a JSON record', () => {
       expect(
         rowOf(
           json(`{"event_type":"view","${name}":${timestamp}.00000000000000000001,"site_id":null,"environment":"dev","received_at":1,
-          "properties":{"a":{"b":12345678901234567890},"c":null},"properties.c":0.1234567890123456789}`),
+          "properties":{"a":{"b":12345678901234567890},"c":null,"d":true},"properties.c":0.1234567890123456789,"properties.d":null}`),
         ),
       ).toEqual({
         ...made,
-        properties: { 'a.b': '12345678901234567890', c: '0.1234567890123456789' },
-        property_types: { 'a.b': 'number', c: 'number' },
+        properties: { 'a.b': '12345678901234567890', c: '0.1234567890123456789', d: 'true' },
+        property_types: { 'a.b': 'number', c: 'number', d: 'boolean' },
       })
     }
   })

@@ -122,6 +122,8 @@ class RecordBuilder {
       if (!isAbsent(this.#record.timestamp)) throw invalidField('timestamp', 'stands beside timestamp_ms')
       this.#record.timestamp = value
     } else if (field.startsWith(propertyPrefix)) {
+      // Null is absent: it must not take the value that `properties` has under this name.
+      if (value === null) return
       // Without a prototype, `__proto__` is an ordinary name.
       this.#named ??= Object.create(null) as RecordFields
       this.#named[field.slice(propertyPrefix.length)] = value
