@@ -89,7 +89,9 @@ export const createExportBody = joi.object<CreateExportBody>({
     'The cohort of a `cohort` export. An export of events, users or sessions contains only those of the cohort’s users. Not allowed with `stats`.',
   ),
   metric: orNull(enumText(metrics)).description('The metric of a `stats` export; not allowed with other types.'),
-  group_by: groupBy.empty(joi.valid('', null)).description('Grouping of a `stats` export, as for statistics.'),
+  group_by: groupBy
+    .empty(joi.valid('', null))
+    .description('Grouping of a `stats` export, as for statistics. A schedule by `minute` must be `hourly`.'),
   compression: orNull(enumText(compressions)).description(
     'Compression of the file. Not allowed with `parquet`, which is compressed already.',
   ),

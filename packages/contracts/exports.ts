@@ -19,6 +19,11 @@ export type Compression = (typeof compressions)[number]
 export const frequencies = ['hourly', 'daily', 'weekly', 'monthly'] as const
 export type Frequency = (typeof frequencies)[number]
 
+/** Whether runs of this frequency may have the grouping: minutes are counted over `statsLimits.minutesHoursMax` only. */
+export function mayGroup(grouping: Grouping | null | undefined, frequency: Frequency): boolean {
+  return grouping !== 'minute' || frequency === 'hourly'
+}
+
 /**
  * `queued → processing → completed | failed`, and `expired` once the file is removed. A deleted export has no record.
  */

@@ -188,6 +188,25 @@ describeWithChromium('a form', () => {
     })
   })
 
+  it('offers statistics by minute to an hourly schedule alone, because a day has too many', async () => {
+    const page = await open('/exports')
+    await page.getByRole('button', { name: 'New export' }).first().click()
+    const form = page.getByRole('dialog')
+    await form.getByLabel('What to export').selectOption('stats')
+    const grouping = form.getByLabel('Broken down by')
+    await grouping.selectOption('minute')
+    for (const [frequency, chosen] of [
+      ['hourly', 'minute'],
+      ['daily', 'hour'],
+    ] as const) {
+      await form.getByLabel('Repeat').selectOption(frequency)
+      await waitUntilPasses(async () => expect(await grouping.inputValue()).toBe(chosen))
+    }
+    expect(await grouping.getByRole('option', { name: 'Minute' }).count()).toBe(0)
+    await form.getByRole('button', { name: 'Export' }).click()
+    await page.getByRole('button', { name: 'Edit', exact: true }).waitFor()
+  })
+
   it('takes a time zone that was typed completely, and not picked from the list', async () => {
     const page = await open('/../..')
     await page.getByRole('button', { name: 'Add a site' }).first().click()

@@ -132,6 +132,11 @@ describe('a schedule', () => {
   })
 })
 
+test('an hourly schedule may count by minute', async () => {
+  const body = { ...plain, type: 'stats', metric: 'visitors', group_by: 'minute', scheduled: { frequency: 'hourly' } }
+  expect((await post(body)).status).toBe(202)
+})
+
 describe('a wrong body is refused with 400:', () => {
   const stats = { ...plain, type: 'stats', metric: 'visitors' }
   const hourly = { frequency: 'hourly' }
@@ -185,6 +190,10 @@ describe('a wrong body is refused with 400:', () => {
       'Invalid field: start_date does not go with scheduled stats: each run is of the period before it',
       { ...stats, start_date: 5, scheduled: hourly },
     ],
+    ...(['daily', 'weekly', 'monthly'] as const).map((frequency): [string, object] => [
+      `Invalid field: group_by must not be minute with scheduled.frequency ${frequency}: only hourly is short enough`,
+      { ...stats, group_by: 'minute', scheduled: { frequency } },
+    ]),
     ['Invalid field: columns is not known', { ...plain, columns: ['url'] }],
   ])('%s', async (error, body) => {
     const answer = await post(body)

@@ -170,6 +170,16 @@ describe('PUT /api/v1/exports/{export_id}', () => {
     expect(await store.schedules.take(next, 1)).toHaveLength(1)
   })
 
+  test('keeps a schedule that counts by minute hourly', async () => {
+    const exportId = await addedSchedule({ type: 'stats', metric: 'visitors', group_by: 'minute' })
+    const daily = await put(exportId, { scheduled: { frequency: 'daily' } })
+    expect([daily.status, daily.body.error]).toStrictEqual([
+      400,
+      'Invalid field: scheduled.frequency must be hourly, because the export counts by minute',
+    ])
+    expect((await put(exportId, { scheduled: { frequency: 'hourly', paused: true } })).status).toBe(200)
+  })
+
   test('leaves a schedule to the worker that makes a run, when nothing of it is changed', async () => {
     const exportId = await addedSchedule()
     const [lease] = await store.schedules.take(Date.now(), 1)

@@ -1,4 +1,4 @@
-import type { CreateExportBody } from '@sluice/contracts/exports'
+import { type CreateExportBody, mayGroup } from '@sluice/contracts/exports'
 import { invalidField, missingField } from '@sluice/runtime/errors'
 
 /**
@@ -23,6 +23,12 @@ export function requireCompatibleFields(body: CreateExportBody, now: number): vo
     if (end !== undefined) throw invalidField('end_date', 'does not go with scheduled: each run has an end of its own')
     if (start !== undefined && type === 'stats') {
       throw invalidField('start_date', 'does not go with scheduled stats: each run is of the period before it')
+    }
+    if (!mayGroup(body.group_by, scheduled.frequency)) {
+      throw invalidField(
+        'group_by',
+        `must not be minute with scheduled.frequency ${scheduled.frequency}: only hourly is short enough`,
+      )
     }
   }
   if (start !== undefined && start >= (end ?? now)) {

@@ -1,5 +1,5 @@
 import { operations } from '@sluice/api/operations'
-import type { UpdateExportBody } from '@sluice/contracts/exports'
+import { mayGroup, type UpdateExportBody } from '@sluice/contracts/exports'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { toExportResource } from '@sluice/postgres/export-resource'
@@ -18,6 +18,9 @@ export function updateExportRoute({ exports }: { exports: Pick<ExportStore, 'fin
     requireUnchangedSite(body.site_id, found.siteId)
     if (body.scheduled && !found.scheduled) {
       throw invalidField('scheduled', 'can be changed of an export only that was made with one')
+    }
+    if (body.scheduled?.frequency !== undefined && !mayGroup(found.spec.group_by, body.scheduled.frequency)) {
+      throw invalidField('scheduled.frequency', 'must be hourly, because the export counts by minute')
     }
     const record = requireFound(await exports.update(exportId, credential.siteIds, toChanges(body)), 'Export')
     return toExportResource(record)

@@ -6,6 +6,7 @@ import {
   type ExportType,
   exportTypes,
   frequencies,
+  mayGroup,
 } from '@sluice/contracts/exports'
 import { groupFields, metrics, timeUnits } from '@sluice/contracts/stats'
 import { serverNow } from '../../api/client.ts'
@@ -172,7 +173,7 @@ export function ExportForm({ onClose, onCreated }: { onClose: () => void; onCrea
           value={draft.frequency}
           options={(['once', ...frequencies] as const).map((value) => ({ value, label: texts.frequencies[value] }))}
           onChange={(frequency) => {
-            set({ frequency })
+            set(mayRepeat(draft.groupBy, frequency) ? { frequency } : { frequency, groupBy: 'hour' })
           }}
         />
       </div>
@@ -239,6 +240,11 @@ export function ExportForm({ onClose, onCreated }: { onClose: () => void; onCrea
   )
 }
 
+/** Whether an export that is made so often may have the grouping. */
+function mayRepeat(groupBy: Draft['groupBy'], frequency: Draft['frequency']): boolean {
+  return groupBy === 'none' || frequency === 'once' || mayGroup(groupBy, frequency)
+}
+
 interface PartProps {
   draft: Draft
   set: (patch: Partial<Draft>) => void
@@ -261,7 +267,9 @@ const StatsChoice = ({ draft, set, errorOf }: PartProps) => (
       value={draft.groupBy}
       options={[
         { value: 'none', label: texts.notGrouped },
-        ...groupings.map((value) => ({ value, label: texts.units[value] ?? propertyLabel(value) })),
+        ...groupings
+          .filter((value) => mayRepeat(value, draft.frequency))
+          .map((value) => ({ value, label: texts.units[value] ?? propertyLabel(value) })),
       ]}
       onChange={(groupBy) => {
         set({ groupBy })

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import { type ExportResource, frequencies, type Scheduled } from '@sluice/contracts/exports'
+import { type ExportResource, frequencies, mayGroup, type Scheduled } from '@sluice/contracts/exports'
 import { changedFields, changedMembers } from '../../api/changed-fields.ts'
 import { fieldErrors } from '../../api/field-errors.ts'
 import { useChange } from '../../api/hooks.ts'
@@ -47,7 +47,9 @@ export function ScheduleForm({ of, zone, onClose }: { of: ExportResource; zone: 
         label={texts.repeat}
         error={errors.of('scheduled.frequency')}
         value={frequency}
-        options={frequencies.map((value) => ({ value, label: texts.frequencies[value] }))}
+        options={frequencies
+          .filter((value) => mayGroup(of.group_by, value))
+          .map((value) => ({ value, label: texts.frequencies[value] }))}
         onChange={setFrequency}
       />
       <TextField
