@@ -203,10 +203,10 @@ describe('GET /api/v1/imports/{import_id}/errors', () => {
     expect(response.headers.get('content-type')).toBe('text/csv; charset=utf-8')
     expect(response.headers.get('content-disposition')).toContain(`filename="${jobId}-errors.csv"`)
     const rows = errors.map(
-      ({ line, field, message }) =>
-        `${line},${field === '=cmd()' ? "'=cmd()" : (field ?? '')},"${message.replaceAll('"', '""')}"`,
+      ({ line, record, field, message }) =>
+        `${line},${field === '=cmd()' ? "'=cmd()" : (field ?? '')},"${message.replaceAll('"', '""')}",${record ?? ''}`,
     )
-    expect((await response.text()).split('\r\n')).toStrictEqual(['line,field,message', ...rows, ''])
+    expect((await response.text()).split('\r\n')).toStrictEqual(['line,field,message,record', ...rows, ''])
   })
 
   test('responds with 503 while the blobs can’t be read', async () => {
@@ -243,7 +243,7 @@ describe('GET /api/v1/imports/{import_id}/errors', () => {
     const file = await fetch(`${query.service.url}${path(jobId, '/errors')}`, {
       headers: { Authorization: `Bearer ${query.admin}`, Accept: 'text/csv' },
     })
-    expect(await file.text()).toBe('line,field,message\r\n')
+    expect(await file.text()).toBe('line,field,message,record\r\n')
     const { body } = await query.request(path(jobId, '/errors'))
     expect(body.data).toStrictEqual({ errors: [], total: 0, limit: 50, offset: 0 })
   })

@@ -62,9 +62,9 @@ function toCsvFile(importId: string, segments: readonly ImportSegment[], blobs: 
 
 /** The header comes with the first error: when that can't be read, nothing is sent yet, and the response has a status. */
 async function* csvLines(errors: AsyncIterable<ImportError>): AsyncGenerator<string> {
-  let header = 'line,field,message\r\n'
-  for await (const { line, field = '', message } of errors) {
-    yield `${header}${line},${toCell(field)},${toCell(message)}\r\n`
+  let header = 'line,field,message,record\r\n'
+  for await (const { line, record = '', field = '', message } of errors) {
+    yield `${header}${line},${toCell(field)},${toCell(message)},${record}\r\n`
     header = ''
   }
   if (header !== '') yield header
