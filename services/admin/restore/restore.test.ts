@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { cp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { cp, readdir, readFile, rename, rm, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
@@ -60,7 +60,9 @@ describeWithInstallation('restore', () => {
     await blobs.write('exports/a', [Buffer.from('content')])
     for (const { object } of segments) await blobs.write(object, [Buffer.from('records')])
     await blobs.close()
-    await insert(['ann', 'bob', 'cid'])
+    await insert(['ann', 'bob', 'cid', 'dan'])
+    await eraseBeforeBackup('dan')
+    await breakProjection()
     const { code, output } = await rig.command('admin/backup/main', [`file:${backup}`])
     expect({ code, output }).toMatchObject({ code: 0, output: containing('is complete') })
     await eraseAfterBackup('bob')
@@ -85,6 +87,37 @@ describeWithInstallation('restore', () => {
       )
     }
     await clickHouse.close()
+  }
+
+  /** Deletes events by as many statements as an installation makes in some hours. */
+  async function eraseBeforeBackup(user: string): Promise<void> {
+    const clickHouse = openClickHouse(rig.engines().clickHouseUrl)
+    for (let statement = 0; statement < 10; statement++)
+      await clickHouse.command('DELETE FROM events WHERE user_id = {user:String}', { params: { user } })
+    await clickHouse.close()
+  }
+
+  /** Leaves a part of `events` as a power failure may do: the files of its projection are empty. */
+  async function breakProjection(): Promise<void> {
+    const clickHouse = openClickHouse(rig.engines().clickHouseUrl)
+    const { rows } = await clickHouse.query<{ path: string }>(
+      `SELECT path FROM system.parts WHERE database = currentDatabase() AND table = 'events' AND active AND rows > 0`,
+    )
+    const folder = join(rows[0]?.path ?? '', 'counts.proj')
+    await clickHouse.command('DETACH TABLE events SYNC')
+    for (const file of await readdir(folder)) await truncate(join(folder, file))
+    await clickHouse.command('ATTACH TABLE events')
+    expect(await brokenProjections()).toBe(1)
+    await clickHouse.close()
+  }
+
+  async function brokenProjections(): Promise<number | undefined> {
+    const clickHouse = openClickHouse(rig.engines().clickHouseUrl)
+    const { rows } = await clickHouse.query<{ count: number }>(
+      'SELECT count() AS count FROM system.projection_parts WHERE database = currentDatabase() AND active AND is_broken',
+    )
+    await clickHouse.close()
+    return rows[0]?.count
   }
 
   /** Completes an export whose file is written after the files were copied; returns its id. */
@@ -347,6 +380,7 @@ describeWithInstallation('restore', () => {
       expect(record).toMatchObject({ status: 'failed', error: containing('Import it again') })
     }
     expect(await users()).toStrictEqual(['ann', 'cid'])
+    expect(await brokenProjections()).toBe(0)
     // A worker repeats the erasure and finds nothing. The record still says how many events were erased.
     const counted = await withPostgres(async (postgres) => {
       const erasures = erasureStore(postgres)
