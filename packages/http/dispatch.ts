@@ -94,7 +94,7 @@ export function createDispatch({
       const headers = { 'X-Request-Id': requestId, ...(corsRule && corsHeaders(corsRule, corsOrigins, request)) }
       const isSent = wantsPage(request) && sendErrorPage(response, headers, error)
       addFailure(fields, error, !isSent && (response.headersSent || isServerError(error)))
-      if (!isSent) sendError(response, headers, error, clock.now())
+      if (!isSent) sendError(response, headers, error, { now: clock.now() })
     },
     route: async (route, params, request, response) => {
       const { requestId, fields } = observer.observe(route, request, response)
@@ -147,7 +147,7 @@ export function createDispatch({
           await adjustCharge(route, context, error)
         }
         addFailure(fields, error, response.headersSent || isServerError(error))
-        sendError(response, headersOf(context, requestId), error, clock.now())
+        sendError(response, headersOf(context, requestId), error, { now: clock.now(), dialect: route.dialect })
       } finally {
         releaseRequest(context, response)
       }

@@ -27,9 +27,16 @@ export function sendResponse(
 /**
  * Sends an error in its envelope: `{success: false, error, timestamp, data?}`. An error that is not an AppError becomes
  * a 500 without details. `common`: the headers that every response to the request has; `now`: Unix ms. A response that
- * has begun can't become an error any more: its connection is closed.
+ * has begun can't become an error any more: its connection is closed. In Segment's dialect, the body also has `code`,
+ * the error code, and `message`, the text of `error`: Segment’s client for Python reads both, and takes a body without
+ * them for a network failure, which it retries (docs/decisions/035-segment-intake.md).
  */
-export function sendError(response: ServerResponse, common: Headers, error: unknown, now: number): void {
+export function sendError(
+  response: ServerResponse,
+  common: Headers,
+  error: unknown,
+  { now, dialect }: { now: number; dialect?: 'segment' | undefined },
+): void {
   const known =
     error instanceof AppError ? error : new AppError('internal', { message: 'Internal server error', cause: error })
   const status = statusOf[known.code]
@@ -39,9 +46,11 @@ export function sendError(response: ServerResponse, common: Headers, error: unkn
   }
   const own = known instanceof HttpError ? known.headers : {}
   const retryAfter = known.retryAfterSeconds === undefined ? {} : { 'Retry-After': String(known.retryAfterSeconds) }
+  const message = status === 500 ? 'Internal server error' : known.message
   const text = JSON.stringify({
     success: false,
-    error: status === 500 ? 'Internal server error' : known.message,
+    error: message,
+    ...(dialect === 'segment' && { code: known.code, message }),
     timestamp: now,
     data: known.data,
   })

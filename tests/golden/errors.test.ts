@@ -57,7 +57,7 @@ test('errors have the status, headers and body of the golden file', () => {
       writeHead: (status: number, headers: object) => lines.push(`${status} ${lineJson(headers)}`),
       end: (body: string) => lines.push(body.replace(/"timestamp":\d+/, '"timestamp":<now>')),
     }
-    sendError(response as unknown as ServerResponse, { 'X-Request-Id': 'golden' }, error, Date.now())
+    sendError(response as unknown as ServerResponse, { 'X-Request-Id': 'golden' }, error, { now: Date.now() })
     const loggedText = isServerError(error) ? 'the error itself' : 'undefined'
     return { heading, text: [...lines, `logged: ${loggedText}`, `for operators: ${internalMessage(error)}`].join('\n') }
   })

@@ -53,7 +53,11 @@ export function openApiDocument(
   { version, serverUrl = '/', closed = false }: { version: string; serverUrl?: string; closed?: boolean },
 ): OpenApiDocument {
   const table = Object.values(operations)
-  const schemas: Schemas = { Success: envelope(), Error: errorEnvelope() }
+  const schemas: Schemas = {
+    Success: envelope(),
+    Error: errorEnvelope({}),
+    SegmentError: errorEnvelope({ dialect: 'segment' }),
+  }
   const responses: Record<string, Response> = {}
   const paths: OpenApiDocument['paths'] = {}
   for (const operation of table) {
@@ -339,6 +343,7 @@ function failure(
   const isAboutRequest = [409, 413, 415, 429].includes(status)
   const isCounted = isAboutRequest && limit !== undefined && (dialect === undefined || status === 429)
   const isAboutFile = status === 409 && hasRanges(success)
+  const prefix = dialect === 'segment' ? 'Segment' : ''
   const response: Response = {
     description: meaning,
     headers: {
@@ -346,10 +351,10 @@ function failure(
       ...(status === 416 && contentRange),
       ...(isAboutFile && waitForFile),
     },
-    content: json(data ? errorEnvelope(data) : { $ref: '#/components/schemas/Error' }),
+    content: json(data ? errorEnvelope({ data, dialect }) : { $ref: `#/components/schemas/${prefix}Error` }),
   }
   if (data || isAboutFile) return response
-  const component = isAboutRequest && !isCounted ? `Uncounted${name}` : name
+  const component = `${prefix}${isAboutRequest && !isCounted ? 'Uncounted' : ''}${name}`
   shared.responses[component] ??= response
   return { $ref: `#/components/responses/${component}` }
 }
@@ -373,16 +378,18 @@ function envelope(data?: JsonSchema): JsonSchema {
   }
 }
 
-function errorEnvelope(data?: JsonSchema): JsonSchema {
+function errorEnvelope({ data, dialect }: { data?: JsonSchema; dialect?: 'segment' | undefined }): JsonSchema {
+  const text: JsonSchema = { type: 'string', minLength: 1 }
   return {
     type: 'object',
     properties: {
       success: { const: false },
-      error: { type: 'string', minLength: 1 },
+      error: text,
+      ...(dialect === 'segment' && { code: text, message: text }),
       timestamp,
       ...(data && { data }),
     },
-    required: ['success', 'error', 'timestamp'],
+    required: ['success', 'error', ...(dialect === 'segment' ? ['code', 'message'] : []), 'timestamp'],
     additionalProperties: false,
   }
 }

@@ -376,6 +376,23 @@ describe('what is refused', () => {
     })
   })
 
+  test('has a code and a message, which Segment’s client for Python reads, at these paths alone', async () => {
+    const { siteId, key } = await newSite()
+    const error = { success: false, timestamp: expect.any(Number) }
+    const batch = 'Invalid field: batch must hold at least 1 message'
+    const missing = 'Missing required field: event_type'
+    const answers = [
+      await post('/v1/batch', { batch: [] }, basic(key)),
+      await post('/v1/batch', { batch: [track] }, basic(generateKey('prod'))),
+      await post('/collect', { site_id: siteId }, { Authorization: `Bearer ${key}` }),
+    ]
+    expect(answers.map(({ status, body }) => [status, body])).toStrictEqual([
+      [400, { ...error, error: batch, code: 'invalid_field', message: batch }],
+      [401, { ...error, error: 'Invalid API key', code: 'unauthenticated', message: 'Invalid API key' }],
+      [400, { ...error, error: missing }],
+    ])
+  })
+
   test('is 400 for a single message, and for a batch without a good one', async () => {
     const { key } = await newSite()
     const before = await rejected()
