@@ -46,7 +46,7 @@ async function openConnection(
   requireAllowedLiteral(hostname, rules)
   const portNumber = port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port)
   const plain = proxy
-    ? await tunnel(proxy, `${isIP(hostname) === 6 ? `[${hostname}]` : hostname}:${portNumber}`, signal)
+    ? await tunnel(proxy, `${isIP(hostname) === 6 ? `[${hostname}]` : hostname}:${portNumber}`, ca, signal)
     : await dialFirst(await allowedAddresses(hostname, { rules, resolve }, signal), portNumber, signal)
   return protocol === 'https:' ? encrypt(plain, hostname, ca, signal) : plain
 }
@@ -125,14 +125,19 @@ function untilOpen(socket: Socket, event: 'connect' | 'secureConnect', signal: A
 /**
  * A tunnel to `authority` (`host:port`) through a proxy of the operator. The proxy checks names and addresses itself.
  */
-function tunnel(proxy: URL, authority: string, signal: AbortSignal): Promise<Socket> {
+function tunnel(proxy: URL, authority: string, ca: string | undefined, signal: AbortSignal): Promise<Socket> {
   const { promise, resolve, reject } = Promise.withResolvers<Socket>()
+  const host = proxy.hostname.replace(/^\[|\]$/g, '')
   const request = (proxy.protocol === 'https:' ? requestHttps : requestHttp)(proxy, {
     method: 'CONNECT',
     path: authority,
     agent: false,
     signal,
     headers: { host: authority, ...proxyAuthorization(proxy) },
+    // Without a servername, Node would take that of the Host header, the receiver, for SNI and for the check of the
+    // proxy's certificate. SNI can't hold an address: with '', the certificate is checked against the address.
+    servername: isIP(host) === 0 ? host : '',
+    ...(ca !== undefined && { ca }),
   })
   request.once('connect', ({ statusCode = 0 }, socket) => {
     socket.on('error', ignore)

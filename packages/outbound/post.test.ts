@@ -1,11 +1,12 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { createServer as createHttp, type IncomingHttpHeaders } from 'node:http'
+import { createServer as createHttp, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import { createServer as createHttps } from 'node:https'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { TLSSocket } from 'node:tls'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { startDnsServer } from '../../tests/support/dns-server.ts'
@@ -315,10 +316,15 @@ const hasOpenssl = spawnSync(openssl, ['version']).status === 0
   let url = ''
   let server: ReturnType<typeof createHttps>
 
-  beforeAll(async () => {
+  /** Writes a new key and a certificate of these names. */
+  function certify(names: string, [keyFile, certificateFile]: [string, string]): void {
     const request = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '2']
-    const subject = ['-subj', '/CN=hook.test', '-addext', 'subjectAltName=DNS:hook.test,IP:127.0.0.1']
-    execFileSync(openssl, [...request, ...subject, '-keyout', key, '-out', certificate], { stdio: 'ignore' })
+    const subject = ['-subj', '/CN=sluice', '-addext', `subjectAltName=${names}`]
+    execFileSync(openssl, [...request, ...subject, '-keyout', keyFile, '-out', certificateFile], { stdio: 'ignore' })
+  }
+
+  beforeAll(async () => {
+    certify('DNS:hook.test,IP:127.0.0.1', [key, certificate])
     const options = { key: readFileSync(key), cert: readFileSync(certificate) }
     server = createHttps(
       {
@@ -365,15 +371,20 @@ const hasOpenssl = spawnSync(openssl, ['version']).status === 0
     expect(await post(`https://127.0.0.1:${port}/`)).toMatchObject({ status: null, error: 'the TLS handshake failed' })
   })
 
+  /** Makes the tunnel that a client of a proxy asks for. */
+  function carry({ url: authority }: IncomingMessage, socket: Socket): void {
+    const upstream = connect(Number(authority?.split(':')[1]), '127.0.0.1', () => {
+      socket.write('HTTP/1.1 200 Connection established\r\n\r\n')
+      socket.pipe(upstream).pipe(socket)
+    })
+    for (const each of [socket, upstream]) each.on('error', () => each.destroy())
+  }
+
   test('a proxy gets the name, and carries TLS to the receiver unread', async () => {
     const asked: { authority: string | undefined; authorization: string | undefined }[] = []
     const proxy = createHttp().on('connect', (request, socket: Socket) => {
       asked.push({ authority: request.url, authorization: request.headers['proxy-authorization'] })
-      const upstream = connect(Number(request.url?.split(':')[1]), '127.0.0.1', () => {
-        socket.write('HTTP/1.1 200 Connection established\r\n\r\n')
-        socket.pipe(upstream).pipe(socket)
-      })
-      for (const each of [socket, upstream]) each.on('error', () => each.destroy())
+      carry(request, socket)
     })
     await listen(proxy)
     closing.push(() => proxy.close())
@@ -387,6 +398,26 @@ const hasOpenssl = spawnSync(openssl, ['version']).status === 0
     expect(await post(`http://plain.test:${plain.port}/`, options)).toMatchObject({ succeeded: true, status: 202 })
     expect(await post('http://10.0.0.1/', options)).toMatchObject({ error: expect.stringContaining('not public') })
     expect(asked).toHaveLength(2)
+  })
+
+  test('the certificate of a proxy is checked against the host of the proxy, a name or an address', async () => {
+    const [proxyKey, proxyCertificate] = [join(folder, 'proxy-key.pem'), join(folder, 'proxy.pem')]
+    certify('DNS:localhost,IP:127.0.0.1', [proxyKey, proxyCertificate])
+    const asked: (string | false | null)[] = []
+    const proxy = createHttps({ key: readFileSync(proxyKey), cert: readFileSync(proxyCertificate) })
+    proxy.on('secureConnection', ({ servername }: TLSSocket) => asked.push(servername))
+    proxy.on('connect', carry)
+    await listen(proxy)
+    closing.push(() => proxy.close())
+    const { port } = proxy.address() as AddressInfo
+    const ca = [certificate, proxyCertificate].map((each) => readFileSync(each, 'utf8')).join('')
+    for (const host of ['localhost', '127.0.0.1']) {
+      expect(await post(url, { proxy: `https://${host}:${port}`, ca })).toMatchObject({ succeeded: true, status: 200 })
+    }
+    expect(asked).toEqual(['localhost', false])
+    // This certificate is that of the receiver, which must not be taken for the proxy's.
+    const receiverAsProxy = url.replace('hook.test', 'localhost')
+    expect(await post(url, { proxy: receiverAsProxy, ca })).toMatchObject({ error: 'the proxy cannot be reached' })
   })
 })
 
