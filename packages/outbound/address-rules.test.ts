@@ -233,13 +233,21 @@ describe('random addresses', () => {
 
 describe('networks of the operator', () => {
   test('allow what they hold, of their own family alone', () => {
-    const own = addressRules(['10.1.0.0/16', 'fd00::/8', '192.168.7.7', '64:ff9b::/96'])
-    expect(
-      ['10.1.2.3', 'fd12::1', '192.168.7.7', '::ffff:10.1.2.3', '64:ff9b::a00:1'].filter(
-        (each) => !own.isAllowed(each),
-      ),
-    ).toEqual([])
+    const own = addressRules(['10.1.0.0/16', 'fd00::/8', '192.168.7.7'])
+    expect(['10.1.2.3', 'fd12::1', '192.168.7.7', '::ffff:10.1.2.3'].filter((each) => !own.isAllowed(each))).toEqual([])
     expect(['10.2.0.1', 'fe80::1', '192.168.7.8', '::10.1.2.3'].filter((each) => own.isAllowed(each))).toEqual([])
+  })
+
+  test('with NAT64 allow the public IPv4 addresses behind it, and private ones that are listed', () => {
+    const forms = ['8.8.8.8', '10.0.0.1', '10.1.0.1', '127.0.0.1', '169.254.169.254'].map((each) => `64:ff9b::${each}`)
+    const allowedOf = (networks: string[]) => forms.filter((each) => addressRules(networks).isAllowed(each))
+    expect(allowedOf(['64:ff9b::/96'])).toEqual(['64:ff9b::8.8.8.8'])
+    expect(allowedOf(['64:ff9b::/96', '10.1.0.0/16'])).toEqual(['64:ff9b::8.8.8.8', '64:ff9b::10.1.0.1'])
+    expect(allowedOf(['::/0', '10.0.0.0/8'])).toEqual(['64:ff9b::8.8.8.8', '64:ff9b::10.0.0.1', '64:ff9b::10.1.0.1'])
+    expect(allowedOf(['10.0.0.0/8'])).toEqual([])
+    const hexadecimal = ['64:ff9b::808:808', '64:ff9b::a00:1', '64:ff9b::7f00:1', '64:ff9b::a9fe:a9fe']
+    const own = addressRules(['64:ff9b::/96'])
+    expect(hexadecimal.map((each) => own.isAllowed(each))).toEqual([true, false, false, false])
   })
 
   test.each(['10.0.0.0/33', 'fd00::/129', '10.0.0/8', 'example.com', '10.1', '0x0a000000/8', '/8', '10.0.0.0/'])(

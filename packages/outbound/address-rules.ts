@@ -12,19 +12,25 @@ export interface AddressRules {
 
 /**
  * Refuses every address that is not global unicast, unless one of `allowedNetworks` contains it. An IPv4-mapped IPv6
- * address (RFC 4291, `::ffff:10.0.0.1`) counts as the IPv4 address that it maps. Throws the errors of `parseNetwork`.
+ * address (RFC 4291, `::ffff:10.0.0.1`) counts as the IPv4 address that it maps. For an address of NAT64
+ * (`64:ff9b::10.0.0.1`) in an allowed network, the IPv4 address that it leads to must be allowed as well. Throws the
+ * errors of `parseNetwork`.
  */
 export function addressRules(allowedNetworks: readonly string[]): AddressRules {
   const allowed = allowedNetworks.map(parseNetwork)
+  const isAddressAllowed = (address: Address): boolean => {
+    if (isGlobalUnicast(address)) return true
+    if (!allowed.some((network) => contains(network, address))) return false
+    return !contains(nat64, address) || isAddressAllowed(new ipaddr.IPv4(address.toByteArray().slice(12)))
+  }
   return {
-    isAllowed: (text) => {
-      // isIP is strict; ipaddr.js would also accept 1.2.3 and 010.0.0.1.
-      if (isIP(text) === 0 || isCompatible(text)) return false
-      const address = ipaddr.process(text)
-      return isGlobalUnicast(address) || allowed.some((network) => contains(network, address))
-    },
+    // isIP is strict; ipaddr.js would also accept 1.2.3 and 010.0.0.1.
+    isAllowed: (text) => isIP(text) !== 0 && !isCompatible(text) && isAddressAllowed(ipaddr.process(text)),
   }
 }
+
+/** The well-known prefix of NAT64 (RFC 6052). The last 32 bits of an address are the IPv4 address behind it. */
+const nat64: Network = ipaddr.parseCIDR('64:ff9b::/96')
 
 /**
  * IPv4-compatible IPv6 (RFC 4291, 2.5.5.1), in the form of `inet_ntop`. ipaddr.js treats the text as a mapped address,

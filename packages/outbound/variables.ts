@@ -8,7 +8,7 @@ import type { OutboundOptions } from './outbound.ts'
  */
 export const webhookTargets = {
   SLUICE_WEBHOOK_ALLOWED_NETWORKS: listVariable(
-    'Private networks to which webhooks may be sent: CIDR blocks, separated by commas, e.g. 10.1.0.0/16,fd00::/8. On a host without IPv4, add the prefix of its NAT64, such as 64:ff9b::/96; otherwise receivers that have only IPv4 can’t be reached.',
+    'Private networks to which webhooks may be sent: CIDR blocks, separated by commas, e.g. 10.1.0.0/16,fd00::/8. On a host without IPv4, add the prefix of its NAT64, such as 64:ff9b::/96; otherwise receivers that have only IPv4 can’t be reached. Private IPv4 addresses behind 64:ff9b::/96 remain refused unless their network is listed; any other prefix also allows the private IPv4 addresses behind it.',
     (networks) => networks.map(parseNetwork),
   ),
   SLUICE_WEBHOOK_PROXY: optionalSecretVariable(
