@@ -60,7 +60,9 @@ async function allowedAddresses(
   const addresses = await resolve(hostname, signal)
   const allowed = addresses.filter((address) => rules.isAllowed(address))
   if (allowed.length === 0) throw new OutboundFailure("the host's address is not allowed")
-  return allowed.toSorted((a, b) => isIP(a) - isIP(b)).slice(0, dialledMax)
+  const [ipv4 = [], ipv6 = []] = [4, 6].map((family) => allowed.filter((address) => isIP(address) === family))
+  // One place is kept for IPv6: on a host without IPv4, a name with many IPv4 addresses is reachable by IPv6 alone.
+  return [...ipv4.slice(0, ipv6.length === 0 ? dialledMax : dialledMax - 1), ...ipv6].slice(0, dialledMax)
 }
 
 async function dialFirst(addresses: readonly string[], port: number, signal: AbortSignal): Promise<Socket> {
