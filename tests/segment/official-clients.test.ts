@@ -110,11 +110,14 @@ describeWithChromium('analytics.js in Chromium', () => {
         const before = failing.delivered()
         const context = await browser.newContext()
         const page = await context.newPage()
+        const hosts = new Set<string>()
+        page.on('request', (request) => hosts.add(new URL(request.url()).host))
         await page.goto(`${origin}/pricing?utm_source=news`)
         await page.evaluate(sendMessages, { key, apiHost: `${new URL(proxy.url).host}/v1`, way, count })
         // A message whose answer was lost is stored before its second attempt.
         await waitUntil(() => failing.delivered() - before > count, 'messages are sent more than once')
         await expectEachOnce(siteId, count)
+        expect([...hosts].sort()).toStrictEqual([origin, proxy.url].map((each) => new URL(each).host).sort())
         await context.close()
       }
       expect(failing.refusals()).toStrictEqual([])
@@ -148,7 +151,7 @@ interface Sending {
   count: number
 }
 
-/** Runs in the page: sends the messages 1 to `count`, with Segment's default settings except for the address. */
+/** Runs in the page: sends the messages 1 to `count`, with Segment's default settings but for address and metrics. */
 async function sendMessages({ key, apiHost, way, count }: Sending): Promise<void> {
   interface AnalyticsBrowser {
     load(settings: object): Promise<[{ track(event: string, properties: object): Promise<unknown> }, unknown]>
@@ -158,7 +161,8 @@ async function sendMessages({ key, apiHost, way, count }: Sending): Promise<void
   const segment = { apiKey: key, apiHost, protocol: 'http', ...(deliveryStrategy && { deliveryStrategy }) }
   const [analytics] = await AnalyticsNext.AnalyticsBrowser.load({
     writeKey: key,
-    cdnSettings: { integrations: { 'Segment.io': segment } },
+    // Without a sample rate of 0, the client sends its own metrics to Segment. The timer makes it do so at once.
+    cdnSettings: { integrations: { 'Segment.io': segment }, metrics: { sampleRate: 0, flushTimer: 10 } },
   })
   for (let n = 1; n <= count; n++) await analytics.track('Added to Cart', { n })
 }
