@@ -106,8 +106,8 @@ export class RequestRateLimit {
   }
 
   /**
-   * Takes back the request's cost: a request that is refused with 413 or 429 costs nothing
-   * (docs/http-interface.md#rate-limits).
+   * Takes back the request's cost: a request that is refused with 413 or 429, or with 503 if it sends events, costs
+   * nothing (docs/http-interface.md#rate-limits).
    */
   async refund(): Promise<void> {
     const cost = this.#consumed

@@ -172,13 +172,16 @@ function tracedRoute(dispatch: Dispatch): Dispatch['route'] {
 
 /**
  * Adjusts the cost of a failed request (docs/http-interface.md#rate-limits). A request that is answered 429 or 413
- * costs nothing, whichever limit refuses it, e.g. the limit of new sites. If the cost depends on the body, a request
- * that is answered 400 costs at least 1, and exactly 1 if its body is unreadable.
+ * costs nothing, whichever limit refuses it, e.g. the limit of new sites. Neither do events that are answered 503: they
+ * are sent again, and an outage of the event log would use up the limit. Queries that are answered 503 are counted,
+ * because they may have loaded ClickHouse. If the cost depends on the body, a request that is answered 400 costs at
+ * least 1, and exactly 1 if its body is unreadable.
  */
 async function adjustCharge(route: Route, { rate }: RequestContext, error: AppError): Promise<void> {
   const status = statusOf[error.code]
   const isUnreadable = error.code === 'invalid_format' && route.cost === 'body'
-  if (status === 413 || status === 429 || isUnreadable) await rate?.refund()
+  const isSentAgain = status === 503 && route.limit === 'events'
+  if (status === 413 || status === 429 || isSentAgain || isUnreadable) await rate?.refund()
   if (status === 400 && route.cost === 'body') await rate?.consumeAtLeastOne()
 }
 

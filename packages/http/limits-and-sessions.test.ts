@@ -5,7 +5,7 @@ import { idempotencyLimits } from '@sluice/contracts/idempotency'
 import type { LimitClass } from '@sluice/contracts/rate-limits'
 import type { Scope } from '@sluice/contracts/scopes'
 import { openRedis, type Redis } from '@sluice/redis/open'
-import { invalidField, invalidFormat, rateLimited } from '@sluice/runtime/errors'
+import { invalidField, invalidFormat, rateLimited, unavailable } from '@sluice/runtime/errors'
 import { capturedLogger } from '../../tests/support/captured-logger.ts'
 import { exactClock } from '../../tests/support/clock.ts'
 import { keysInMemory, startTestService, type TestService } from '../../tests/support/test-service.ts'
@@ -32,6 +32,7 @@ const route = (parts: Partial<Route> & { path: string; limit: LimitClass }): Rou
 function handle(request: ApiRequest): Promise<HandlerResult> {
   calls++
   if (request.query.fail === 'other-limit') throw rateLimited(10)
+  if (request.query.fail === 'log') throw unavailable('the log is away')
   if (request.query.fail !== undefined) throw invalidField('fail', 'was asked for')
   return Promise.resolve({ status: 200, data: { call: calls } })
 }
@@ -49,6 +50,7 @@ const routes: Route[] = [
       if (request.query.fail !== undefined) throw invalidField('events', 'must be a list')
       await request.consume(Number(request.body.bytes.toString()))
       if (request.query.late === 'format') throw invalidFormat('body is not valid JSON')
+      if (request.query.late === 'log') throw unavailable('the log is away')
       if (request.query.late === 'field') throw invalidField('events', 'holds no valid event')
       return { status: 200 }
     },
@@ -207,6 +209,25 @@ describe('rate limits', () => {
     const text = { key: ownKey, body: '1', headers: { 'Content-Type': 'text/html' } }
     expect(await sendRequest('/events', text)).toMatchObject({ status: 415, remaining: '3' })
     expect(await sendRequest('/batches', text)).toMatchObject({ status: 415, remaining: '3' })
+  })
+
+  test('do not count events that are refused with 503, but other requests', async () => {
+    const ownKey = limited[8] ?? ''
+    expect(await sendRequest('/events?fail=log', { key: ownKey, body: '1' })).toMatchObject({
+      status: 503,
+      remaining: '5',
+    })
+    for (let n = 0; n < 3; n++) {
+      expect(await sendRequest('/batches?late=log', { key: ownKey, body: '4' })).toMatchObject({
+        status: 503,
+        remaining: '5',
+      })
+    }
+    expect(await sendRequest('/batches', { key: ownKey, body: '4' })).toMatchObject({ status: 200, remaining: '1' })
+    expect(await sendRequest('/queries?fail=log', { method: 'GET', key: ownKey })).toMatchObject({
+      status: 503,
+      remaining: '2',
+    })
   })
 
   test('are checked after the credential and before the scope', async () => {
