@@ -274,6 +274,26 @@ describe('a message of each call becomes an event', () => {
     expect(isDated ? { event_id, timestamp, ...found } : found).toStrictEqual(row)
   })
 
+  test('identify, as analytics-android sends it: traits that the context repeats are kept once', () => {
+    const traits = Object.fromEntries(Array.from({ length: 60 }, (_, n) => [`trait${n}`, n % 2 ? n : { list: [n] }]))
+    const context = { traits: { ...traits, anonymousId: 'a-1', trait1: 'former' } }
+    const row = rowOf({ ...common, type: 'identify', traits, context })
+    expect(row).toMatchObject({ event_type: 'identify', user_id: 'ada' })
+    expect(Object.keys(row.properties as object)).toHaveLength(62)
+    expect(row.properties).toMatchObject({
+      'trait0.list': [0],
+      trait1: 1,
+      'context.traits.trait1': 'former',
+      'context.traits.anonymousId': 'a-1',
+    })
+    const grouped = rowOf({ ...common, type: 'group', traits: { plan: 'a' }, context: { traits: { plan: 'a' } } })
+    expect(grouped.properties).toStrictEqual({ plan: 'a', 'context.traits.plan': 'a' })
+    const deep = { a: JSON.parse(`${'['.repeat(20_000)}${']'.repeat(20_000)}`) as unknown }
+    expect(() => rowOf({ ...common, type: 'identify', traits: deep, context: { traits: deep } })).toThrow(
+      'is nested deeper than 32 levels',
+    )
+  })
+
   test('a message with an integer beyond 2^53 keeps its digits, as id and as property', () => {
     const message = parseExactly(
       '{"type":"track","event":"x","userId":9007199254740993,"properties":{"n":9007199254740993}}',

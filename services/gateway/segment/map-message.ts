@@ -101,6 +101,7 @@ export function mapMessage(value: unknown, siteId: string, routeType?: MessageTy
   event.session_id = takeSession(context, value.integrations, names)
   event.url = takeAddress('url', type, { properties, page, names })
   event.referrer = takeAddress('referrer', type, { properties, page, names })
+  if (type === 'identify') dropRepeatedTraits(context, properties)
   const stored = { properties, names, taken: new PropertyNames(properties.keys()) }
   moveTitle(page, stored)
   moveCampaign(context, stored)
@@ -209,6 +210,24 @@ function takeAddress(
   }
   names.set(name, `context.page.${name}`)
   return takeText(page, name)
+}
+
+/** Drops the members of `context.traits` that equal a trait of the message: analytics-android repeats all of them. */
+function dropRepeatedTraits(context: Map<string, unknown>, traits: ReadonlyMap<string, unknown>): void {
+  const repeated = takeMembers(context, 'traits')
+  for (const [name, value] of repeated) {
+    if (traits.has(name) && isSameJson(traits.get(name), value)) repeated.delete(name)
+  }
+  if (repeated.size > 0) context.set('traits', Object.fromEntries(repeated))
+}
+
+function isSameJson(a: unknown, b: unknown): boolean {
+  try {
+    return JSON.stringify(a) === JSON.stringify(b)
+  } catch {
+    // Thousands of levels exceed the stack. The validation of the event refuses them.
+    return false
+  }
 }
 
 /** Moves `context.page.title` to the property `title`, and drops members of `context.page` that equal a property. */
