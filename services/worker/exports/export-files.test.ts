@@ -73,7 +73,7 @@ test('the record of an export goes 90 days after its end, but for those with a f
   for (const id of ids) await exports.delete(id, null)
 })
 
-test('files and uploads go when no export needs them any more, and no earlier', async () => {
+test('files and uploads go when no export needs them any more, and no earlier, by a compared clock', async () => {
   const { exports, blobs } = rig
   const site = await rig.database.siteWith([{ at: 0 }])
   const kept = await rig.exportAll(site, { format: 'csv' })
@@ -100,6 +100,13 @@ test('files and uploads go when no export needs them any more, and no earlier', 
     [file, earlier, deleted.object, `upload of ${left.name}`, upload, `upload of ${replaced.name}`].sort(),
   )
   const expiresAt = kept.expiresAt ?? 0
+  const isAhead = { now: () => expiresAt + 100 * dayMs, isCompared: () => false }
+  const before = await names()
+  await expect(removeUnneededExportFiles({ exports, blobs, clock: isAhead })).rejects.toMatchObject({
+    code: 'unavailable',
+  })
+  expect(await names()).toStrictEqual(before)
+  expect(await exports.find(kept.exportId, null)).toMatchObject({ status: 'completed' })
   await clean(expiresAt - 1)
   expect(await names()).toStrictEqual([file, deleted.object, `upload of ${left.name}`, upload, upload].sort())
   await clean(expiresAt)

@@ -3,7 +3,7 @@ import { exportLimits } from '@sluice/contracts/exports'
 import { dayMs, hourMs } from '@sluice/contracts/time-units'
 import type { ExportRecord } from '@sluice/postgres/export-records'
 import { type ExportStore, exportStore } from '@sluice/postgres/exports'
-import type { Clock } from '@sluice/runtime/clock'
+import { type Clock, requireComparedClock } from '@sluice/runtime/clock'
 import { poller } from '@sluice/runtime/poller'
 import type { WorkerTask } from '../worker-task.ts'
 import { exportPrefixes, parseExportBlobName } from './blob-names.ts'
@@ -19,16 +19,17 @@ const recordKeptMs = exportLimits.recordKeptDays * dayMs
 export interface ExportFilesDeps {
   blobs: Pick<BlobStore, 'list' | 'remove' | 'listUploads' | 'abortParts'>
   exports: Pick<ExportStore, 'find' | 'expire' | 'removeOldRecords'>
-  clock: Pick<Clock, 'now'>
+  clock: Pick<Clock, 'now' | 'isCompared'>
 }
 
 /**
  * Removes the files of exports whose time is over, which become `expired`, and what deleted or failed exports have
  * left: files, and uploads that no export continues. Files without a record go a day after they were written. Also
  * removes the records of old exports. Blobs whose name is not that of an export's file stay. Any number of processes
- * may do so at once.
+ * may do so at once. Throws the errors of `requireComparedClock`, and then removes nothing.
  */
 export async function removeUnneededExportFiles({ blobs, exports, clock }: ExportFilesDeps): Promise<void> {
+  requireComparedClock(clock)
   const now = clock.now()
   for (;;) {
     const names = await exports.expire(now, expiredMax)

@@ -46,7 +46,7 @@ async function uploads(): Promise<unknown[]> {
   return found
 }
 
-test('files go when nobody needs them any more, and no earlier', async () => {
+test('files go when nobody needs them any more, and no earlier, by a compared clock', async () => {
   const imports = importStore(postgres)
   const [waiting, cancelled] = await Promise.all(
     [1, 2].map(() => uploadFile({ imports, blobs }, ['{"event_type":"view","timestamp_ms":1700000000000}'])),
@@ -63,6 +63,10 @@ test('files go when nobody needs them any more, and no earlier', async () => {
   // The upload of a process that was killed while it checked the store.
   await blobs.beginParts('check')
 
+  const isAhead = { now: () => Date.now() + 100 * dayMs, isCompared: () => false }
+  await expect(removeUnneededImportFiles({ blobs, imports, clock: isAhead })).rejects.toMatchObject({
+    code: 'unavailable',
+  })
   expect(await leftAfter(0)).toStrictEqual([...ofOthers, errors, `${lost}/0`, segment].sort())
   expect(await uploads()).toHaveLength(3)
   expect(await uploads()).toContainEqual(expect.objectContaining({ uploadId }))

@@ -4,7 +4,7 @@ import { dayMs, hourMs } from '@sluice/contracts/time-units'
 import { importsPrefix, parseBlobName } from '@sluice/imports/blob-names'
 import type { ImportRecord } from '@sluice/postgres/import-record'
 import { type ImportStore, importStore } from '@sluice/postgres/imports'
-import type { Clock } from '@sluice/runtime/clock'
+import { type Clock, requireComparedClock } from '@sluice/runtime/clock'
 import { poller } from '@sluice/runtime/poller'
 import type { WorkerTask } from '../worker-task.ts'
 
@@ -17,7 +17,7 @@ const errorsKeptMs = importLimits.errorsKeptDays * dayMs
 export interface ImportFilesDeps {
   blobs: Pick<BlobStore, 'list' | 'remove' | 'listUploads' | 'abortParts'>
   imports: Pick<ImportStore, 'find'>
-  clock: Pick<Clock, 'now'>
+  clock: Pick<Clock, 'now' | 'isCompared'>
 }
 
 /** The files of one import. */
@@ -31,9 +31,11 @@ interface Files {
 /**
  * Removes the files that nobody needs: segments of imports that have ended, unless workers or queries have removed
  * them; errors 30 days after the end; a day after the last write, the files of uploads that became no import, blobs
- * whose writer died, and what killed checks of the store have left. Any number of processes may do so at once.
+ * whose writer died, and what killed checks of the store have left. Any number of processes may do so at once. Throws
+ * the errors of `requireComparedClock`, and then removes nothing.
  */
 export async function removeUnneededImportFiles({ blobs, imports, clock }: ImportFilesDeps): Promise<void> {
+  requireComparedClock(clock)
   const now = clock.now()
   for (const [importId, files] of await listFiles(blobs)) {
     const names = unneededNames(files, await imports.find(importId, null), now)

@@ -1,7 +1,7 @@
 import { dayMs, hourMs } from '@sluice/contracts/time-units'
 import { webhookLimits } from '@sluice/contracts/webhooks'
 import { type DeliveryQueue, deliveryQueue } from '@sluice/postgres/delivery-queue'
-import type { Clock } from '@sluice/runtime/clock'
+import { type Clock, requireComparedClock } from '@sluice/runtime/clock'
 import { poller } from '@sluice/runtime/poller'
 import type { WorkerTask } from '../worker-task.ts'
 import { deliveryMetrics, disabledEndpoints } from './metrics.ts'
@@ -54,12 +54,16 @@ export const deliveryGauges: WorkerTask = ({ postgres }, { clock, metrics, lease
   })
 }
 
-/** Removes deliveries that are older than 30 days, with their attempts. Any number of processes may do so at once. */
+/**
+ * Removes deliveries that are older than 30 days, with their attempts. Any number of processes may do so at once. Throws
+ * the errors of `requireComparedClock`, and then removes nothing.
+ */
 export async function removeOldDeliveries(
   queue: Pick<DeliveryQueue, 'removeOld'>,
-  { now }: Pick<Clock, 'now'>,
+  clock: Pick<Clock, 'now' | 'isCompared'>,
 ): Promise<void> {
-  const before = now() - retentionMs
+  requireComparedClock(clock)
+  const before = clock.now() - retentionMs
   while ((await queue.removeOld(before, removalBatchMax)) === removalBatchMax);
 }
 

@@ -497,13 +497,16 @@ test('a stop gives a delivery back whose receiver does not answer, so that anoth
   }
 })
 
-test('deliveries are removed 30 days after they were queued', async () => {
+test('deliveries are removed 30 days after they were queued, by a compared clock', async () => {
   answer = [500]
   const webhookId = await addWebhook(postgres, { url: base })
   const old = await addDelivery(postgres, webhookId, noon)
   const recent = await addDelivery(postgres, webhookId, noon + 1)
   await webhookStore(postgres).recover(webhookId, 0, noon)
   const left = () => postgres.db.selectFrom('deliveries').select('delivery_id').execute()
+  const isAhead = { now: () => noon + 100 * 86_400_000, isCompared: () => false }
+  await expect(removeOldDeliveries(deliveryQueue(postgres), isAhead)).rejects.toMatchObject({ code: 'unavailable' })
+  expect(await left()).toHaveLength(2)
   await waitUntil(async () => {
     // A delivery whose attempt is being recorded stays until the next time, and may be due again.
     await postgres.db.updateTable('deliveries').set({ due_at: null, status: 'failed' }).execute()
