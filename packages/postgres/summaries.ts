@@ -14,7 +14,8 @@ export interface SummaryJob {
   environment: Environment
   interval: SummaryInterval
   /**
-   * Unix ms: since when a webhook takes these summaries. The first summary is of the period that contains this time.
+   * Unix ms: since when a webhook takes these summaries, or its last change before the job was added
+   * (docs/http-interface.md#event-summary). The first summary is of the period that contains this time.
    */
   since: number
   /** Start of the next period, Unix ms; null before the first one. */
