@@ -7,6 +7,7 @@ import { openTestPostgres, type TestPostgres } from '../../tests/support/test-po
 import { isEmptyPostgres, reconcile } from './after-restore.ts'
 import { exportStore } from './exports.ts'
 import { type ImportStore, importStore } from './imports.ts'
+import { shardStore } from './shards.ts'
 
 const noon = Date.UTC(2024, 4, 15, 12)
 
@@ -66,6 +67,15 @@ test('the file of an export that is under way begins again', async () => {
   await reconcile(postgres, { at: noon, withEventImports: false })
   expect(await exports.find(exportId, null)).toMatchObject({ uploadId: null, afterKey: null, rows: 0, progress: 0 })
   expect(await exports.parts(exportId)).toStrictEqual([])
+})
+
+test('a reshard that had begun at the time of the dump has to begin again, because it may have been cancelled since', async () => {
+  const shards = shardStore(postgres)
+  await shards.record(1)
+  await shards.startDoubling()
+  expect(await shards.readState()).toStrictEqual({ number: 1, doublingSince: expect.any(Number) })
+  await reconcile(postgres, { at: noon, withEventImports: false })
+  expect(await shards.readState()).toStrictEqual({ number: 1, doublingSince: null })
 })
 
 test('a database with relations of an extension alone is empty', async () => {

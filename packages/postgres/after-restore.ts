@@ -44,7 +44,8 @@ export async function isEmptyPostgres(postgres: Postgres): Promise<boolean> {
  * answers are complete are deleted, because the writers have yet to store rows from the log again. For the same reason,
  * the files of running exports begin again. The log contains neither erasures nor imports of users: erasures that were
  * not completed before `at`, and unfinished imports of users, are queued again. With `withEventImports`, because the
- * log has lost events, unfinished imports of events are queued again too. May be repeated.
+ * log has lost events, unfinished imports of events are queued again too. A reshard that had begun has to begin again:
+ * it may have been cancelled since, and gateways then placed events for the old number of shards. May be repeated.
  */
 export async function reconcile(
   postgres: Postgres,
@@ -54,6 +55,7 @@ export async function reconcile(
   const isConcerned = withEventImports ? sql`true` : sql`type = 'users'`
   return postgres.transaction(async (transaction) => {
     await sql`DELETE FROM log_watermarks`.execute(transaction)
+    await sql`UPDATE shards SET doubling_since = NULL`.execute(transaction)
     const { rows: erasures } = await sql<Selectable<Tables['erasures']>>`
       UPDATE erasures SET
         status = 'queued', step = 'tombstone', completed_at = NULL, failed_at = NULL, due_at = now(),
