@@ -31,7 +31,7 @@ describeWithChromium('axe finds nothing', () => {
     const found: string[] = []
     for (const colorScheme of ['light', 'dark'] as const) {
       await page.emulateMedia({ colorScheme })
-      // What is asked anew, as each minute, is pale until the answer.
+      // What is refetched, as each minute, is pale until the answer.
       await page.locator('main .old').first().waitFor({ state: 'detached' })
       // In another theme, only colours are others.
       for (const { rule, elements } of await findViolations(page, colorScheme === 'dark')) {

@@ -83,7 +83,7 @@ describeWithChromium('the first minute', () => {
     await page.goto(`${rig.url}/sites/history`)
     await page.getByText('Waiting for the first event').waitFor()
     await rig.send([{ site_id: 'history', event_type: 'page_view', timestamp: Date.UTC(2026, 0, 1), event_id: 'old' }])
-    // The record of the site is asked anew each minute.
+    // The record of the site is refetched each minute.
     await page.clock.runFor(61_000)
     await page.getByText('The last event was on 1 Jan 2026.').waitFor()
   })
@@ -252,8 +252,8 @@ describeWithChromium('the first minute', () => {
   it('stays signed in when a look for the session of another tab is answered late', async () => {
     const { page } = await openEnded()
     const looks: Route[] = []
-    const isAsked = ({ pathname }: URL) => pathname === '/api/v1/session'
-    await page.route(isAsked, async (route) => {
+    const isSessionUrl = ({ pathname }: URL) => pathname === '/api/v1/session'
+    await page.route(isSessionUrl, async (route) => {
       if (looks.length > 0) return route.fallback()
       looks.push(route)
     })
@@ -265,7 +265,7 @@ describeWithChromium('the first minute', () => {
     await looks[0]
       ?.fulfill({ status: 401, json: { success: false, timestamp: Date.now(), error: 'Not signed in' } })
       .catch(() => undefined)
-    const isSession = (response: Response) => isAsked(new URL(response.url())) && response.status() === 200
+    const isSession = (response: Response) => isSessionUrl(new URL(response.url())) && response.status() === 200
     await page.waitForResponse(isSession, { timeout: 10_000 })
     expect(await page.getByLabel('API key').count()).toBe(0)
     await page.getByText(/^key_/).waitFor()

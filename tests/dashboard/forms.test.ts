@@ -32,7 +32,7 @@ describeWithChromium('a form', () => {
     const name = page.getByLabel('Name', { exact: true })
     await name.fill('The shop')
     await rig.call('PUT', path, { timezone: 'Asia/Kolkata', conversion_event: 'order', retention_days: 90 })
-    // It is asked anew each minute.
+    // It is refetched each minute.
     const asked = page.waitForResponse((response) => response.url().endsWith(path))
     await page.clock.runFor(61_000)
     await asked

@@ -88,7 +88,7 @@ describeWithChromium('a page that is open', () => {
       each.dataset.marked = ''
     })
 
-  /** Lets a minute pass, after which the page asks anew: checks it before the answer is there, and after it. */
+  /** Lets a minute pass, after which the page refetches: checks it before the answer is there, and after it. */
   const expectKeptForAMinute = async (page: Page, asked: RegExp, check: () => Promise<void>): Promise<void> => {
     await check()
     const held = Promise.withResolvers<undefined>()

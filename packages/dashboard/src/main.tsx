@@ -10,7 +10,7 @@ import { keepFocus } from './ui/keep-focus.ts'
 const secret = takeSecret()
 let session: Promise<void> | undefined
 if (secret === undefined) {
-  // Both are asked at once, rather than the site once the session is known; start.ts has asked them already.
+  // Both are fetched at once, rather than the site once the session is known; start.ts has requested them already.
   session = prefetch('getSession', {})
   const route = routeOf(location.pathname)
   if ('siteId' in route) void prefetch('getSite', { params: { site_id: route.siteId } })

@@ -12,7 +12,7 @@ export class ApiError extends Error {
   readonly data: unknown
   /** Whether the first sending of the same change is still under way, so that this one was not carried out. */
   readonly isUnderWay: boolean
-  /** When what failed is asked again by itself, Unix ms of this machine; undefined: whoever shows the error decides. */
+  /** When the failed query is refetched by itself, Unix ms of this machine; undefined: what shows the error decides. */
   retryAt: number | undefined
 
   constructor(
@@ -44,6 +44,6 @@ export function asApiError(error: unknown): ApiError {
   return new ApiError(0, error instanceof Error ? error.message : String(error))
 }
 
-/** The error of one query of a batch, as if it had been asked alone. */
+/** The error of one query of a batch, as if it had been sent alone. */
 export const failureOf = ({ status, error }: Extract<BatchEntry, { success: false }>): ApiError =>
   new ApiError(status, error)

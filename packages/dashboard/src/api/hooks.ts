@@ -12,16 +12,16 @@ import { useRef, useState } from 'preact/hooks'
 import { call } from './client.ts'
 import type { ApiError } from './error.ts'
 import { asApiError } from './error.ts'
-import { asking, forgetFailures, intervalOf, isTryDue } from './retry.ts'
+import { forgetFailures, intervalOf, isTryDue, queryFnWithRetryAt } from './retry.ts'
 import type { Data, Input, OperationId } from './wire.ts'
 
-/** The cache of all answers. When failed queries are asked again is decided in `retry.ts`; `ErrorPanel` says it. */
+/** The cache of all queries. When failed queries are fetched again is decided in `retry.ts`; `ErrorPanel` shows it. */
 export const queryClient = new QueryClient({
   defaultOptions: {
     queries: {
       retry: false,
       staleTime: 30_000,
-      // A page that nobody saw asks again when it is seen.
+      // A failed query whose next try became due while the page was hidden is fetched again when the page is shown.
       refetchOnWindowFocus: (query) => (isTryDue(query) ? 'always' : false),
       networkMode: 'always',
     },
@@ -29,35 +29,35 @@ export const queryClient = new QueryClient({
   },
 })
 
-export interface AnswerOptions<T> {
-  /** Asks again after this many ms while the page is visible; a function decides by the last answer. `false`: never. */
+export interface CachedQueryOptions<T> {
+  /** Refetches after this many ms while the page is visible; a function decides by the last data. `false`: never. */
   refetchMs?: number | false | ((data: T | undefined) => number | false)
-  /** Asks again while the page is hidden, too, and at once when it is shown again. */
-  isHiddenToo?: boolean
-  /** Age in ms up to which an answer is taken from the cache; default: 30,000. */
+  /** Refetches while the page is hidden too, and at once when it is shown again; default: false. */
+  refetchInBackground?: boolean
+  /** Age in ms up to which data is taken from the cache without a request; default: 30,000. */
   staleMs?: number
-  /** Whether the answer to the query before stays until the new one is there; default: true. */
-  keep?: boolean
+  /** Whether the data of the previous query stays until that of the new one has arrived; default: true. */
+  keepsPreviousData?: boolean
 }
 
-/** An answer, or where it stands. */
+/** The result of a query, or the state of its request. */
 export interface ApiState<T> {
-  /** The answer; that of the query before while `isOld`. */
+  /** The data of the query; that of the previous query while `isPlaceholderData`. */
   data: T | undefined
   error: ApiError | undefined
-  /** When the last answer came, Unix ms of this machine; 0 before the first. */
+  /** When the last answer arrived, Unix ms of this machine; 0 before the first. */
   answeredAt: number
-  /** No answer to show yet. */
+  /** There is no data to show yet. */
   isLoading: boolean
   /** A request is under way. */
   isFetching: boolean
-  /** `data` belongs to the query before: to be shown muted. */
-  isOld: boolean
+  /** `data` belongs to the previous query: it is shown muted. */
+  isPlaceholderData: boolean
   retry: () => void
 }
 
-/** Where the answer to a query stands, from what the cache says about it. */
-function useAnswerState<T>(result: UseQueryResult<T>, key: QueryKey, isAsked: boolean): ApiState<T> {
+/** The state of a query, from TanStack's result and from what the cache holds of the query. */
+function useQueryState<T>(result: UseQueryResult<T>, key: QueryKey, isEnabled: boolean): ApiState<T> {
   const query = queryClient.getQueryCache().get(hashKey(key))
   // The cache forgets the failure of a query without an answer at the next try; it holds until there is one.
   const failed = useRef<{ query: typeof query; error: ApiError }>()
@@ -65,56 +65,60 @@ function useAnswerState<T>(result: UseQueryResult<T>, key: QueryKey, isAsked: bo
   if (result.error !== null) failed.current = { query, error: asApiError(result.error) }
   else if (isAnswered || failed.current?.query !== query) failed.current = undefined
   const error = failed.current?.error
-  const isOld = result.isPlaceholderData && error === undefined
+  const isPlaceholderData = result.isPlaceholderData && error === undefined
   return {
-    data: isAnswered || isOld ? result.data : undefined,
+    data: isAnswered || isPlaceholderData ? result.data : undefined,
     error,
     answeredAt: result.dataUpdatedAt,
     isLoading: result.isPending && result.fetchStatus !== 'idle' && error === undefined,
     isFetching: result.isFetching,
-    isOld,
+    isPlaceholderData,
     retry: () => {
-      if (!isAsked) return
+      if (!isEnabled) return
       forgetFailures(query)
       void result.refetch()
     },
   }
 }
 
-/** Asks something and keeps its answer; `key` names the query. `null` as key asks nothing, and has no answer. */
-export function useAnswer<T>(
+/**
+ * Runs a query and caches its result. `key` identifies the query in the cache. With `null`, no request is sent and
+ * `data` is undefined.
+ */
+export function useCachedQuery<T>(
   key: readonly unknown[] | null,
-  ask: (signal: AbortSignal) => Promise<T>,
-  { refetchMs = false, isHiddenToo = false, staleMs, keep = true }: AnswerOptions<T> = {},
+  fetchData: (signal: AbortSignal) => Promise<T>,
+  { refetchMs = false, refetchInBackground = false, staleMs, keepsPreviousData = true }: CachedQueryOptions<T> = {},
 ): ApiState<T> {
   const queryKey = key ?? ['nothing']
   const normalMs = typeof refetchMs === 'function' ? refetchMs : () => refetchMs
   const result = useQuery<T>({
     queryKey,
-    queryFn: asking(ask, normalMs),
+    queryFn: queryFnWithRetryAt(fetchData, normalMs),
     enabled: key !== null,
     refetchInterval: (query) => intervalOf(query, normalMs(query.state.data)),
-    refetchIntervalInBackground: isHiddenToo,
-    ...(isHiddenToo
+    refetchIntervalInBackground: refetchInBackground,
+    ...(refetchInBackground
       ? { refetchOnWindowFocus: (query) => (query.state.error === null || isTryDue(query) ? 'always' : false) }
       : {}),
     ...(staleMs === undefined ? {} : { staleTime: staleMs }),
-    // To no query there is no answer, not even an older one.
-    ...(keep && key !== null ? { placeholderData: keepPreviousData } : {}),
+    // Without a query, the previous result must not be shown.
+    ...(keepsPreviousData && key !== null ? { placeholderData: keepPreviousData } : {}),
   })
-  return useAnswerState(result, queryKey, key !== null)
+  return useQueryState(result, queryKey, key !== null)
 }
 
 /**
- * Asks an operation and keeps its answer. The input is part of the cache's key: another input is another query,
- * and what nobody waits for is aborted. `null` as input asks nothing, and has no answer.
+ * Queries an operation and caches its result. The input is part of the cache's key: another input is another query,
+ * and a request that no component waits for is aborted. With `null` as input, no request is sent and `data` is
+ * undefined.
  */
 export function useApi<Id extends OperationId>(
   id: Id,
   input: Input<Id> | null,
-  options?: AnswerOptions<Data<Id>>,
+  options?: CachedQueryOptions<Data<Id>>,
 ): ApiState<Data<Id>> {
-  return useAnswer(
+  return useCachedQuery(
     input === null ? null : [id, input],
     // TanStack keeps no undefined, which operations without data return.
     async (signal) => (input === null ? null : ((await call(id, input, signal)) ?? null)) as Data<Id>,
@@ -123,14 +127,14 @@ export function useApi<Id extends OperationId>(
 }
 
 /**
- * Asks an operation before a component does, which then takes the answer from the cache. Resolves when the answer is
- * there or has failed: the component that asks shows the failure.
+ * Queries an operation before a component does, which then takes the result from the cache. Resolves when the request
+ * has succeeded or failed: the component shows the failure.
  */
 export async function prefetch<Id extends OperationId>(id: Id, input: Input<Id>): Promise<void> {
   await queryClient
     .query({
       queryKey: [id, input],
-      queryFn: asking(
+      queryFn: queryFnWithRetryAt(
         (signal) => call(id, input, signal),
         () => false,
       ),
@@ -139,30 +143,34 @@ export async function prefetch<Id extends OperationId>(id: Id, input: Input<Id>)
 }
 
 /**
- * Whether an answer is the query's and has come since the component was mounted: one from the cache lacks what others
- * have created meanwhile.
+ * Whether the data is the query's own and has arrived since the component was mounted: data from the cache lacks what
+ * others have created meanwhile.
  */
-export function useIsCurrent({ answeredAt, isOld }: Pick<ApiState<unknown>, 'answeredAt' | 'isOld'>): boolean {
+export function useIsCurrent({
+  answeredAt,
+  isPlaceholderData,
+}: Pick<ApiState<unknown>, 'answeredAt' | 'isPlaceholderData'>): boolean {
   const [mountedAt] = useState(() => Date.now())
-  return !isOld && answeredAt >= mountedAt
+  return !isPlaceholderData && answeredAt >= mountedAt
 }
 
 /**
  * Returns what `derive` makes of an answer and its query; undefined before the first answer. While the page still
- * shows the answer of the previous query (`isOld`), the former result stays: a new one would combine the numbers of
- * that answer with the new query.
+ * shows the answer of the previous query (`isPlaceholderData`), the former result stays: a new one would combine the
+ * numbers of that answer with the new query.
  */
 export function useFromAnswer<T, Derived>(
-  { data, isOld }: { data: T | undefined; isOld: boolean },
+  { data, isPlaceholderData }: Pick<ApiState<T>, 'data' | 'isPlaceholderData'>,
   derive: (data: T) => Derived,
 ): Derived | undefined {
   const derived = useRef<Derived>()
   if (data === undefined) return undefined
-  if (!isOld) derived.current = derive(data)
+  if (!isPlaceholderData) derived.current = derive(data)
   return derived.current
 }
 
-export interface Change<Id extends OperationId> {
+/** A change that an operation makes, and the state of its request. */
+export interface OperationMutation<Id extends OperationId> {
   /** Sends the change; resolves with its `data`, throws an `ApiError`, which `error` holds too. */
   run: (input: Input<Id>) => Promise<Data<Id>>
   /** Sends the change and passes its `data` on; a failure is left to `error`. */
@@ -179,13 +187,16 @@ export interface Change<Id extends OperationId> {
 const newIdempotencyKey = (): string => crypto.getRandomValues(new Uint32Array(4)).join('-')
 
 /**
- * Changes something by an operation. `refreshes` names the queries whose answers are asked anew afterwards. A page
- * that shows a new secret refreshes its list itself, when the secret's dialog is closed (`useRefresh`). The same change
- * that is sent again after a failure is made once, where the operation takes an `Idempotency-Key`: the answer to the
- * first request may have been lost.
+ * Sends a change by an operation. After a success, the cached results of the operations in `refreshes` are invalidated
+ * and refetched. A page that shows a new secret invalidates its list itself, when the secret's dialog is closed
+ * (`useInvalidate`). The same change that is sent again after a failure is made once, where the operation takes an
+ * `Idempotency-Key`: the answer to the first request may have been lost.
  */
-export function useChange<Id extends OperationId>(id: Id, refreshes: readonly OperationId[] = []): Change<Id> {
-  const refresh = useRefresh()
+export function useOperationMutation<Id extends OperationId>(
+  id: Id,
+  refreshes: readonly OperationId[] = [],
+): OperationMutation<Id> {
+  const invalidate = useInvalidate()
   /** The last change, unless it has succeeded. */
   const unanswered = useRef<{ input: string; key: string }>()
   const started = useRef<() => void>()
@@ -198,7 +209,7 @@ export function useChange<Id extends OperationId>(id: Id, refreshes: readonly Op
       if (unanswered.current === sent) unanswered.current = undefined
       return data
     },
-    onSuccess: () => refresh(...refreshes),
+    onSuccess: () => invalidate(...refreshes),
   })
   return {
     run: mutateAsync,
@@ -215,8 +226,8 @@ export function useChange<Id extends OperationId>(id: Id, refreshes: readonly Op
   }
 }
 
-/** Returns a function that asks the named queries anew. */
-export function useRefresh(): (...ids: OperationId[]) => Promise<void> {
+/** Returns a function that invalidates the cached results of operations; those on the page are refetched. */
+export function useInvalidate(): (...ids: OperationId[]) => Promise<void> {
   const client = useQueryClient()
   return async (...ids) => {
     await Promise.all(ids.map((id) => client.invalidateQueries({ queryKey: [id] })))

@@ -1,24 +1,24 @@
 import { hashKey, type QueryFunctionContext } from '@tanstack/preact-query'
 import { asApiError, isPassing } from './error.ts'
 
-/** Wait before the next try when the answer names none. */
+/** Wait before the next try when the answer has no `Retry-After`. */
 const firstWaitMs = 5_000
 const waitMsMin = 1_000
 /** No wait grows beyond this by itself. */
 const grownMsMax = 30_000
-/** No answer can ask for a longer wait. */
-const askedMsMax = 3_600_000
+/** No `Retry-After` makes a longer wait. */
+const retryAfterMsMax = 3_600_000
 
-/** How long to wait after a failure: as long as its answer asks for, and twice as long after each one in a row. */
+/** How long to wait after a failure: its `Retry-After`, and twice as long after each further failure in a row. */
 export function waitMs(retryAfterMs: number | undefined, failuresInARow: number): number {
-  const first = Math.min(askedMsMax, Math.max(waitMsMin, retryAfterMs ?? firstWaitMs))
+  const first = Math.min(retryAfterMsMax, Math.max(waitMsMin, retryAfterMs ?? firstWaitMs))
   return Math.max(first, Math.min(grownMsMax, first * 2 ** (failuresInARow - 1)))
 }
 
-/** How often each query has failed since its last answer, or since somebody asked again. */
+/** How often each query has failed since its last success, or since the user retried. */
 const failures = new WeakMap<object, number>()
 
-/** The next wait is as short as after the first failure: somebody asks again without waiting for it. */
+/** Makes the next wait as short as after a first failure: called when the user retries without waiting. */
 export function forgetFailures(query: object | undefined): void {
   if (query !== undefined) failures.delete(query)
 }
@@ -26,16 +26,19 @@ export function forgetFailures(query: object | undefined): void {
 type Interval = number | false
 
 /**
- * The function that asks a query. What it throws says in `retryAt` when the query is asked again: after failures
- * that pass by themselves, and always if it is asked each `refetchMs` anyway.
+ * Returns TanStack's `queryFn` for `fetchData`. The error that it throws has in `retryAt` when the query is refetched:
+ * after failures that pass by themselves, and always if the query is refetched each `refetchMs` anyway.
  */
-export function asking<T>(ask: (signal: AbortSignal) => Promise<T>, refetchMs: (data: T | undefined) => Interval) {
+export function queryFnWithRetryAt<T>(
+  fetchData: (signal: AbortSignal) => Promise<T>,
+  refetchMs: (data: T | undefined) => Interval,
+) {
   return async ({ client, queryKey, signal }: QueryFunctionContext): Promise<T> => {
     const query = client.getQueryCache().get<T>(hashKey(queryKey))
     try {
-      const answer = await ask(signal)
+      const data = await fetchData(signal)
       forgetFailures(query)
-      return answer
+      return data
     } catch (failure) {
       if (signal.aborted || query === undefined) throw failure
       const error = asApiError(failure)
@@ -51,21 +54,21 @@ export function asking<T>(ask: (signal: AbortSignal) => Promise<T>, refetchMs: (
 }
 
 /** The part of a cached query that is used here. */
-interface Asked {
+interface CachedQuery {
   state: { error: Error | null; errorUpdatedAt: number }
 }
 
-const retryAtOf = ({ state: { error } }: Asked) => (error === null ? undefined : asApiError(error).retryAt)
+const retryAtOf = ({ state: { error } }: CachedQuery) => (error === null ? undefined : asApiError(error).retryAt)
 
-/** The time until a query is asked again: the normal one, or what is left to the next try after a failure. */
-export function intervalOf(query: Asked, normalMs: Interval): Interval {
+/** The time until a query is refetched: the normal interval, or the rest of the wait after a failure. */
+export function intervalOf(query: CachedQuery, normalMs: Interval): Interval {
   const retryAt = retryAtOf(query)
-  // It stays the same until the next failure: another interval would start anew.
+  // The interval stays the same until the next failure, because TanStack restarts its timer when the interval changes.
   return retryAt === undefined ? normalMs : Math.max(normalMs || 0, retryAt - query.state.errorUpdatedAt)
 }
 
-/** Whether the next try is due, which nobody made because the page was hidden. */
-export function isTryDue(query: Asked): boolean {
+/** Whether the next try after a failure is due, which was not made because the page was hidden. */
+export function isTryDue(query: CachedQuery): boolean {
   const retryAt = retryAtOf(query)
   return retryAt !== undefined && retryAt <= Date.now()
 }

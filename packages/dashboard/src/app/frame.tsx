@@ -148,7 +148,7 @@ function MissingScope({ scope }: { scope: string }) {
   )
 }
 
-/** How often the site's record is asked anew, for the time of its last event. */
+/** How often the site's record is refetched, for the time of its last event. */
 const siteRefreshMs = 60_000
 
 /** Pages of what Postgres holds. They work while the site's record can't be read, because ClickHouse fails. */

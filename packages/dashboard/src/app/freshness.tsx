@@ -1,17 +1,17 @@
 import { signal } from '@preact/signals'
 import { useEffect, useState } from 'preact/hooks'
 import { call } from '../api/client.ts'
-import { useAnswer } from '../api/hooks.ts'
+import { useCachedQuery } from '../api/hooks.ts'
 import { messages } from '../messages/en.ts'
 import { useView } from '../state/hooks.ts'
 import { useMay } from '../state/session.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { useOverdue } from '../ui/use-overdue.ts'
 
-const askMs = 15_000
+const refetchMs = 15_000
 /** With an older answer it is unknown whether storing is behind. */
-const answerAgeMsMax = 3 * askMs
-const firstAskMs = 1_500
+const answerAgeMsMax = 3 * refetchMs
+const firstFetchMs = 1_500
 const freshLagMsMax = 30_000
 const stalledMs = 5 * 60_000
 
@@ -27,14 +27,14 @@ export function Freshness() {
   const [isDue, setDue] = useState(false)
   useEffect(() => {
     // The page's own numbers come first.
-    const timer = setTimeout(() => setDue(true), firstAskMs)
+    const timer = setTimeout(() => setDue(true), firstFetchMs)
     return () => clearTimeout(timer)
   }, [])
-  const { data, error, answeredAt } = useAnswer(
+  const { data, error, answeredAt } = useCachedQuery(
     mayRead && isDue ? ['freshness', siteId] : null,
     // The last hour: old events, which are stored beside the newest, don't matter to it.
     (abort) => call('stats', { query: { site_id: siteId, metric: 'event_count', period: '1h' } }, abort),
-    { refetchMs: askMs },
+    { refetchMs },
   )
   const isKnown = !useOverdue(answeredAt, answerAgeMsMax) && error === undefined
   // A `complete_until` of 0, before anything was stored, is a long lag too.

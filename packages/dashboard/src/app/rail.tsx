@@ -84,7 +84,7 @@ function RailFoot({ route }: { route: Route }) {
 function SiteSwitcher({ siteId }: { siteId: string | undefined }) {
   const mayRead = useMay('stats:read')
   const site = useApi('getSite', mayRead && siteId !== undefined ? { params: { site_id: siteId } } : null, {
-    keep: false,
+    keepsPreviousData: false,
   })
   // Holds the place until the sites are known.
   if (siteId === undefined) return <div class="switcher" aria-hidden="true" />

@@ -24,7 +24,7 @@ export const SessionGate = ({ secret }: { secret: Secret | undefined }) =>
 
 type Step =
   | { kind: 'checking' }
-  /** Whether there is a session could not be asked. */
+  /** It could not be found out whether there is a session. */
   | { kind: 'unknown'; error: ApiError }
   /** There is a session: it stays, or the secret opens another. */
   | { kind: 'asking'; session: SessionResource; isSwitching: boolean }
@@ -124,7 +124,7 @@ function useSteady(session: SessionResource | undefined): SessionResource | unde
 function SignedIn() {
   const { path, route } = useLocation()
   const isEnded = isSignedOut.value
-  const session = useApi('getSession', isEnded ? null : {}, { refetchMs: sessionCheckMs, keep: false })
+  const session = useApi('getSession', isEnded ? null : {}, { refetchMs: sessionCheckMs, keepsPreviousData: false })
   const steady = useSteady(session.data)
   // Preact renders an element again only if it is another one.
   const frame = useMemo(() => <Frame />, [])

@@ -48,7 +48,7 @@ export function ResourceList<Id extends OperationId, Row extends object>({
   pager,
 }: ResourceListProps<Id, Row>) {
   const { timezone: zone } = useSite()
-  const source = useFromAnswer({ data: records, isOld: answer.isOld }, (listed) =>
+  const source = useFromAnswer({ data: records, isPlaceholderData: answer.isPlaceholderData }, (listed) =>
     listSource(title, request, listed, { fileParts, zone }),
   )
   const create = (

@@ -17,7 +17,7 @@ export function useOnScreen(onSeen: () => void): RefObject<HTMLSpanElement> {
   return element
 }
 
-/** Renders its children once it has been on the screen: what is asked for many rows is asked only for those seen. */
+/** Renders its children once it has been on the screen: what many rows would fetch is fetched only for those seen. */
 export function InView({
   children,
   placeholder,

@@ -18,7 +18,7 @@ export interface NumberSource {
   label: string
   /** The query, without the others of the page's batch. */
   request: ApiRequest
-  /** Parameters for copied links that the address of the page lacks: what it shows unasked may be another thing later. */
+  /** Parameters for copied links that the address of the page lacks: its defaults may be others later. */
   linked?: Readonly<Record<string, string>>
   /**
    * The same query with dates relative to now, where its dates are chosen so: `period=24h`, or dates of the shell.
@@ -35,7 +35,7 @@ export interface NumberSource {
 }
 
 /**
- * The address of the page, with the environment that was asked about: without it, the view has the environment of the
+ * The address of the page, with the environment that was queried: without it, the view has the environment of the
  * reader's own key.
  */
 function linkOf({ request: { path, body }, linked }: NumberSource): string {

@@ -36,7 +36,7 @@ export function EmptyState({
   )
 }
 
-/** Wait before the next try of what is not asked again by itself, when the answer names none. */
+/** Wait before the next try of what is not refetched by itself, when the answer has no `Retry-After`. */
 const retryMs = 5_000
 
 interface ErrorPanelProps {
@@ -48,7 +48,7 @@ interface ErrorPanelProps {
 
 /**
  * A failure in the place of what failed: the interface's sentence, the request's id and Retry. It counts down to the
- * moment at which a query is asked again by itself. What else failed by 429, 503 or a lost connection is tried again
+ * moment at which a query is refetched by itself. What else failed by 429, 503 or a lost connection is tried again
  * by the panel, with the `onRetry` of the latest render. Nothing without an error.
  */
 export function ErrorPanel({ error, ...rest }: ErrorPanelProps) {
@@ -62,7 +62,7 @@ function Failure({ error, onRetry, isChange = false }: ErrorPanelProps & { error
   const latest = useRef(onRetry)
   latest.current = onRetry
   const [seconds, setSeconds] = useState<number>()
-  // Each failure of a query is another error: one that is still shown after a click is being asked again.
+  // Each failure of a query is another error: while the same one is still shown after a click, it is being refetched.
   const [tried, setTried] = useState<ApiError>()
   useEffect(() => {
     if (!isRetried) {

@@ -9,7 +9,7 @@ export interface Column<Row> {
   cell: (row: Row) => ComponentChildren
   /** The value by which the column is sorted; rows with undefined come last. A column without it can't be sorted. */
   sort?: (row: Row) => string | number | undefined
-  /** Called when the table is sorted by the column, of which values may have to be asked for first. */
+  /** Called when the table is sorted by the column, of which values may have to be fetched first. */
   onSort?: () => void
   /** Numbers stand at the end. */
   align?: 'end'

@@ -2,7 +2,7 @@ import { useEffect, useState } from 'preact/hooks'
 
 /**
  * Whether no answer has followed that of `answeredAt` (Unix ms, 0 before the first) for `ageMsMax` in which the page
- * was visible: a page that nobody sees may not ask.
+ * was visible: a hidden page may not refetch.
  */
 export function useOverdue(answeredAt: number, ageMsMax: number): boolean {
   const [overdueOf, setOverdueOf] = useState<number>()

@@ -39,7 +39,7 @@ export function Preview({ draft, environment, onThreshold }: PreviewProps) {
   const body = useSettled(typed, JSON.stringify(typed))
   const preview = useApi('previewAlert', body === undefined ? null : { body })
   const { data } = preview
-  const isOld = preview.isOld || JSON.stringify(body) !== JSON.stringify(typed)
+  const isOld = preview.isPlaceholderData || JSON.stringify(body) !== JSON.stringify(typed)
   const sentence =
     data === undefined ? undefined : data.times_fired === 0 ? texts.wouldNever : texts.wouldFire(data.times_fired)
   useEffect(() => {

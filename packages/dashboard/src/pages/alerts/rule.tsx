@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import type { AlertResource } from '@sluice/contracts/alerts'
 import { changedFields } from '../../api/changed-fields.ts'
-import { useApi, useChange, useRefresh } from '../../api/hooks.ts'
+import { useApi, useInvalidate, useOperationMutation } from '../../api/hooks.ts'
 import { useView } from '../../state/hooks.ts'
 import { useSession, useSite } from '../../state/session.tsx'
 import { toast } from '../../ui/announce.tsx'
@@ -32,8 +32,8 @@ export function NewRule({ onDone }: OnDone) {
   const { site_id: siteId } = useSite()
   const { environment } = useSession()
   const view = useView()
-  const create = useChange('createAlert')
-  const refresh = useRefresh()
+  const create = useOperationMutation('createAlert')
+  const invalidate = useInvalidate()
   const [initial] = useState(() => newDraft(view.metric, view.filters))
   const [draft, setDraft] = useState(initial)
   const [made, setMade] = useState<{ id: string; secret: string }>()
@@ -47,7 +47,7 @@ export function NewRule({ onDone }: OnDone) {
     endGuard()
     const { secret } = rule.notification_config
     if (secret === undefined) {
-      await refresh('listAlerts')
+      await invalidate('listAlerts')
       onDone(rule.rule_id)
     } else setMade({ id: rule.rule_id, secret })
   }
@@ -70,7 +70,7 @@ export function NewRule({ onDone }: OnDone) {
         <NewSecret
           secret={made.secret}
           onSaved={() => {
-            void refresh('listAlerts')
+            void invalidate('listAlerts')
             onDone(made.id)
           }}
         />
@@ -102,10 +102,10 @@ export function Rule({ id, onDone }: OnDone & { id: string }) {
 
 function Loaded({ of, onDone }: OnDone & { of: AlertResource }) {
   const params = { rule_id: of.rule_id }
-  const update = useChange('updateAlert')
-  const refresh = useRefresh()
-  const test = useChange('testAlert', ['listAlertHistory'])
-  // The rule is asked anew while it is edited.
+  const update = useOperationMutation('updateAlert')
+  const invalidate = useInvalidate()
+  const test = useOperationMutation('testAlert', ['listAlertHistory'])
+  // The rule is refetched while it is edited.
   const [opened, setOpened] = useState(of)
   const [draft, setDraft] = useState<Draft>(() => draftOfRule(of))
   const [isRemoving, setRemoving] = useState(false)
@@ -122,7 +122,7 @@ function Loaded({ of, onDone }: OnDone & { of: AlertResource }) {
     // A rule that gets a webhook in place of another target gets a secret, which is shown this once.
     setSecret(changed.notification_config.secret)
     toast(texts.saved)
-    void refresh('getAlert', 'listAlerts')
+    void invalidate('getAlert', 'listAlerts')
   }
   return (
     <>
@@ -194,7 +194,7 @@ function NewSecret({ secret, onSaved }: { secret: string; onSaved: () => void })
 }
 
 function Remove({ of, onClose, onDone }: OnDone & { of: AlertResource; onClose: () => void }) {
-  const remove = useChange('deleteAlert', ['listAlerts'])
+  const remove = useOperationMutation('deleteAlert', ['listAlerts'])
   return (
     <ConfirmDialog
       title={texts.removeTitle(of.name)}

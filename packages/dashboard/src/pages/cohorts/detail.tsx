@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import type { CohortResource } from '@sluice/contracts/cohorts'
 import type { CohortAnalysis } from '@sluice/contracts/retention'
-import { useApi, useChange, useFromAnswer } from '../../api/hooks.ts'
+import { useApi, useFromAnswer, useOperationMutation } from '../../api/hooks.ts'
 import { requestOf } from '../../api/request.ts'
 import { Curve } from '../../charts/curve.tsx'
 import { fileNameOf } from '../../format/csv.ts'
@@ -35,7 +35,7 @@ export function Detail({ cohort, onEdit, onClose }: DetailProps) {
   const [isExported, setExported] = useState(false)
   const query = { site_id: siteId, cohort_id: cohort.cohort_id, weeks, environment }
   const analysis = useApi('cohortAnalysis', { query })
-  const create = useChange('createExport', ['listExports'])
+  const create = useOperationMutation('createExport', ['listExports'])
   const { data } = analysis
   const source = useFromAnswer(analysis, ({ cohort_name, size, retention_by_week }) => ({
     label: cohort.name,
@@ -201,7 +201,7 @@ function DeleteDialog({
   onClose: () => void
   onDeleted: () => void
 }) {
-  const remove = useChange('deleteCohort', ['listCohorts'])
+  const remove = useOperationMutation('deleteCohort', ['listCohorts'])
   const run = () => {
     remove.start({ params: { cohort_id: cohort.cohort_id } }, () => {
       toast(texts.removed(cohort.name))

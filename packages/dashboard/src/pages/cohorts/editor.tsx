@@ -3,7 +3,7 @@ import type { CohortResource } from '@sluice/contracts/cohorts'
 import { cohortLimits } from '@sluice/contracts/cohorts'
 import type { Criteria } from '@sluice/contracts/conditions'
 import { changedFields } from '../../api/changed-fields.ts'
-import { useApi, useChange } from '../../api/hooks.ts'
+import { useApi, useOperationMutation } from '../../api/hooks.ts'
 import { hasRoomFor, usePageParameter, useView, useViewQueries } from '../../state/hooks.ts'
 import { toast } from '../../ui/announce.tsx'
 import { Button } from '../../ui/button.tsx'
@@ -43,7 +43,7 @@ const refreshed = ['listCohorts', 'getCohort', 'cohortAnalysis', 'retention'] as
  * reload; with a draft that is too long for it, the reader is asked before leaving.
  */
 export function Editor({ cohort: of, onClose }: EditorProps) {
-  // The list may be asked anew while the form is open.
+  // The list may be refetched while the form is open.
   const [cohort] = useState(of)
   const { siteId } = useView()
   const { environment } = useViewQueries()
@@ -68,8 +68,8 @@ export function Editor({ cohort: of, onClose }: EditorProps) {
     const kept = isChanged && !isTooLong ? settledText : undefined
     if (kept !== draft) setDraft(kept, true)
   }, [settledText, isTooLong])
-  const create = useChange('createCohort', refreshed)
-  const update = useChange('updateCohort', refreshed)
+  const create = useOperationMutation('createCohort', refreshed)
+  const update = useOperationMutation('updateCohort', refreshed)
   const change = cohort === undefined ? create : update
   const form = useRef<HTMLFormElement>(null)
   const problemId = useId()

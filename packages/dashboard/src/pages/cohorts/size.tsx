@@ -31,7 +31,7 @@ export function CohortSize({ criteria, name, isSpoken = false }: CohortSizeProps
     fileName: fileNameOf([siteId, 'cohort', name], 'csv'),
     value: size,
   }))
-  const spoken = data === undefined || preview.isOld ? undefined : texts.spokenSize(data.size, data.share)
+  const spoken = data === undefined || preview.isPlaceholderData ? undefined : texts.spokenSize(data.size, data.share)
   useEffect(() => {
     if (isSpoken && spoken !== undefined) announce(spoken)
   }, [isSpoken, spoken])
@@ -39,7 +39,7 @@ export function CohortSize({ criteria, name, isSpoken = false }: CohortSizeProps
   if (data === undefined) return <Skeleton width={120} />
   const { size, share } = data
   return (
-    <span class={`cohort-size${preview.isOld ? ' old' : ''}`}>
+    <span class={`cohort-size${preview.isPlaceholderData ? ' old' : ''}`}>
       <span>
         <strong>
           <Num value={size} name={name} />

@@ -21,7 +21,7 @@ interface OpenedEventProps {
 
 /**
  * All fields of an event. It stays when the list, which ends at the present, goes on without it; one that is not listed
- * is asked for.
+ * is fetched.
  */
 export function OpenedEvent({ eventKey, listed, onClose }: OpenedEventProps) {
   const { siteId } = useView()
@@ -29,7 +29,7 @@ export function OpenedEvent({ eventKey, listed, onClose }: OpenedEventProps) {
   const isOpened = (event: StoredEvent) => eventKeyOf(event) === eventKey
   const [known] = useState(() => listed.find(isOpened))
   const place = known === undefined ? placeOfKey(eventKey) : undefined
-  const asked = useApi(
+  const fetched = useApi(
     'events',
     place === undefined
       ? null
@@ -43,8 +43,8 @@ export function OpenedEvent({ eventKey, listed, onClose }: OpenedEventProps) {
           },
         },
   )
-  const event = known ?? asked.data?.events.find(isOpened)
-  const isMissing = event === undefined && (place === undefined || asked.data !== undefined)
+  const event = known ?? fetched.data?.events.find(isOpened)
+  const isMissing = event === undefined && (place === undefined || fetched.data !== undefined)
   return (
     <Drawer
       title={texts.event}
@@ -55,8 +55,8 @@ export function OpenedEvent({ eventKey, listed, onClose }: OpenedEventProps) {
         )
       }
     >
-      <ErrorPanel error={asked.error} onRetry={asked.retry} />
-      {asked.isLoading ? <SkeletonRows rows={8} /> : null}
+      <ErrorPanel error={fetched.error} onRetry={fetched.retry} />
+      {fetched.isLoading ? <SkeletonRows rows={8} /> : null}
       {isMissing ? <EmptyState title={texts.missing} why={texts.missingWhy} /> : null}
       {event === undefined ? null : <EventFields event={event} zone={zone} />}
     </Drawer>

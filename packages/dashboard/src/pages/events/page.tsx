@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import { useChange } from '../../api/hooks.ts'
+import { useOperationMutation } from '../../api/hooks.ts'
 import { filterSentence } from '../../format/sentences.ts'
 import { messages } from '../../messages/en.ts'
 import { useMenuKey } from '../../parts/use-menu-key.ts'
@@ -18,7 +18,7 @@ export default function Page() {
   const { siteId, filters, range, hrefOf } = useView()
   const { bounds, environment, zone } = useViewQueries()
   const [isExported, setExported] = useState(false)
-  const create = useChange('createExport', ['listExports'])
+  const create = useOperationMutation('createExport', ['listExports'])
   useMenuKey()
   const sentence = filterSentence({ subject: texts.subject, filters, range, zone })
   const exportMatches = () => {

@@ -56,7 +56,7 @@ export function Properties() {
         <EmptyState title={texts.noProperties} why={texts.noPropertiesWhy} />
       ) : null}
       {data === undefined || property === undefined ? null : (
-        <div class={`observed${seen.isOld ? ' old' : ''}`}>
+        <div class={`observed${seen.isPlaceholderData ? ' old' : ''}`}>
           <Names
             properties={data.properties}
             chosen={property.name}

@@ -85,7 +85,7 @@ export function Samples() {
       <ErrorPanel error={found.error} onRetry={found.retry} />
       {found.isLoading ? <SkeletonRows rows={10} /> : null}
       {data === undefined ? null : (
-        <div class={found.isOld ? 'old refreshing' : undefined}>
+        <div class={found.isPlaceholderData ? 'old refreshing' : undefined}>
           <DataTable
             caption={texts.samples}
             columns={[
@@ -133,7 +133,7 @@ export function Samples() {
           {next === undefined ? null : (
             <Button
               icon="arrow-right"
-              isBusy={found.isOld}
+              isBusy={found.isPlaceholderData}
               onClick={() => {
                 setBefore(next)
                 document.querySelector('#samples-title')?.scrollIntoView({ block: 'center' })

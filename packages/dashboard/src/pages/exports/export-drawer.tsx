@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { CreateExportBody, ExportResource } from '@sluice/contracts/exports'
-import { useApi, useChange, useRefresh } from '../../api/hooks.ts'
+import { useApi, useInvalidate, useOperationMutation } from '../../api/hooks.ts'
 import { requestOf } from '../../api/request.ts'
 import { formatBare, formatZoned } from '../../format/dates.ts'
 import { andList } from '../../format/names.ts'
@@ -37,7 +37,7 @@ interface ExportDrawerProps {
 /** An export: how far it is, its file, its schedule and runs. */
 export function ExportDrawer({ id, onClose, onOpen }: ExportDrawerProps) {
   const params = { export_id: id }
-  const refresh = useRefresh()
+  const invalidate = useInvalidate()
   const { site_id: siteId, timezone } = useSite()
   const record = useApi(
     'getExport',
@@ -48,7 +48,7 @@ export function ExportDrawer({ id, onClose, onOpen }: ExportDrawerProps) {
   const [doing, setDoing] = useState<'remove' | 'edit'>()
   const hasEnded = data !== undefined && !isUnderWay(data)
   useEffect(() => {
-    if (hasEnded) void refresh('listExports', 'listExportRuns')
+    if (hasEnded) void invalidate('listExports', 'listExportRuns')
   }, [hasEnded])
   return (
     <>
@@ -157,8 +157,8 @@ interface ActionsProps {
 }
 
 function Actions({ of, onDo, onOpen }: ActionsProps) {
-  const again = useChange('createExport', ['listExports'])
-  const update = useChange('updateExport', ['listExports', 'getExport'])
+  const again = useOperationMutation('createExport', ['listExports'])
+  const update = useOperationMutation('updateExport', ['listExports', 'getExport'])
   const { scheduled } = of
   const params = { export_id: of.export_id }
   const hasFile = of.status === 'completed'
@@ -205,7 +205,7 @@ function Actions({ of, onDo, onOpen }: ActionsProps) {
 }
 
 function RemoveExport({ of, onClose, onRemoved }: { of: ExportResource; onClose: () => void; onRemoved: () => void }) {
-  const remove = useChange('deleteExport', ['listExports'])
+  const remove = useOperationMutation('deleteExport', ['listExports'])
   return (
     <ConfirmDialog
       title={texts.removeTitle(of.name)}

@@ -11,7 +11,7 @@ import {
 import { groupFields, metrics, timeUnits } from '@sluice/contracts/stats'
 import { serverNow } from '../../api/client.ts'
 import { fieldErrors } from '../../api/field-errors.ts'
-import { useApi, useChange } from '../../api/hooks.ts'
+import { useApi, useOperationMutation } from '../../api/hooks.ts'
 import { parseLocalTime } from '../../format/dates.ts'
 import { andList } from '../../format/names.ts'
 import { conditionLabel, propertyLabel } from '../../format/sentences.ts'
@@ -57,7 +57,7 @@ export function ExportForm({ onClose, onCreated }: { onClose: () => void; onCrea
   const { filters } = useView()
   const mayReadStats = useMay('stats:read')
   const mayReadCohorts = useMay('cohorts:read')
-  const create = useChange('createExport', ['listExports'])
+  const create = useOperationMutation('createExport', ['listExports'])
   const [isTried, setTried] = useState(false)
   const [draft, setDraft] = useState<Draft>({
     name: '',

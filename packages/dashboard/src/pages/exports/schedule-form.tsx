@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import { type ExportResource, frequencies, mayGroup, type Scheduled } from '@sluice/contracts/exports'
 import { changedFields, changedMembers } from '../../api/changed-fields.ts'
 import { fieldErrors } from '../../api/field-errors.ts'
-import { useChange } from '../../api/hooks.ts'
+import { useOperationMutation } from '../../api/hooks.ts'
 import { localTime, parseLocalTime } from '../../format/dates.ts'
 import { SelectField, TextField } from '../../ui/field.tsx'
 import { FormDialog } from '../../ui/form-dialog.tsx'
@@ -10,8 +10,8 @@ import { texts } from './messages.ts'
 
 /** Changes a schedule's name, frequency and next run, which is a time of the site's zone, as in the list. */
 export function ScheduleForm({ of, zone, onClose }: { of: ExportResource; zone: string; onClose: () => void }) {
-  const update = useChange('updateExport', ['listExports', 'getExport'])
-  // The export is asked anew while the form is open.
+  const update = useOperationMutation('updateExport', ['listExports', 'getExport'])
+  // The export is refetched while the form is open.
   const [opened] = useState(() => ({
     name: of.name,
     frequency: of.scheduled?.frequency ?? 'daily',

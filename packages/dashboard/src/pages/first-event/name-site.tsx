@@ -1,6 +1,6 @@
 import { useRef, useState } from 'preact/hooks'
 import { useLocation } from 'preact-iso/router'
-import { useChange } from '../../api/hooks.ts'
+import { useOperationMutation } from '../../api/hooks.ts'
 import { ownZone } from '../../format/dates.ts'
 import { sitePath } from '../../state/route.ts'
 import { useMay, useSession } from '../../state/session.tsx'
@@ -20,8 +20,8 @@ export default function NameSite() {
   const [name, setName] = useState('')
   const [isWrong, setWrong] = useState(false)
   const form = useRef<HTMLFormElement>(null)
-  const create = useChange('createSite')
-  const make = useChange('createKey', ['listSites', 'listKeys'])
+  const create = useOperationMutation('createSite')
+  const make = useOperationMutation('createKey', ['listSites', 'listKeys'])
   const isBusy = create.isBusy || make.isBusy
   if (!mayMakeKeys) return <EmptyState isPage title={texts.nothingYet} why={texts.nothingWhy} />
   const submit = async () => {

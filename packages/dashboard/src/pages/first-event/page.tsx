@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { StoredEvent } from '@sluice/contracts/stored-event'
 import { serverNow } from '../../api/client.ts'
-import { useApi, useChange, useRefresh } from '../../api/hooks.ts'
+import { useApi, useInvalidate, useOperationMutation } from '../../api/hooks.ts'
 import { formatNumber } from '../../format/numbers.ts'
 import { messages } from '../../messages/en.ts'
 import { moveClock } from '../../state/clock.ts'
@@ -67,7 +67,7 @@ export default function FirstEvent({ onDone }: { onDone: () => void }) {
 
 function MakeKey({ siteId, onMade }: { siteId: string; onMade: (key: string) => void }) {
   const { environment } = useSession()
-  const make = useChange('createKey', ['listKeys'])
+  const make = useOperationMutation('createKey', ['listKeys'])
   return (
     <div class="stack-small">
       <p class="muted small">{texts.noKey}</p>
@@ -215,10 +215,10 @@ function Causes({ siteId, origin }: { siteId: string; origin: string }) {
 function Arrived({ event, delayMs, onDone }: Arrival & { onDone: () => void }) {
   const { hrefOf, env } = useView()
   const session = useSession()
-  const refresh = useRefresh()
+  const invalidate = useInvalidate()
   const shown = env ?? session.environment
   const goOn = () => {
-    void refresh('getSite')
+    void invalidate('getSite')
     // The range ends at the clock, which is older than the event.
     moveClock()
     onDone()

@@ -83,7 +83,7 @@ function Source({ funnel, isCompared = false }: { funnel: Funnel; isCompared?: b
     return {
       label: isCompared ? texts.compared : texts.label,
       request,
-      linked: { steps: formatSteps(funnel.askedSteps) },
+      linked: { steps: formatSteps(funnel.queriedSteps) },
       relativeRequest: isCompared ? undefined : relativeOf(request, dates),
       rows: () =>
         data.steps.map(({ event_type, users, rate_from_first, rate_from_previous }, at) => ({
@@ -132,7 +132,7 @@ function Result({ funnel }: { funnel: Funnel }) {
     ) : null
   const { steps } = result.data
   const last = steps.at(-1)
-  const comparedSteps = comparedResult.isOld || isOld ? [] : (comparedResult.data?.steps ?? [])
+  const comparedSteps = comparedResult.isPlaceholderData || isOld ? [] : (comparedResult.data?.steps ?? [])
   // A rate of nobody is none to compare with.
   const before = comparedSteps[0]?.users === 0 ? undefined : comparedSteps.at(-1)
   if (last === undefined || steps[0]?.users === 0) {
@@ -174,7 +174,7 @@ function Steps({ funnel }: { funnel: Funnel }) {
   const { steps, setSteps, types, input, result, isOld, comparedResult, compared, of } = funnel
   const isCurrent = result.data?.steps.length === steps.length && result.error === undefined
   const found = isCurrent ? result.data?.steps : undefined
-  const comparedSteps = comparedResult.isOld || isOld ? undefined : comparedResult.data?.steps
+  const comparedSteps = comparedResult.isPlaceholderData || isOld ? undefined : comparedResult.data?.steps
   const before = comparedSteps?.length === steps.length ? comparedSteps : undefined
   const next = types.find(({ value }) => !steps.some(({ event_type }) => event_type === value)) ?? types[0]
   return (

@@ -16,8 +16,8 @@ const isDuration = (text: string) => /^[1-9]\d{0,8}[smhd]$/.test(text)
 
 export interface Funnel {
   steps: readonly Step[]
-  /** The steps that `input` asks about: those of the address, else suggested ones; nothing is asked about empty ones. */
-  askedSteps: readonly Step[]
+  /** The steps of `input`: those of the address, else suggested ones; empty ones are not queried. */
+  queriedSteps: readonly Step[]
   /** The steps are a suggestion, not the user's. */
   isSuggested: boolean
   setSteps: (steps: readonly Step[]) => void
@@ -50,9 +50,9 @@ export function useFunnel(): Funnel {
   const [ofText, setOf] = usePageParameter('of')
   const seen = useApi('properties', { query: { site_id: siteId, environment } }, { staleMs: 300_000 })
   const types = seen.data?.properties.find(({ name }) => name === 'event_type')?.values ?? []
-  const asked = text === undefined ? undefined : parseSteps(text)
+  const parsed = text === undefined ? undefined : parseSteps(text)
   const isOld = lastAt !== null && seen.data !== undefined && types.length === 0
-  const settled = asked ?? (isOld ? emptySteps : suggestedSteps(types.map(({ value }) => value)))
+  const settled = parsed ?? (isOld ? emptySteps : suggestedSteps(types.map(({ value }) => value)))
   const [draft, setDraft] = useState<readonly Step[]>()
   const timer = useRef<ReturnType<typeof setTimeout>>()
   const written = useRef<string | null>(null)
@@ -76,7 +76,7 @@ export function useFunnel(): Funnel {
   const of = isOneOf(actors, ofText) ? ofText : 'visitor'
   const problems = [
     ['window', windowText, windowText === window],
-    ['steps', text, asked !== undefined],
+    ['steps', text, parsed !== undefined],
     ['of', ofText, ofText === of],
   ] as const
   const inputOf = (range: Bounds | undefined): Input<'funnel'> | null =>
@@ -101,8 +101,8 @@ export function useFunnel(): Funnel {
   const result = useApi('funnel', input)
   return {
     steps,
-    askedSteps: settled,
-    isSuggested: asked === undefined && draft === undefined,
+    queriedSteps: settled,
+    isSuggested: parsed === undefined && draft === undefined,
     setSteps,
     window,
     setWindow: (value) => setWindow(value === windowDefault ? undefined : value),
@@ -114,7 +114,7 @@ export function useFunnel(): Funnel {
     seen,
     types,
     input,
-    isOld: result.isOld || formatSteps(steps) !== formatSteps(settled),
+    isOld: result.isPlaceholderData || formatSteps(steps) !== formatSteps(settled),
     result,
     compared,
     comparedInput,

@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { ImportResource } from '@sluice/contracts/imports'
-import { useApi, useChange, useRefresh } from '../../api/hooks.ts'
+import { useApi, useInvalidate, useOperationMutation } from '../../api/hooks.ts'
 import { messages } from '../../messages/en.ts'
 import { UnknownRecord } from '../../parts/unknown-record.tsx'
 import { useSite } from '../../state/session.tsx'
@@ -18,17 +18,17 @@ import { texts } from './messages.ts'
 
 const pollMs = 1_000
 
-/** An import: how far it is, what failed and why. It is asked anew each second until it has ended. */
+/** An import: how far it is, what failed and why. It is refetched each second until it has ended. */
 export function ImportDrawer({ id, onClose }: { id: string; onClose: () => void }) {
   const params = { import_id: id }
-  const refresh = useRefresh()
+  const invalidate = useInvalidate()
   const { site_id: siteId, timezone: zone } = useSite()
   const record = useApi('getImport', { params }, { staleMs: 0, refetchMs: (data) => pollOf(data) })
   const data = record.data?.site_id === siteId ? record.data : undefined
   const [isCancelling, setCancelling] = useState(false)
   const hasEnded = data !== undefined && !isUnderWay(data)
   useEffect(() => {
-    if (hasEnded) void refresh('listImports', 'getSite')
+    if (hasEnded) void invalidate('listImports', 'getSite')
   }, [hasEnded])
   return (
     <>
@@ -106,7 +106,7 @@ function Failed({ of }: { of: ImportResource }) {
 }
 
 function CancelImport({ id, onClose }: { id: string; onClose: () => void }) {
-  const cancel = useChange('cancelImport', ['getImport', 'listImports'])
+  const cancel = useOperationMutation('cancelImport', ['getImport', 'listImports'])
   return (
     <ConfirmDialog
       title={texts.cancelTitle}

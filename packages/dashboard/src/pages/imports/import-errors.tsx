@@ -20,7 +20,7 @@ const gone = 410
 
 type Pages = ReadonlyMap<number, readonly ImportError[]>
 
-/** The records that failed, by line: only the rows on the screen are drawn, and only their pages are asked. */
+/** The records that failed, by line: only the rows on the screen are drawn, and only their pages are fetched. */
 export function ImportErrors({ id, count }: { id: string; count: number }) {
   const params = { import_id: id }
   const [pages, setPages] = useState<Pages>(new Map())
@@ -29,12 +29,12 @@ export function ImportErrors({ id, count }: { id: string; count: number }) {
   const [isSaving, setSaving] = useState(false)
   const [saveError, setSaveError] = useState<ApiError>()
   const [tries, setTries] = useState(0)
-  // While the import runs, the count grows each second: a page that is being loaded is not asked again meanwhile.
+  // While the import runs, the count grows each second: a page that is being loaded is not fetched again meanwhile.
   const [isLoading, setLoading] = useState(false)
-  const [askedCount, setAskedCount] = useState(count)
-  const rowsOf = (page: number) => Math.min(pageSize, askedCount - page * pageSize)
+  const [requestedCount, setRequestedCount] = useState(count)
+  const rowsOf = (page: number) => Math.min(pageSize, requestedCount - page * pageSize)
   useEffect(() => {
-    if (!isLoading) setAskedCount(count)
+    if (!isLoading) setRequestedCount(count)
   }, [isLoading, count])
   useEffect(() => {
     const aborter = new AbortController()
@@ -58,7 +58,7 @@ export function ImportErrors({ id, count }: { id: string; count: number }) {
       (failure: unknown) => end(asApiError(failure)),
     )
     return () => aborter.abort()
-  }, [id, wanted[0], wanted[1], askedCount, tries])
+  }, [id, wanted[0], wanted[1], requestedCount, tries])
   const save = async () => {
     setSaving(true)
     setSaveError(undefined)

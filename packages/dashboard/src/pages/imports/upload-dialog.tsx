@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { type AcceptedImport, importLimits, type ImportType, importTypes } from '@sluice/contracts/imports'
 import { upload } from '../../api/client.ts'
 import { type ApiError, asApiError } from '../../api/error.ts'
-import { useRefresh } from '../../api/hooks.ts'
+import { useInvalidate } from '../../api/hooks.ts'
 import { requestOf } from '../../api/request.ts'
 import { formatBytes, formatProgress } from '../../format/numbers.ts'
 import { useMay, useSite } from '../../state/session.tsx'
@@ -26,7 +26,7 @@ interface UploadDialogProps {
 export function UploadDialog({ onClose, onAccepted }: UploadDialogProps) {
   const { site_id: siteId } = useSite()
   const mayImportUsers = useMay('admin')
-  const refresh = useRefresh()
+  const invalidate = useInvalidate()
   const [type, setType] = useState<ImportType>('events')
   const [file, setFile] = useState<File>()
   const [start, setStart] = useState<string>()
@@ -53,7 +53,7 @@ export function UploadDialog({ onClose, onAccepted }: UploadDialogProps) {
     setShare(0)
     try {
       const accepted = await upload(requestOf('createImport', {}), form, { onProgress: setShare, signal })
-      void refresh('listImports')
+      void invalidate('listImports')
       onAccepted((accepted as AcceptedImport).job_id)
     } catch (failure) {
       if (!signal.aborted) setError(asApiError(failure))

@@ -3,7 +3,7 @@ import type { KeyResource } from '@sluice/contracts/keys'
 import type { Scope } from '@sluice/contracts/scopes'
 import { changedFields } from '../../api/changed-fields.ts'
 import { serverNow } from '../../api/client.ts'
-import { useChange } from '../../api/hooks.ts'
+import { useOperationMutation } from '../../api/hooks.ts'
 import { OverlapField } from '../../parts/overlap-field.tsx'
 import { useSession } from '../../state/session.tsx'
 import { toast } from '../../ui/announce.tsx'
@@ -93,8 +93,8 @@ export function KeyDrawer({ of, onClose, onReveal }: KeyDrawerProps) {
 }
 
 function EditKey({ of, onClose }: Omit<KeyDrawerProps, 'onReveal'>) {
-  const update = useChange('updateKey', ['listKeys', 'getSession'])
-  // The list may be asked anew while the form is open.
+  const update = useOperationMutation('updateKey', ['listKeys', 'getSession'])
+  // The list may be refetched while the form is open.
   const [opened] = useState(of)
   return (
     <KeyForm
@@ -119,8 +119,8 @@ const ownOverlaps: Readonly<Partial<Record<Overlap, string>>> = Object.fromEntri
 )
 
 function RotateKey({ of, onClose, onReveal }: KeyDrawerProps) {
-  // The list is asked anew only once the new key is saved.
-  const rotate = useChange('rotateKey')
+  // The list is refetched only once the new key is saved.
+  const rotate = useOperationMutation('rotateKey')
   const [overlap, setOverlap] = useState<Overlap>('7d')
   const isOwn = of.key_id === useSession().key_id
   return (
@@ -153,7 +153,7 @@ function RotateKey({ of, onClose, onReveal }: KeyDrawerProps) {
 }
 
 function RevokeKey({ of, onClose }: Omit<KeyDrawerProps, 'onReveal'>) {
-  const revoke = useChange('revokeKey', ['listKeys'])
+  const revoke = useOperationMutation('revokeKey', ['listKeys'])
   const session = useSession()
   return (
     <ConfirmDialog

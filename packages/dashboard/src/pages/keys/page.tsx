@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import type { KeyResource } from '@sluice/contracts/keys'
 import { type Environment, grants } from '@sluice/contracts/scopes'
 import { serverNow } from '../../api/client.ts'
-import { useApi, useChange, useIsCurrent, useRefresh } from '../../api/hooks.ts'
+import { useApi, useInvalidate, useIsCurrent, useOperationMutation } from '../../api/hooks.ts'
 import { messages } from '../../messages/en.ts'
 import { ListEnd } from '../../parts/list-end.tsx'
 import { UnknownRecord } from '../../parts/unknown-record.tsx'
@@ -34,7 +34,7 @@ export default function Page() {
   // The list stays as it is until a new key is saved.
   const keys = useApi('listKeys', query, { refetchMs: revealed === undefined ? refreshMs : false, staleMs: 0 })
   const isCurrent = useIsCurrent(keys)
-  const refresh = useRefresh()
+  const invalidate = useInvalidate()
   const [openId, setOpen] = usePageParameter('open')
   const [isNew, setNew] = useState(false)
   const [isHiding, setHiding] = useState(false)
@@ -119,7 +119,7 @@ export default function Page() {
           }
           onSaved={() => {
             setRevealed(undefined)
-            void refresh('listKeys', 'listSites')
+            void invalidate('listKeys', 'listSites')
           }}
         >
           {revealed.text}
@@ -130,8 +130,8 @@ export default function Page() {
 }
 
 function NewKey({ onClose, onReveal }: { onClose: () => void; onReveal: (revealed: Revealed) => void }) {
-  // The list is asked anew only once the key is saved.
-  const create = useChange('createKey')
+  // The list is refetched only once the key is saved.
+  const create = useOperationMutation('createKey')
   const submit = async (body: KeyBody, environment: Environment) => {
     const { key } = await create.run({ body: { ...body, environment } })
     onReveal({ title: texts.reveal, text: texts.revealText, key, scopes: body.scopes })

@@ -30,14 +30,14 @@ const presentMs = hiddenMs + 5_000
 /** The latest events are of the last 24 hours. */
 const feedMs = dayMs
 
-/** Asks each 2 seconds, each 15 while the page is hidden, and at once when it is shown again. */
+/** Refetches each 2 seconds, each 15 while the page is hidden, and at once when it is shown again. */
 const useLive = (query: LiveQuery) =>
   useApi(
     'live',
     { query },
     {
       refetchMs: () => (document.visibilityState === 'visible' ? visibleMs : hiddenMs),
-      isHiddenToo: true,
+      refetchInBackground: true,
       staleMs: 0,
     },
   )
@@ -49,9 +49,9 @@ export default function Page() {
   const query: LiveQuery = { site_id: siteId, environment, ...(filters.length === 0 ? {} : { filter: filters }) }
   const live = useLive(query)
   useMenuKey()
-  const { data, error, isOld, answeredAt } = live
+  const { data, error, isPlaceholderData, answeredAt } = live
   const isOverdue = useOverdue(answeredAt, presentMs)
-  const isPast = isOld || isOverdue || error !== undefined
+  const isPast = isPlaceholderData || isOverdue || error !== undefined
   /** What may be announced as the present. */
   const present = useRef(data)
   present.current = isPast ? undefined : data

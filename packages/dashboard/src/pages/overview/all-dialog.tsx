@@ -4,7 +4,7 @@ import type { CreateExportBody } from '@sluice/contracts/exports'
 import type { Dimension, Metric } from '@sluice/contracts/stats'
 import type { BatchEntry, StatsBatchResult } from '@sluice/contracts/stats-batch'
 import { call } from '../../api/client.ts'
-import { useAnswer, useApi, useChange, useFromAnswer } from '../../api/hooks.ts'
+import { useApi, useCachedQuery, useFromAnswer, useOperationMutation } from '../../api/hooks.ts'
 import type { StatsQuery } from '../../api/wire.ts'
 import { formatNumber, kindOf } from '../../format/numbers.ts'
 import { valueLabel } from '../../format/sentences.ts'
@@ -66,8 +66,8 @@ export function AllDialog({ title, dimension, viewQueries, metric, onClose }: Al
   const { details, batch } = useDetails(viewQueries, dimension, metric, [...detailed])
   type Row = (typeof entries)[number]
   /** The note of a row whose metrics were not queried; undefined for "(other)", whose metrics can't be. */
-  const unasked = (key: string): Detail | undefined =>
-    detailed.has(key) || key === otherKey ? undefined : { why: texts.unasked }
+  const notQueried = (key: string): Detail | undefined =>
+    detailed.has(key) || key === otherKey ? undefined : { why: texts.notQueried }
   const columns: Column<Row>[] = [
     {
       id: 'key',
@@ -90,7 +90,7 @@ export function AllDialog({ title, dimension, viewQueries, metric, onClose }: Al
       align: 'end' as const,
       sort: ({ key }: Row) => values.get(key)?.value,
       onSort: () => setRanked(true),
-      cell: ({ key }: Row) => <DetailCell detail={values.get(key) ?? unasked(key)} metric={other} name={key} />,
+      cell: ({ key }: Row) => <DetailCell detail={values.get(key) ?? notQueried(key)} metric={other} name={key} />,
     })),
   ]
   return (
@@ -185,15 +185,15 @@ function useDetails(
     ...groupsOf(keys.filter((key) => key !== '' && key !== otherKey)),
     ...(keys.includes('') ? [['']] : []),
   ]
-  const asked = groups.map((group) =>
+  const requests = groups.map((group) =>
     others.map((each): StatsQuery => {
       const statsQuery = withoutChoice(viewQueries.statsQuery(each, { group_by: dimension, limit: rowsMax }), dimension)
       return { ...statsQuery, filter: [...(statsQuery.filter ?? []), conditionOf(dimension, group, false)] }
     }),
   )
-  const batch = useAnswer(asked.length === 0 ? null : ['details', asked], async (signal) => {
+  const batch = useCachedQuery(requests.length === 0 ? null : ['details', requests], async (signal) => {
     const results: StatsBatchResult['results'] = []
-    for (const queries of asked) results.push(...(await call('statsBatch', { body: { queries } }, signal)).results)
+    for (const queries of requests) results.push(...(await call('statsBatch', { body: { queries } }, signal)).results)
     return { results, groups }
   })
   const details = others.map((each, at) => {
@@ -220,14 +220,14 @@ function detailsOf(group: readonly string[], entry: BatchEntry | undefined): [st
 }
 
 function ExportAll({ title, statsQuery }: { title: string; statsQuery: StatsQuery }) {
-  const create = useChange('createExport', ['listExports'])
+  const create = useOperationMutation('createExport', ['listExports'])
   const { site_id, metric, group_by, start_date, end_date, environment, filter } = statsQuery
-  const asked = Object.fromEntries(
+  const fields = Object.fromEntries(
     Object.entries({ metric, group_by, start_date, end_date, environment, filter }).filter(
       ([, value]) => value !== undefined,
     ),
   )
-  const exported: CreateExportBody = { site_id, type: 'stats', format: 'csv', name: texts.exportName(title), ...asked }
+  const exported: CreateExportBody = { site_id, type: 'stats', format: 'csv', name: texts.exportName(title), ...fields }
   return (
     <>
       <ErrorPanel error={create.error} />

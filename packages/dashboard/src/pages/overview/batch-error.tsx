@@ -14,7 +14,7 @@ export function errorOf({ data, error }: Batch): ApiError | undefined {
   return failed?.success === false ? failureOf(failed) : undefined
 }
 
-/** The failure of a batch, or of one of its queries; Retry asks the whole batch again. */
+/** The failure of a batch, or of one of its queries; Retry fetches the whole batch again. */
 export function BatchError({ batch }: { batch: Batch }) {
   // Each answer is one error: a new object starts the countdown of ErrorPanel anew.
   const error = useMemo(() => errorOf(batch), [batch.data, batch.answeredAt, batch.error])

@@ -19,19 +19,19 @@ import { breakdownSource, resultOf } from './queries.ts'
 interface ChartPanelProps {
   viewQueries: ViewQueries
   sentence: string
-  /** False while the numbers are still asked. */
-  isAsked: boolean
+  /** False while the numbers are still being fetched. */
+  isEnabled: boolean
 }
 
 /** The chosen metric over time, and over the compared range. */
-export function ChartPanel({ viewQueries, sentence, isAsked }: ChartPanelProps) {
+export function ChartPanel({ viewQueries, sentence, isEnabled }: ChartPanelProps) {
   const { metric, setView } = useView()
   const { unit, units, zone, bounds } = viewQueries
   const [isTable, setTable] = useState(false)
   const statsQuery = viewQueries.statsQuery(metric, { group_by: unit })
-  const { answer, result, earlier, compared } = useChart(viewQueries, statsQuery, isAsked)
+  const { answer, result, earlier, compared } = useChart(viewQueries, statsQuery, isEnabled)
   const label = messages.metrics[metric]
-  const source = useFromAnswer({ data: result, isOld: answer.isOld }, (answered) =>
+  const source = useFromAnswer({ data: result, isPlaceholderData: answer.isPlaceholderData }, (answered) =>
     breakdownSource(label, statsQuery, answered, viewQueries),
   )
   const hasSource = source !== undefined
@@ -42,7 +42,7 @@ export function ChartPanel({ viewQueries, sentence, isAsked }: ChartPanelProps) 
   }, [hasSource])
   return (
     <section
-      class={`chart-panel${answer.isOld ? ' old' : ''}${answer.isFetching ? ' refreshing' : ''}`}
+      class={`chart-panel${answer.isPlaceholderData ? ' old' : ''}${answer.isFetching ? ' refreshing' : ''}`}
       aria-label={label}
       data-panel
       tabIndex={-1}
@@ -78,24 +78,24 @@ export function ChartPanel({ viewQueries, sentence, isAsked }: ChartPanelProps) 
   )
 }
 
-/** The range of an answer, which may be older than the one that is asked for. */
-const answeredBounds = (result: StatsResult | undefined, asked: Bounds | undefined): Bounds | undefined =>
-  result === undefined ? undefined : { ...asked, startMs: result.start_date, endMs: result.end_date, isOpen: false }
+/** The range of an answer, which may be older than the one that is being fetched. */
+const answeredBounds = (result: StatsResult | undefined, requested: Bounds | undefined): Bounds | undefined =>
+  result === undefined ? undefined : { ...requested, startMs: result.start_date, endMs: result.end_date, isOpen: false }
 
 /**
- * Asks for the chart, and for that of the compared range where it can be split as well: `compared` is undefined
+ * Fetches the chart, and for that of the compared range where it can be split as well: `compared` is undefined
  * elsewhere.
  */
-function useChart(viewQueries: ViewQueries, statsQuery: StatsQuery, isAsked: boolean) {
+function useChart(viewQueries: ViewQueries, statsQuery: StatsQuery, isEnabled: boolean) {
   const { metric } = statsQuery
   const { unit } = viewQueries
   const compared = viewQueries.compared && isSplitBy(viewQueries.compared, unit) ? viewQueries.compared : undefined
   const before = compared && viewQueries.comparedQuery(metric, { group_by: unit })
   const queries = before === undefined ? [statsQuery] : [statsQuery, before]
-  const answer = useApi('statsBatch', isAsked ? { body: { queries } } : null)
+  const answer = useApi('statsBatch', isEnabled ? { body: { queries } } : null)
   useEffect(() => {
-    if (isAsked) preloadChart()
-  }, [isAsked])
+    if (isEnabled) preloadChart()
+  }, [isEnabled])
   const [entry, earlier] = answer.data?.results ?? []
   // The old numbers of another metric would stand under a wrong title.
   if (entry?.success === true && entry.data.metric !== metric) return { answer, compared }

@@ -12,7 +12,7 @@ const WorldMap = lazyPage(() => import('../../charts/world-map.tsx'))
 const mapCountries = 300
 
 /** Countries as a table or as a map, whose code is loaded when it is chosen. The choice is part of the address. */
-export function CountriesPanel({ viewQueries, isAsked }: { viewQueries: ViewQueries; isAsked: boolean }) {
+export function CountriesPanel({ viewQueries, isEnabled }: { viewQueries: ViewQueries; isEnabled: boolean }) {
   const filterBy = useFilterClick()
   const [chosen, setChosen] = usePageParameter('countries')
   const form = chosen === 'map' ? 'map' : 'table'
@@ -22,7 +22,7 @@ export function CountriesPanel({ viewQueries, isAsked }: { viewQueries: ViewQuer
       title={title}
       dimension="country"
       viewQueries={viewQueries}
-      isAsked={isAsked}
+      isEnabled={isEnabled}
       choice={
         <Select
           class="quiet-input"

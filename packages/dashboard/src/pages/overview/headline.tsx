@@ -18,7 +18,7 @@ export interface Headline {
   viewQueries: ViewQueries
   result: StatsResult | undefined
   before: StatsResult | undefined
-  isOld: boolean
+  isPlaceholderData: boolean
 }
 
 interface HeadlinesProps {
@@ -32,13 +32,13 @@ export function Headlines({ headlines, metric, onChoose }: HeadlinesProps) {
   const group = useRef<HTMLDivElement>(null)
   const { metric: chosen } = useChosenView()
   const shown = headlines[metric]
-  const value = shown.isOld ? undefined : shown.result?.value
+  const value = shown.isPlaceholderData ? undefined : shown.result?.value
   const { range, compare, filters } = useView()
   const spoken = useRef('')
   useEffect(() => {
     if (value === undefined) return
     const text = texts.spoken(messages.metrics[metric], formatExact(value, kindOf(metric)))
-    // A range that reaches now is asked each minute: an unchanged number of the same view is not said again.
+    // A range that reaches now is refetched each minute: an unchanged number of the same view is not said again.
     const said = JSON.stringify([text, range, compare, filters])
     if (said !== spoken.current) announce(text)
     spoken.current = said
@@ -79,18 +79,18 @@ function HeadlineNumber({
   viewQueries,
   result,
   before,
-  isOld,
+  isPlaceholderData,
   isChosen,
   onChoose,
 }: HeadlineNumberProps) {
   const id = useId()
   const kind = kindOf(metric)
   const label = messages.metrics[metric]
-  const source = useFromAnswer({ data: result, isOld }, (answered) =>
+  const source = useFromAnswer({ data: result, isPlaceholderData }, (answered) =>
     numberSource(label, statsQuery, answered, viewQueries),
   )
   return (
-    <div class={`headline${isChosen ? ' chosen' : ''}${isOld ? ' old' : ''}`} data-menu>
+    <div class={`headline${isChosen ? ' chosen' : ''}${isPlaceholderData ? ' old' : ''}`} data-menu>
       <button
         type="button"
         role="radio"

@@ -52,7 +52,7 @@ export const texts = {
   exportStarted: 'The export has started. It is under Exports.',
   exportName: (name: string) => `${name} of the Overview`,
   truncated: (rows: string) => `The first ${rows} rows are shown; the rest is in (other).`,
-  unasked: 'Search for it, or sort by this column.',
+  notQueried: 'Search for it, or sort by this column.',
   noSession: 'No session begins with this value.',
   tooLow: (rows: string) => `Not counted here: ${rows} other values have higher numbers.`,
   rowHint: 'Click: only this. Alt: not this. Shift: this too. Again: undo.',

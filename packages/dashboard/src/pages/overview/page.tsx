@@ -53,7 +53,7 @@ export default function Overview() {
   // The numbers come first, then the chart, then what they are compared with: a key's queries are answered in turn.
   const first = useBatch(counts.map((each) => viewQueries.statsQuery(each)))
   const wasFirstThere = useRef(false)
-  // While a failed one is asked again, what is below stays.
+  // While a failed batch is refetched, what is below stays.
   wasFirstThere.current ||= first.data !== undefined || first.error !== undefined
   const isFirstThere = wasFirstThere.current
   const before = useBatch(isFirstThere ? comparedQueries(viewQueries, counts) : [])
@@ -70,7 +70,7 @@ export default function Overview() {
   // A range that ends now is queried again each minute. An empty view stays empty until the answer arrives.
   const view = JSON.stringify([siteId, range, filters, viewQueries.environment, viewQueries.zone, exact])
   const empty = useRef<string>()
-  if (events !== undefined && !first.isOld) empty.current = events.value === 0 ? view : undefined
+  if (events !== undefined && !first.isPlaceholderData) empty.current = events.value === 0 ? view : undefined
   const isEmpty = empty.current === view
   const error = first.data === undefined ? first.error : undefined
   // One failure says it for all: queries that fail alone are asked again with their whole batch.
@@ -104,22 +104,22 @@ export default function Overview() {
         <EmptyRange viewQueries={viewQueries} />
       ) : (
         <>
-          <ChartPanel viewQueries={viewQueries} sentence={sentence} isAsked={isFirstThere} />
+          <ChartPanel viewQueries={viewQueries} sentence={sentence} isEnabled={isFirstThere} />
           <div class="panels">
             {panelDimensions.map((dimension) =>
               dimension === 'country' ? (
-                <CountriesPanel key={dimension} viewQueries={viewQueries} isAsked={isFirstThere} />
+                <CountriesPanel key={dimension} viewQueries={viewQueries} isEnabled={isFirstThere} />
               ) : (
                 <Panel
                   key={dimension}
                   title={texts.panels[dimension]}
                   dimension={dimension}
                   viewQueries={viewQueries}
-                  isAsked={isFirstThere}
+                  isEnabled={isFirstThere}
                 />
               ),
             )}
-            <PropertiesPanel viewQueries={viewQueries} isAsked={isFirstThere} />
+            <PropertiesPanel viewQueries={viewQueries} isEnabled={isFirstThere} />
           </div>
         </>
       )}
@@ -127,7 +127,7 @@ export default function Overview() {
   )
 }
 
-/** Asks queries in one request; none asks nothing. */
+/** Fetches queries in one request; without a query, no request is sent. */
 function useBatch(queries: StatsQuery[]): Batch {
   return useApi('statsBatch', queries.length === 0 ? null : { body: { queries } })
 }
@@ -158,8 +158,11 @@ function headlineOf(
     viewQueries,
     result: resultAt(now),
     // A change needs the answers of the same two ranges.
-    before: viewQueries.compared === undefined || before[0].isOld || now[0].isOld ? undefined : resultAt(before),
-    isOld: now[0].isOld,
+    before:
+      viewQueries.compared === undefined || before[0].isPlaceholderData || now[0].isPlaceholderData
+        ? undefined
+        : resultAt(before),
+    isPlaceholderData: now[0].isPlaceholderData,
   }
 }
 

@@ -41,44 +41,44 @@ const rowsOf = (result: StatsResult | undefined): PanelRow[] =>
 /** The query about the first of some values alone: more frequent ones would leave no room for them. */
 function queryAbout(values: readonly string[], statsQuery: StatsQuery, dimension: Dimension): StatsQuery {
   const { filter = [], ...others } = statsQuery
-  const asked = conditionOf(dimension, values.slice(0, rareRowsMax), false)
-  return { ...others, filter: [...filter, asked], limit: rareRowsMax }
+  const condition = conditionOf(dimension, values.slice(0, rareRowsMax), false)
+  return { ...others, filter: [...filter, condition], limit: rareRowsMax }
 }
 
 interface PanelProps {
   title: string
   dimension: Dimension
   viewQueries: ViewQueries
-  /** False while what stands above is still asked: a key's queries are answered in the order of reading. */
-  isAsked: boolean
+  /** False while what stands above is still being fetched: a key's queries are answered in the order of reading. */
+  isEnabled: boolean
   /** Stands beside the title. */
   choice?: ComponentChildren
   /** Stands in place of the groups. */
   body?: ComponentChildren
-  /** Groups that are asked for; default: nine. */
+  /** Number of groups to fetch; default: nine. */
   limit?: number
   /** Draws the groups otherwise than as rows. */
   draw?: ((rows: readonly PanelRow[], chosen: readonly string[]) => ComponentChildren) | undefined
 }
 
-/** Asks for the groups of a panel, and for the chosen values that are not among them. */
-function useGroups({ title, dimension, viewQueries, isAsked, limit = panelRows }: PanelProps) {
+/** Fetches the groups of a panel, and for the chosen values that are not among them. */
+function useGroups({ title, dimension, viewQueries, isEnabled, limit = panelRows }: PanelProps) {
   const { metric: chosenMetric, filters } = useView()
   const metric = panelMetric(chosenMetric)
   const statsQuery = withoutChoice(viewQueries.statsQuery(metric, { group_by: dimension, limit }), dimension)
-  const answer = useApi('stats', isAsked ? { query: statsQuery } : null)
+  const answer = useApi('stats', isEnabled ? { query: statsQuery } : null)
   const result = answer.data?.group_by === dimension ? answer.data : undefined
   const groups = rowsOf(result)
   const listed = groups.filter(({ key }) => key !== otherKey)
-  // Chosen values that are not among the most frequent ones are asked for alone.
+  // Chosen values that are not among the most frequent ones have a query of their own.
   const chosen = [...new Set(choiceOf(filters, dimension))]
   const rare = chosen.filter((value) => listed.every(({ key }) => key !== value))
   const rareQuery = queryAbout(rare, statsQuery, dimension)
   const rareAnswer = useApi('stats', result !== undefined && rare.length > 0 ? { query: rareQuery } : null)
   const rareResult = rareAnswer.data?.group_by === dimension ? rareAnswer.data : undefined
-  const isOld = answer.isOld || (rareResult !== undefined && rareAnswer.isOld)
+  const isOld = answer.isPlaceholderData || (rareResult !== undefined && rareAnswer.isPlaceholderData)
   // The rows of both queries belong together: the former rows stay until both are answered.
-  const shown = useFromAnswer({ data: result, isOld }, (answered) => {
+  const shown = useFromAnswer({ data: result, isPlaceholderData: isOld }, (answered) => {
     const rareRows = rowsOf(rareResult).filter(({ key }) => rare.includes(key))
     const rows = [...listed.slice(0, limit - rareRows.length), ...rareRows]
     const joint = rareRows.length === 0 ? undefined : { statsQuery: rareQuery, rows }

@@ -7,12 +7,12 @@ import { texts } from './messages.ts'
 import { Panel } from './panel.tsx'
 
 /** The values of one property of the events; which one stands in the address. */
-export function PropertiesPanel({ viewQueries, isAsked }: { viewQueries: ViewQueries; isAsked: boolean }) {
+export function PropertiesPanel({ viewQueries, isEnabled }: { viewQueries: ViewQueries; isEnabled: boolean }) {
   const { siteId } = useView()
   const [chosen, setChosen] = usePageParameter('property')
   const seen = useApi(
     'properties',
-    isAsked ? { query: { site_id: siteId, environment: viewQueries.environment } } : null,
+    isEnabled ? { query: { site_id: siteId, environment: viewQueries.environment } } : null,
     { staleMs: 300_000 },
   )
   const names = (seen.data?.properties ?? [])
@@ -48,7 +48,7 @@ export function PropertiesPanel({ viewQueries, isAsked }: { viewQueries: ViewQue
       title={texts.properties}
       dimension={`${propertyPrefix}${name ?? ''}`}
       viewQueries={viewQueries}
-      isAsked={isAsked && name !== undefined}
+      isEnabled={isEnabled && name !== undefined}
       choice={choice}
       body={name === undefined ? empty : undefined}
     />

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { dayMs } from '@sluice/contracts/time-units'
 import { serverNow } from '../../api/client.ts'
-import { useChange } from '../../api/hooks.ts'
+import { useOperationMutation } from '../../api/hooks.ts'
 import { useView, useViewQueries, type ViewQueries } from '../../state/hooks.ts'
 import { customOf } from '../../state/range.ts'
 import { useMay } from '../../state/session.tsx'
@@ -87,7 +87,7 @@ function GuestDialog({ onClose }: { onClose: () => void }) {
   const { environment } = useViewQueries()
   const [days, setDays] = useState<(typeof choices)[number]>('7')
   const [link, setLink] = useState<string>()
-  const make = useChange('createKey', ['listKeys'])
+  const make = useOperationMutation('createKey', ['listKeys'])
   const submit = async () => {
     const { key } = await make.run({
       body: {

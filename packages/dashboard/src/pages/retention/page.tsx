@@ -62,8 +62,8 @@ export default function Page() {
         <Settings settings={settings} />
         <ErrorPanel error={retention.error} onRetry={retention.retry} />
         {retention.isLoading ? <SkeletonRows rows={weeks + 6} /> : null}
-        {data === undefined || (retention.error !== undefined && retention.isOld) ? null : (
-          <div class={retention.isOld ? 'old refreshing' : undefined}>
+        {data === undefined || (retention.error !== undefined && retention.isPlaceholderData) ? null : (
+          <div class={retention.isPlaceholderData ? 'old refreshing' : undefined}>
             <Matrix matrix={data} settings={settings} />
           </div>
         )}

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { isOwnSignOut, isSignedOut } from '../../api/client.ts'
-import { queryClient, useChange } from '../../api/hooks.ts'
+import { queryClient, useOperationMutation } from '../../api/hooks.ts'
 import { messages } from '../../messages/en.ts'
 import { useSession } from '../../state/session.tsx'
 import { remember, remembered } from '../../state/storage.ts'
@@ -14,7 +14,7 @@ import { texts } from './messages.ts'
 /** Who is signed in and until when, what this browser remembers, and the way out. */
 export default function Page() {
   const session = useSession()
-  const signOut = useChange('deleteSession')
+  const signOut = useOperationMutation('deleteSession')
   const leave = async () => {
     await signOut.run({})
     // The browser may keep this document and show it again on Back. It must then contain nothing of the session.

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { useLocation } from 'preact-iso/router'
-import { useChange } from '../../api/hooks.ts'
+import { useOperationMutation } from '../../api/hooks.ts'
 import { useSite } from '../../state/session.tsx'
 import { remember } from '../../state/storage.ts'
 import { toast } from '../../ui/announce.tsx'
@@ -12,7 +12,7 @@ import { texts } from './messages.ts'
 export function DeleteSite() {
   const { site_id: siteId } = useSite()
   const { route } = useLocation()
-  const remove = useChange('deleteSite', ['listSites'])
+  const remove = useOperationMutation('deleteSite', ['listSites'])
   const [isSure, setSure] = useState(false)
   return (
     <section class="stack" aria-labelledby="delete-title">

@@ -7,7 +7,7 @@ import {
 } from '@sluice/contracts/erasures'
 import { call, serverNow } from '../../api/client.ts'
 import { fieldErrors } from '../../api/field-errors.ts'
-import { useAnswer, useApi, useChange, useFromAnswer } from '../../api/hooks.ts'
+import { useApi, useCachedQuery, useFromAnswer, useOperationMutation } from '../../api/hooks.ts'
 import { messages } from '../../messages/en.ts'
 import { usePageParameter } from '../../state/hooks.ts'
 import { boundsOf, isValidCustom } from '../../state/range.ts'
@@ -26,12 +26,12 @@ import { texts } from './messages.ts'
 /** Erases what a user, a session or an event has left, or what is older than a day; and shows how far that is. */
 export function Erasures() {
   const site = useSite()
-  const create = useChange('createErasure', ['getSite'])
+  const create = useOperationMutation('createErasure', ['getSite'])
   const [kind, setKind] = useState<ErasureSelector>('user_id')
   const [value, setValue] = useState('')
   const [isTried, setTried] = useState(false)
   const [isSure, setSure] = useState(false)
-  // The interface has no list of erasures: the address keeps those that were asked for here.
+  // The interface has no list of erasures: the address keeps those that were requested here.
   const [ids = '', setIds] = usePageParameter('erasures')
   const errors = fieldErrors(create.error, [...erasureSelectors])
   const trimmed = value.trim()
@@ -124,7 +124,7 @@ function Affected({ body: { before, event_id: eventId, ...ids } }: { body: Creat
     eventId === undefined
       ? { query: { ...query, ...(before === undefined ? { filter } : { end_date: before }) } }
       : null,
-    { staleMs: 0, keep: false },
+    { staleMs: 0, keepsPreviousData: false },
   )
   if (error !== undefined) return <ErrorPanel error={error} onRetry={retry} />
   if (isLoading) return <SkeletonRows rows={1} />
@@ -141,7 +141,7 @@ const pollMs = 2_000
 
 function ErasureList({ ids }: { ids: readonly string[] }) {
   const { site_id: siteId, timezone: zone } = useSite()
-  const list = useAnswer(
+  const list = useCachedQuery(
     ['erasures', siteId, ids],
     (signal) =>
       Promise.all(ids.map((id) => call('getErasure', { params: { site_id: siteId, erasure_id: id } }, signal))),

@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import { canonicalTimeZone, retentionDaysMax, type SiteSettings } from '@sluice/contracts/sites'
 import { changedFields } from '../../api/changed-fields.ts'
 import { fieldErrors } from '../../api/field-errors.ts'
-import { useApi, useChange } from '../../api/hooks.ts'
+import { useApi, useOperationMutation } from '../../api/hooks.ts'
 import { zoneNames } from '../../app/zones.ts'
 import { useSite } from '../../state/session.tsx'
 import { toast } from '../../ui/announce.tsx'
@@ -38,12 +38,12 @@ const draftOf = (site: SiteSettings): Draft => ({
 })
 
 /**
- * The settings that can be changed. They follow the site's record, which is asked anew, until one of them is edited.
+ * The settings that can be changed. They follow the site's record, which is refetched, until one of them is edited.
  */
 export function SiteForm() {
   const site = useSite()
   const params = { site_id: site.site_id }
-  const update = useChange('updateSite', ['getSite', 'listSites'])
+  const update = useOperationMutation('updateSite', ['getSite', 'listSites'])
   const observed = useApi('properties', { query: params })
   const [edited, setEdited] = useState<{ opened: SiteSettings; draft: Draft }>()
   const { opened, draft } = edited ?? { opened: site, draft: draftOf(site) }

@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { useLocation } from 'preact-iso/router'
 import { type ApiError, asApiError } from '../../api/error.ts'
 import { fieldErrors } from '../../api/field-errors.ts'
-import { useChange } from '../../api/hooks.ts'
+import { useOperationMutation } from '../../api/hooks.ts'
 import { zoneNames } from '../../app/zones.ts'
 import { ownZone } from '../../format/dates.ts'
 import { sitePath } from '../../state/route.ts'
@@ -18,7 +18,7 @@ const isTaken = ({ status, isUnderWay }: ApiError) => status === 409 && !isUnder
 /** Registers a site and leads to it. */
 export function AddSite({ onClose }: { onClose: () => void }) {
   const { route } = useLocation()
-  const create = useChange('createSite', ['listSites'])
+  const create = useOperationMutation('createSite', ['listSites'])
   const [id, setId] = useState('')
   const [name, setName] = useState('')
   const [zone, setZone] = useState(ownZone)

@@ -4,7 +4,7 @@ import type { SiteResource } from '@sluice/contracts/sites'
 import type { StatsResult } from '@sluice/contracts/stats'
 import { call } from '../../api/client.ts'
 import { ApiError, failureOf } from '../../api/error.ts'
-import { useAnswer, useApi } from '../../api/hooks.ts'
+import { useApi, useCachedQuery } from '../../api/hooks.ts'
 import { requestOf } from '../../api/request.ts'
 import type { StatsQuery } from '../../api/wire.ts'
 import { fileNameOf } from '../../format/csv.ts'
@@ -57,7 +57,7 @@ export default function Page() {
   const [search, setSearch] = useState('')
   const [answers, setAnswers] = useState<Answers>(new Map())
   const [seen, setSeen] = useState<ReadonlySet<string>>(new Set())
-  // Ranked by their visitors, the sites that were not on the screen are asked for too: one group after the other.
+  // Ranked by their visitors, the sites that were not on the screen are queried too: one group after the other.
   const [isRanked, setRanked] = useState(false)
   const records = sites.data?.sites ?? []
   const text = search.trim().toLowerCase()
@@ -140,17 +140,17 @@ function groupsOf(ids: readonly string[]): string[][] {
 
 interface GroupProps {
   ids: readonly string[]
-  /** Whether one of the sites was on the screen: their numbers are asked, and asked anew. */
+  /** Whether one of the sites was on the screen: their numbers are fetched, and refetched. */
   isSeen: boolean
-  /** Whether their numbers are asked for the order of all sites. */
+  /** Whether their numbers are fetched for the order of all sites. */
   isRanked: boolean
   onAnswer: (answers: Answers) => void
 }
 
-/** Asks the visitors of some sites at once. */
+/** Fetches the visitors of some sites at once. */
 function GroupVisitors({ ids, isSeen, isRanked, onAnswer }: GroupProps) {
   const { environment } = useSession()
-  const group = useAnswer(
+  const group = useCachedQuery(
     isSeen || isRanked ? ['site-visitors', ids, environment] : null,
     async (signal) => {
       const queries = ids.map((id) => dayOf(id, environment))

@@ -63,7 +63,7 @@ export function Deliveries({ id, siteId, onOpen }: DeliveriesProps) {
       <ErrorPanel error={deliveries.error} onRetry={deliveries.retry} />
       {deliveries.isLoading ? <SkeletonRows rows={4} /> : null}
       {deliveries.data === undefined ? null : (
-        <div class={deliveries.isOld ? 'old' : undefined}>
+        <div class={deliveries.isPlaceholderData ? 'old' : undefined}>
           <DataTable
             caption={texts.deliveries}
             columns={columns}

@@ -1,5 +1,5 @@
 import type { AttemptResource } from '@sluice/contracts/webhooks'
-import { useApi, useChange } from '../../api/hooks.ts'
+import { useApi, useOperationMutation } from '../../api/hooks.ts'
 import { formatDateSeconds } from '../../format/dates.ts'
 import { useSite } from '../../state/session.tsx'
 import { toast } from '../../ui/announce.tsx'
@@ -25,7 +25,7 @@ export function Delivery({ webhookId, deliveryId, onBack }: DeliveryProps) {
   const { timezone } = useSite()
   const params = { webhook_id: webhookId, delivery_id: deliveryId }
   const record = useApi('getDelivery', { params }, { refetchMs: refreshMs, staleMs: 0 })
-  const replay = useChange('replayDelivery', ['getDelivery', 'listDeliveries'])
+  const replay = useOperationMutation('replayDelivery', ['getDelivery', 'listDeliveries'])
   const { data } = record
   return (
     <div class="stack">

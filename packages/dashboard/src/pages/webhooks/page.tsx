@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import type { WebhookResource } from '@sluice/contracts/webhooks'
-import { useApi, useIsCurrent, useRefresh } from '../../api/hooks.ts'
+import { useApi, useInvalidate, useIsCurrent } from '../../api/hooks.ts'
 import { messages } from '../../messages/en.ts'
 import { ResourceList } from '../../parts/resource-list.tsx'
 import { UnknownRecord } from '../../parts/unknown-record.tsx'
@@ -25,7 +25,7 @@ export default function Page() {
   const query = { query: { site_id: siteId, limit: 1000 } }
   const webhooks = useApi('listWebhooks', query, { refetchMs: refreshMs, staleMs: 0 })
   const isCurrent = useIsCurrent(webhooks)
-  const refresh = useRefresh()
+  const invalidate = useInvalidate()
   const [openId, setOpen] = usePageParameter('open')
   const [isNew, setNew] = useState(false)
   const [secret, setSecret] = useState<string>()
@@ -63,7 +63,7 @@ export default function Page() {
           what={texts.what}
           onSaved={() => {
             setSecret(undefined)
-            void refresh('listWebhooks')
+            void invalidate('listWebhooks')
           }}
         >
           {texts.revealText}

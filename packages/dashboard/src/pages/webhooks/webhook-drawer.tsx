@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import type { WebhookResource } from '@sluice/contracts/webhooks'
-import { useChange } from '../../api/hooks.ts'
+import { useOperationMutation } from '../../api/hooks.ts'
 import { usePageParameter } from '../../state/hooks.ts'
 import { toast } from '../../ui/announce.tsx'
 import { Button } from '../../ui/button.tsx'
@@ -68,8 +68,8 @@ export function WebhookDrawer({ of, onClose, onSecret }: WebhookDrawerProps) {
 
 function Tasks({ of, onTask }: { of: WebhookResource; onTask: (task: Task) => void }) {
   const params = { webhook_id: of.webhook_id }
-  const test = useChange('testWebhook', ['listDeliveries'])
-  const update = useChange('updateWebhook', ['listWebhooks'])
+  const test = useOperationMutation('testWebhook', ['listDeliveries'])
+  const update = useOperationMutation('updateWebhook', ['listWebhooks'])
   const isOff = ['disabled', 'paused'].includes(stateOf(of))
   const button = (task: Task, label: string) => (
     <Button key={task} onClick={() => onTask(task)}>

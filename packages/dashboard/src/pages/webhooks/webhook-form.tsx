@@ -10,7 +10,7 @@ import {
 import { changedFields } from '../../api/changed-fields.ts'
 import type { ApiError } from '../../api/error.ts'
 import { fieldErrors } from '../../api/field-errors.ts'
-import { useChange, useRefresh } from '../../api/hooks.ts'
+import { useInvalidate, useOperationMutation } from '../../api/hooks.ts'
 import { useSite } from '../../state/session.tsx'
 import { Checkbox, RadioGroup } from '../../ui/choice.tsx'
 import { Problem, TextField } from '../../ui/field.tsx'
@@ -117,11 +117,11 @@ function WebhookForm({ of, onSubmit, onClose, isBusy, error }: FormProps) {
   )
 }
 
-/** The dialog for a new webhook. Its list is asked anew once the secret is saved. */
+/** The dialog for a new webhook. Its list is refetched once the secret is saved. */
 export function NewWebhook({ onClose, onSecret }: { onClose: () => void; onSecret: (secret: string) => void }) {
   const { site_id: siteId } = useSite()
-  const create = useChange('createWebhook')
-  const refresh = useRefresh()
+  const create = useOperationMutation('createWebhook')
+  const invalidate = useInvalidate()
   return (
     <WebhookForm
       onClose={onClose}
@@ -130,7 +130,7 @@ export function NewWebhook({ onClose, onSecret }: { onClose: () => void; onSecre
       onSubmit={async (body) => {
         const { secret } = await create.run({ body: { ...body, site_id: siteId } })
         onClose()
-        if (secret === undefined) await refresh('listWebhooks')
+        if (secret === undefined) await invalidate('listWebhooks')
         else onSecret(secret)
       }}
     />
@@ -139,8 +139,8 @@ export function NewWebhook({ onClose, onSecret }: { onClose: () => void; onSecre
 
 /** The dialog that changes a webhook. One that was switched off stays so until the box for its deliveries is ticked. */
 export function EditWebhook({ of, onClose }: { of: WebhookResource; onClose: () => void }) {
-  const update = useChange('updateWebhook', ['listWebhooks'])
-  // The list is asked anew while the form is open.
+  const update = useOperationMutation('updateWebhook', ['listWebhooks'])
+  // The list is refetched while the form is open.
   const [opened] = useState(of)
   return (
     <WebhookForm

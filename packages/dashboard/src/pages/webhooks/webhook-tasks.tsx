@@ -3,7 +3,7 @@ import { dayMs } from '@sluice/contracts/time-units'
 import type { WebhookResource } from '@sluice/contracts/webhooks'
 import { serverNow } from '../../api/client.ts'
 import { fieldErrors } from '../../api/field-errors.ts'
-import { useChange } from '../../api/hooks.ts'
+import { useOperationMutation } from '../../api/hooks.ts'
 import { localTime, parseLocalTime } from '../../format/dates.ts'
 import { OverlapField } from '../../parts/overlap-field.tsx'
 import { useSite } from '../../state/session.tsx'
@@ -20,7 +20,7 @@ interface TaskProps {
 
 /** Has everything since a time sent again that did not succeed: a time of the site's zone, as those of deliveries. */
 export function Recover({ of, onClose }: TaskProps) {
-  const recover = useChange('recoverDeliveries', ['listDeliveries'])
+  const recover = useOperationMutation('recoverDeliveries', ['listDeliveries'])
   const { timezone } = useSite()
   const [since, setSince] = useState(() => localTime(serverNow() - dayMs, timezone))
   const [isTried, setTried] = useState(false)
@@ -55,9 +55,9 @@ export function Recover({ of, onClose }: TaskProps) {
 
 type Overlap = keyof typeof texts.overlaps
 
-/** Makes a new secret. The list is asked anew once it is saved. */
+/** Makes a new secret. The list is refetched once it is saved. */
 export function RotateSecret({ of, onClose, onSecret }: TaskProps & { onSecret: (secret: string) => void }) {
-  const rotate = useChange('rotateWebhookSecret')
+  const rotate = useOperationMutation('rotateWebhookSecret')
   const [overlap, setOverlap] = useState<Overlap>('1d')
   return (
     <FormDialog
@@ -78,7 +78,7 @@ export function RotateSecret({ of, onClose, onSecret }: TaskProps & { onSecret: 
 }
 
 export function RemoveWebhook({ of, onClose, onRemoved }: TaskProps & { onRemoved: () => void }) {
-  const remove = useChange('deleteWebhook', ['listWebhooks'])
+  const remove = useOperationMutation('deleteWebhook', ['listWebhooks'])
   return (
     <ConfirmDialog
       title={texts.removeTitle}
