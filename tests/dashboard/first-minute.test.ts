@@ -249,20 +249,20 @@ describeWithChromium('the first minute', () => {
     expect(page.url()).toBe(`${rig.url}/settings/session`)
   })
 
-  it('stays signed in when a look for the session of another tab is answered late', async () => {
+  it('stays signed in when a check for the session of another tab is answered late', async () => {
     const { page } = await openEnded()
-    const looks: Route[] = []
+    const checks: Route[] = []
     const isSessionUrl = ({ pathname }: URL) => pathname === '/api/v1/session'
     await page.route(isSessionUrl, async (route) => {
-      if (looks.length > 0) return route.fallback()
-      looks.push(route)
+      if (checks.length > 0) return route.fallback()
+      checks.push(route)
     })
     await page.evaluate(`document.dispatchEvent(new Event('visibilitychange'))`)
-    await waitUntilPasses(() => expect(looks).toHaveLength(1))
+    await waitUntilPasses(() => expect(checks).toHaveLength(1))
     await signInHere(page, rig.admin)
     await page.getByText(/^key_/).waitFor()
     // The page may have given the request up.
-    await looks[0]
+    await checks[0]
       ?.fulfill({ status: 401, json: { success: false, timestamp: Date.now(), error: 'Not signed in' } })
       .catch(() => undefined)
     const isSession = (response: Response) => isSessionUrl(new URL(response.url())) && response.status() === 200

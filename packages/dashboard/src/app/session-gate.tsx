@@ -61,7 +61,7 @@ function SignInBySecret({ secret }: { secret: Secret }) {
     case 'checking':
       return <p class="signing-in muted">{messages.signIn.signingIn}</p>
     case 'unknown':
-      return <LoneError error={step.error} onRetry={() => void check()} />
+      return <FullPageError error={step.error} onRetry={() => void check()} />
     case 'asking':
       return (
         <Dialog
@@ -100,8 +100,8 @@ function SignInBySecret({ secret }: { secret: Secret }) {
   }
 }
 
-/** A failure in place of the whole dashboard: it is not known who is signed in. */
-function LoneError({ error, onRetry }: { error: ApiError; onRetry: () => void }) {
+/** An error in place of the whole dashboard: it is not known who is signed in. */
+function FullPageError({ error, onRetry }: { error: ApiError; onRetry: () => void }) {
   return (
     <main class="lone">
       <ErrorPanel error={error} onRetry={onRetry} />
@@ -110,10 +110,10 @@ function LoneError({ error, onRetry }: { error: ApiError; onRetry: () => void })
 }
 
 /**
- * The session of an earlier check while it differs by less than a minute of its end: a page is not rendered at each
- * check.
+ * Returns the session of an earlier check while the present one differs from it only by less than a minute of its end:
+ * with the same object, the page is not rendered at each check.
  */
-function useSteady(session: SessionResource | undefined): SessionResource | undefined {
+function useStableSession(session: SessionResource | undefined): SessionResource | undefined {
   const kept = useRef(session)
   const toTheMinute = (of: SessionResource | undefined) =>
     JSON.stringify(of && { ...of, expires_at: Math.floor((of.expires_at ?? 0) / 60_000) })
@@ -125,7 +125,7 @@ function SignedIn() {
   const { path, route } = useLocation()
   const isEnded = isSignedOut.value
   const session = useApi('getSession', isEnded ? null : {}, { refetchMs: sessionCheckMs, keepsPreviousData: false })
-  const steady = useSteady(session.data)
+  const stableSession = useStableSession(session.data)
   // Preact renders an element again only if it is another one.
   const frame = useMemo(() => <Frame />, [])
   const isAtSignIn = path === '/signin'
@@ -133,39 +133,39 @@ function SignedIn() {
   useEffect(() => {
     if (hasSession && isAtSignIn) route('/', true)
   }, [hasSession, isAtSignIn])
-  // Once it was there, an end of the session is worth a word.
-  const [wasThere, setWasThere] = useState(false)
+  // If the page had a session before, the sign-in page says that it has ended.
+  const [hadSession, setHadSession] = useState(false)
   useEffect(() => {
-    if (hasSession) setWasThere(true)
+    if (hasSession) setHadSession(true)
   }, [hasSession])
   useEffect(() => {
     if (!isEnded) return undefined
     let last = new AbortController()
-    const look = () => {
+    const checkSession = () => {
       if (document.hidden) return
-      // Only one look may sign in: a second one would clear what the pages have loaded by then.
+      // Only one check may sign in, because each sign-in clears the cache.
       last.abort()
       last = new AbortController()
-      // Nobody has asked for it, so a failure is not worth a word.
+      // The user did not request this check, so its failure is not shown.
       signInByOtherTab(last.signal).catch(() => undefined)
     }
-    document.addEventListener('visibilitychange', look)
+    document.addEventListener('visibilitychange', checkSession)
     return () => {
-      document.removeEventListener('visibilitychange', look)
+      document.removeEventListener('visibilitychange', checkSession)
       last.abort()
     }
   }, [isEnded])
   if (isEnded || session.error?.status === 401) {
     return (
       <SignIn
-        problem={wasThere && !isOwnSignOut.value ? messages.signIn.ended : undefined}
-        onSignedIn={() => setWasThere(false)}
+        problem={hadSession && !isOwnSignOut.value ? messages.signIn.ended : undefined}
+        onSignedIn={() => setHadSession(false)}
       />
     )
   }
-  if (steady === undefined) {
-    return session.error === undefined ? null : <LoneError error={session.error} onRetry={session.retry} />
+  if (stableSession === undefined) {
+    return session.error === undefined ? null : <FullPageError error={session.error} onRetry={session.retry} />
   }
   startClock()
-  return <SessionContext.Provider value={steady}>{frame}</SessionContext.Provider>
+  return <SessionContext.Provider value={stableSession}>{frame}</SessionContext.Provider>
 }

@@ -28,7 +28,7 @@ export function announce(text: string, topic?: 'title' | 'point'): void {
     const mayJoin = text !== '' && region === spoken.value.region
     parts = withPart(mayJoin ? parts : [], { text, topic, at: performance.now() })
     const all = parts.map((part) => part.text).join(' ')
-    // The same text twice is spoken twice only when it differs.
+    // Screen readers announce a live region only when its text changes; a trailing space makes a repeated text differ.
     spoken.value = { text: spoken.value.text === all ? `${all} ` : all, region }
   })
 }

@@ -195,7 +195,7 @@ export function Num({ value, kind = 'count', isEstimated = false, name }: NumPro
   )
 }
 
-/** In place of a number that is not known: the reason for the pointer, and for those who hear the page. */
+/** In place of a number that is not known: the reason for the pointer, and for screen readers. */
 export const Unknown = ({ why }: { why: string }) => (
   <span class="muted" title={why}>
     <span aria-hidden="true">–</span>

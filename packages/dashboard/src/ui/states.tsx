@@ -47,9 +47,10 @@ interface ErrorPanelProps {
 }
 
 /**
- * A failure in the place of what failed: the interface's sentence, the request's id and Retry. It counts down to the
- * moment at which a query is refetched by itself. What else failed by 429, 503 or a lost connection is tried again
- * by the panel, with the `onRetry` of the latest render. Nothing without an error.
+ * The error panel that replaces the part that failed: the error message of the HTTP interface, the request's id and a
+ * Retry button. It counts down to the moment at which a query is refetched by itself. What else failed by 429, 503 or a
+ * lost connection is tried again by the panel, with the `onRetry` of the latest render. Without an error, it renders
+ * nothing.
  */
 export function ErrorPanel({ error, ...rest }: ErrorPanelProps) {
   return error === undefined ? null : <Failure error={error} {...rest} />

@@ -20,7 +20,7 @@ export default function Page() {
   const [openId, setOpen] = usePageParameter('open')
   const open = (id: string | undefined) => {
     setOpen(id)
-    // The list and a rule take each other's place: whoever can't see it hears where they are.
+    // A rule replaces the list on the page, or the list a rule: screen readers announce the focused heading.
     requestAnimationFrame(() => document.querySelector<HTMLElement>('main h1')?.focus())
   }
   if (openId === 'new') return <NewRule onDone={open} />

@@ -51,18 +51,23 @@ export default function Overview() {
   usePanelShortcuts(hrefOf)
 
   // The numbers come first, then the chart, then what they are compared with: a key's queries are answered in turn.
-  const first = useBatch(counts.map((each) => viewQueries.statsQuery(each)))
-  const wasFirstThere = useRef(false)
+  const countsBatch = useBatch(counts.map((each) => viewQueries.statsQuery(each)))
+  const wereCountsSettled = useRef(false)
   // While a failed batch is refetched, what is below stays.
-  wasFirstThere.current ||= first.data !== undefined || first.error !== undefined
-  const isFirstThere = wasFirstThere.current
-  const before = useBatch(isFirstThere ? comparedQueries(viewQueries, counts) : [])
+  wereCountsSettled.current ||= countsBatch.data !== undefined || countsBatch.error !== undefined
+  const areCountsSettled = wereCountsSettled.current
+  const comparedCountsBatch = useBatch(areCountsSettled ? comparedQueries(viewQueries, counts) : [])
   const sessionQueries = ofSessions.map((each) => viewQueries.statsQuery(each))
-  const second = useBatch(isFirstThere ? [...sessionQueries, ...comparedQueries(viewQueries, ofSessions)] : [])
+  const sessionsBatch = useBatch(
+    areCountsSettled ? [...sessionQueries, ...comparedQueries(viewQueries, ofSessions)] : [],
+  )
   const headlines = withoutEmptyRange([
-    ...counts.map((each, at) => [each, headlineOf(viewQueries, each, [first, at], [before, at])] as const),
+    ...counts.map(
+      (each, at) => [each, headlineOf(viewQueries, each, [countsBatch, at], [comparedCountsBatch, at])] as const,
+    ),
     ...ofSessions.map(
-      (each, at) => [each, headlineOf(viewQueries, each, [second, at], [second, at + ofSessions.length])] as const,
+      (each, at) =>
+        [each, headlineOf(viewQueries, each, [sessionsBatch, at], [sessionsBatch, at + ofSessions.length])] as const,
     ),
   ])
 
@@ -70,11 +75,11 @@ export default function Overview() {
   // A range that ends now is queried again each minute. An empty view stays empty until the answer arrives.
   const view = JSON.stringify([siteId, range, filters, viewQueries.environment, viewQueries.zone, exact])
   const empty = useRef<string>()
-  if (events !== undefined && !first.isPlaceholderData) empty.current = events.value === 0 ? view : undefined
+  if (events !== undefined && !countsBatch.isPlaceholderData) empty.current = events.value === 0 ? view : undefined
   const isEmpty = empty.current === view
-  const error = first.data === undefined ? first.error : undefined
-  // One failure says it for all: queries that fail alone are asked again with their whole batch.
-  const failed = [first, before, second].find((batch) => errorOf(batch) !== undefined)
+  const error = countsBatch.data === undefined ? countsBatch.error : undefined
+  // One error panel is enough, because Retry sends the whole batch again.
+  const failed = [countsBatch, comparedCountsBatch, sessionsBatch].find((batch) => errorOf(batch) !== undefined)
   const isEstimated = headlineMetrics.some((each) => headlines[each].result?.estimated === true)
   const answeredAt = events === undefined ? undefined : events.timestamp - events.complete_until
   const isOldArriving = answeredAt !== undefined && lagMs.value !== undefined && answeredAt - lagMs.value > oldRowsMs
@@ -82,7 +87,7 @@ export default function Overview() {
     <>
       <PageTitle title={site.name || siteId} sentence={<bdi>{sentence}</bdi>} actions={<Share {...viewQueries} />} />
       {error === undefined ? (
-        <div class={first.isFetching ? 'refreshing' : undefined}>
+        <div class={countsBatch.isFetching ? 'refreshing' : undefined}>
           <Headlines
             headlines={headlines}
             metric={metric}
@@ -92,7 +97,7 @@ export default function Overview() {
           />
         </div>
       ) : (
-        <ErrorPanel error={error} onRetry={first.retry} />
+        <ErrorPanel error={error} onRetry={countsBatch.retry} />
       )}
       {error !== undefined || failed === undefined ? null : <BatchError batch={failed} />}
       <Notes
@@ -104,22 +109,22 @@ export default function Overview() {
         <EmptyRange viewQueries={viewQueries} />
       ) : (
         <>
-          <ChartPanel viewQueries={viewQueries} sentence={sentence} isEnabled={isFirstThere} />
+          <ChartPanel viewQueries={viewQueries} sentence={sentence} isEnabled={areCountsSettled} />
           <div class="panels">
             {panelDimensions.map((dimension) =>
               dimension === 'country' ? (
-                <CountriesPanel key={dimension} viewQueries={viewQueries} isEnabled={isFirstThere} />
+                <CountriesPanel key={dimension} viewQueries={viewQueries} isEnabled={areCountsSettled} />
               ) : (
                 <Panel
                   key={dimension}
                   title={texts.panels[dimension]}
                   dimension={dimension}
                   viewQueries={viewQueries}
-                  isEnabled={isFirstThere}
+                  isEnabled={areCountsSettled}
                 />
               ),
             )}
-            <PropertiesPanel viewQueries={viewQueries} isEnabled={isFirstThere} />
+            <PropertiesPanel viewQueries={viewQueries} isEnabled={areCountsSettled} />
           </div>
         </>
       )}
