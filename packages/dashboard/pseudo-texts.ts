@@ -3,7 +3,7 @@ const accented = 'àƀçđéƒĝĥîĵķĺɱñöþɋŕšŧûṽŵẋýž'
 
 /**
  * A text as a language that is two fifths longer than English has it: `Live` is `⟦Ĺîṽé··⟧`. The brackets show where a
- * text begins and ends, so what has none is no text of the messages.
+ * text begins and ends, so what has none is not a text of the messages.
  */
 function pseudoText(text: string): string {
   if (!/\p{L}/u.test(text)) return text

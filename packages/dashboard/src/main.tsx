@@ -25,7 +25,7 @@ addEventListener('pageshow', ({ persisted }) => {
   if (persisted && isSignedOut.value) location.reload()
 })
 const root = document.getElementById('app')
-// Until it is known who is here, there is no more to show than the outline in index.html.
+// Until it is known who is signed in, only the outline in index.html can be shown.
 await Promise.all([loadTemporal(), session])
 if (root !== null) {
   root.replaceChildren()

@@ -17,7 +17,7 @@ describe('the field that an error names', () => {
     expect(errors.rest).toBeUndefined()
   })
 
-  it('is not in the sentence beside it, whatever the name of the column', () => {
+  it('is not in the sentence next to it, whatever the name of the column', () => {
     const message = 'Invalid field: Created at must be a time'
     expect(problemOf(message, 'Created at')).toBe('Must be a time')
     expect(problemOf(message, 'timestamp')).toBeUndefined()

@@ -5,7 +5,7 @@ import type { ApiError } from './error.ts'
 export interface FieldErrors {
   /** The sentence of a field, by its name in the interface; members (`condition.window`) have names of their own. */
   of: (field: string) => string | undefined
-  /** The error when it is no field's of the form. */
+  /** The error when it does not belong to a field of the form. */
   rest: ApiError | undefined
 }
 
@@ -15,7 +15,7 @@ export function fieldOf(message: string): string | undefined {
 }
 
 /**
- * The interface's sentence as it stands beside the field that it names, `Exceeds maximum length of 64`; undefined for
+ * The interface's sentence as it stands next to the field that it names, `Exceeds maximum length of 64`; undefined for
  * another sentence than `Invalid field: …`.
  */
 export function problemOf(message: string, field = ''): string | undefined {

@@ -5,7 +5,7 @@ import { EmptyState } from '../ui/states.tsx'
 
 interface Props {
   children: ComponentChildren
-  /** Another value renders the children anew: the address of the page. */
+  /** The address of the page: another value renders the children again after an error. */
   resetKey?: string
 }
 

@@ -54,7 +54,7 @@ export function FilterDialog({ condition, hasRoom = () => true, onApply, onRemov
   }
   const submit = () => {
     const given = isOneOf(numberOperators, operator) ? value.trim() : value
-    // A name without a prefix that is no field is meant as a property of the events.
+    // A name without a prefix that is not a field is meant as a property of the events.
     const named = propertyOf(property) === undefined ? `${propertyPrefix}${property}` : property
     if (property === '') setMissing(true)
     else if (isBare) onApply({ property: named, operator })

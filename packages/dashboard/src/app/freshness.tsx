@@ -32,7 +32,7 @@ export function Freshness() {
   }, [])
   const { data, error, answeredAt } = useCachedQuery(
     mayRead && isDue ? ['freshness', siteId] : null,
-    // The last hour: old events, which are stored beside the newest, don't matter to it.
+    // The last hour: old events, which are stored while the newest arrive, don't matter to it.
     (abort) => call('stats', { query: { site_id: siteId, metric: 'event_count', period: '1h' } }, abort),
     { refetchMs },
   )

@@ -75,7 +75,7 @@ export function NavigationLink({
   const isAllowed = useMay(...destination.scopes)
   const lock = messages.nav.locked(destination.scopes[0])
   return (
-    // An element without `href` is no link, also for the keyboard and screen readers.
+    // An element without `href` is not a link, also for the keyboard and screen readers.
     <a
       class="nav-link"
       href={href}

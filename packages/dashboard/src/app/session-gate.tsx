@@ -15,7 +15,7 @@ import { Frame } from './frame.tsx'
 import { SignIn } from './sign-in.tsx'
 import { type Secret, signIn, signInByOtherTab } from './sign-in-secret.ts'
 
-/** A revoked key is noticed within this time, besides the two seconds that revoking takes. */
+/** A revoked key is noticed within this time, in addition to the two seconds that revoking takes, ms. */
 const sessionCheckMs = 2_500
 
 /** Signs in, and renders the frame once it is known who is signed in. */

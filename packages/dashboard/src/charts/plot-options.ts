@@ -71,7 +71,7 @@ export function plotOptions(
       move: (plot, left, top) => [left < 0 ? left : plot.valToPos(plot.data[0][plot.posToIdx(left)] ?? 0, 'x'), top],
       // A finger leaves the plot as soon as it is lifted; what its tap shows stays.
       bind: { mouseleave: (_, __, hide) => (event) => (isTouched ? null : hide(event)) },
-      // uPlot swallows clicks that it takes for the end of a drag: all of them where the line stands beside the pointer.
+      // uPlot swallows clicks that it takes for the end of a drag: all of them where the line is not at the pointer.
       drag: { x: true, y: false, setScale: false, dist: clickPx, click: () => null },
       points: {
         size: 8,

@@ -35,7 +35,7 @@ function describe({ timestamps, values, compared, kind, unit, zone, ...partial }
 }
 
 /** Where the cursor is hidden, px. */
-const beside = { left: -10, top: -10 }
+const outside = { left: -10, top: -10 }
 
 /** The chart itself: a figure with its caption, a canvas, and a cursor by mouse, touch or arrow keys. */
 export default function Plot(props: ChartProps) {
@@ -77,9 +77,9 @@ export default function Plot(props: ChartProps) {
     plot.current = made
     const observer = new ResizeObserver(() => made.setSize(size()))
     observer.observe(element)
-    // A tap beside the chart hides the value that a tap on the chart shows.
+    // A tap outside the chart hides the value that a tap on the chart shows.
     const onPress = ({ target }: PointerEvent) => {
-      if (target instanceof Node && !element.contains(target)) made.setCursor(beside)
+      if (target instanceof Node && !element.contains(target)) made.setCursor(outside)
     }
     document.addEventListener('pointerdown', onPress)
     return () => {
@@ -124,7 +124,7 @@ export default function Plot(props: ChartProps) {
     else if (event.key === 'Escape' && cursor !== undefined) {
       event.preventDefault()
       event.stopPropagation()
-      plot.current?.setCursor(beside)
+      plot.current?.setCursor(outside)
     }
   }
 

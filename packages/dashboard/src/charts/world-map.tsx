@@ -12,7 +12,7 @@ export interface WorldMapProps {
   values: ReadonlyMap<string, number>
   /** Names a country and its value: the tooltip. */
   describe: (letters: string, value: number) => string
-  /** What the map shows, for screen readers, whose table stands beside it. */
+  /** What the map shows, for screen readers, for which a table stands next to it. */
   label: string
   /** Letters of the countries that the view is filtered by. */
   chosen: readonly string[]

@@ -36,7 +36,7 @@ function isShownTwice(ms: number, zone: string): boolean {
 /**
  * A format with a time of day. It names the time zone where the reader could take it for another: the zone is not the
  * browser's, or its clocks show this time twice. All times of day come from here, except those whose zone is named
- * beside them.
+ * next to them.
  */
 function formatClock(ms: number, zone: string, options: Intl.DateTimeFormatOptions): string {
   const isNamed = zone !== ownZone() || isShownTwice(ms, zone)
@@ -136,7 +136,7 @@ export function localTime(ms: number, zone: string): string {
     .toString({ smallestUnit: 'minute' })
 }
 
-/** The moment (Unix ms) of `2026-11-22T14:05` in the zone; NaN for a text that is no such time. */
+/** The moment (Unix ms) of `2026-11-22T14:05` in the zone; NaN for a text that is not such a time. */
 export function parseLocalTime(text: string, zone: string): number {
   try {
     return temporal().PlainDateTime.from(text).toZonedDateTime(zone).epochMilliseconds

@@ -9,7 +9,7 @@ import { jsonText, LongNumber } from './json.ts'
 export const eventKeyOf = ({ timestamp, environment, event_id: id }: StoredEvent): string =>
   `${timestamp}:${environment}:${id}`
 
-/** Where an event of this key is stored; undefined for a text that is no key. */
+/** Where an event of this key is stored; undefined for a text that is not a key. */
 export function placeOfKey(key: string): Pick<StoredEvent, 'timestamp' | 'environment'> | undefined {
   const [, timestamp, environment] = /^(\d{1,15}):(prod|dev):/.exec(key) ?? []
   if (timestamp === undefined || environment === undefined) return undefined

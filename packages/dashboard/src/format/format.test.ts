@@ -133,7 +133,7 @@ describe('dates', () => {
     expect(formatBounds(hours, 'UTC')).toBe('17 May 2015, 10:00–12:00')
   })
 
-  test('name the day on an axis of hours, and the year in a way that is no day', () => {
+  test('name the day on an axis of hours, and the year in a way that is not a day', () => {
     const midnight = Date.UTC(2026, 10, 23, 23)
     const ticks = [0, 15, 24].map((hours) => formatTick(midnight + hours * 3_600_000, 'hour', 'Europe/Berlin'))
     expect(ticks).toStrictEqual(['24 Nov', '15:00', '25 Nov'])

@@ -149,7 +149,7 @@ export const messages = {
     userField: (field: string) => `${field} (imported)`,
     missingProperty: 'Choose what to filter by.',
     invalidValue: (isPattern: boolean) =>
-      isPattern ? 'This is no regular expression. Check its brackets.' : 'Enter a number, such as 10 or 2.5.',
+      isPattern ? 'This is not a valid regular expression. Check its brackets.' : 'Enter a number, such as 10 or 2.5.',
     missingValue: 'Enter a value.',
     tooLong: 'The filters are too long. Use fewer values.',
     clickHint: 'Click: only this. Alt: not this. Shift: this too. Again: no filter.',

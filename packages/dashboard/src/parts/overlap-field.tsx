@@ -8,7 +8,7 @@ interface OverlapFieldProps<Overlap extends string> {
   onChange: (overlap: Overlap) => void
 }
 
-/** A choice of how long the old key or secret stays valid beside the new one. */
+/** A choice of how long the old key or secret stays valid in addition to the new one. */
 export function OverlapField<Overlap extends string>({ label, overlaps, value, onChange }: OverlapFieldProps<Overlap>) {
   return (
     <SelectField

@@ -5,7 +5,7 @@ import { toast } from '../ui/announce.tsx'
 
 /**
  * Returns a function that filters the view by a value of a property that was clicked: alone, with Alt excluded, with
- * Shift besides the others. Filters for which the page has no room are refused by a sentence.
+ * Shift in addition to the others. Filters for which the page has no room are refused by a sentence.
  */
 export function useFilterClick(): (property: string, value: string, event: MouseEvent) => void {
   const { filters, setView, hasRoom } = useView()

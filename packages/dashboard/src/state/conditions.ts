@@ -77,7 +77,7 @@ export function formatCondition({ property, operator, value }: Condition): strin
   return value === undefined ? head : `${head}:${value}`
 }
 
-/** Inverse of `formatCondition`; undefined for a text that is no condition. */
+/** Inverse of `formatCondition`; undefined for a text that is not a condition. */
 export function parseCondition(text: string): Condition | undefined {
   const [property = '', rest] = split(text, ':', 2)
   if (rest === undefined || propertyOf(property) === undefined) return undefined
@@ -103,8 +103,8 @@ export const isChoiceOf = (property: string, condition: Condition): boolean =>
 
 /**
  * The filters after a click on a value of a property: `is` keeps this value alone, `is_not` excludes it, `add` takes it
- * besides those that are chosen. A click on the only chosen (or an excluded) value removes it. An absent value (`''`)
- * can't stand in a list: it is chosen alone, and excluded by a condition of its own.
+ * in addition to those that are chosen. A click on the only chosen (or an excluded) value removes it. An absent value
+ * (`''`) can't stand in a list: it is chosen alone, and excluded by a condition of its own.
  */
 export function filtersAfterClick(
   filters: readonly Condition[],

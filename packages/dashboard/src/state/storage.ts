@@ -10,7 +10,7 @@ export function remembered(name: StoredName): string | undefined {
   }
 }
 
-/** Remembers a value, or forgets it. Full or forbidden storage is no error: the page goes on without. */
+/** Remembers a value, or forgets it. Full or forbidden storage is not an error: the page goes on without. */
 export function remember(name: StoredName, value: string | undefined): void {
   try {
     if (value === undefined) localStorage.removeItem(name)

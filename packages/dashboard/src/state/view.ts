@@ -68,8 +68,8 @@ function parseCustom(text: string): CustomRange | undefined {
 }
 
 /**
- * The parameters of a view in the address. What equals the default is left out. Parameters that are no part of the view
- * are kept from `others`.
+ * The parameters of a view in the address. What equals the default is left out. Parameters that are not part of the
+ * view are kept from `others`.
  */
 export function formatView(view: ViewChanges, others: URLSearchParams = new URLSearchParams()): URLSearchParams {
   const search = new URLSearchParams()

@@ -20,9 +20,9 @@ export interface ComboboxProps {
   options: readonly ComboboxOption[]
   /** An option is chosen, or with `isFree` any text is entered. */
   onChange: (value: string) => void
-  /** Takes texts that are no option, at each key. */
+  /** Takes texts that are not an option, at each key. */
   isFree?: boolean
-  /** Takes texts that are no option, by Enter or when the field is left. */
+  /** Takes texts that are not an option, by Enter or when the field is left. */
   takesTexts?: boolean
   placeholder?: string
   isQuiet?: boolean

@@ -6,7 +6,7 @@ import { Button } from './button.tsx'
 
 export interface DialogProps {
   title: string
-  /** Called when the dialog closes, by Escape, the close button or a click beside it. */
+  /** Called when the dialog closes, by Escape, the close button or a click outside it. */
   onClose: () => void
   children: ComponentChildren
   /** Buttons at the end. */

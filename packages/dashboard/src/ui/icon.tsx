@@ -2,7 +2,7 @@ import { type IconName, icons } from '../icons.ts'
 
 export type { IconName }
 
-/** A line icon of 16 px, hidden from screen readers: the text beside it, or the button's label, says what it means. */
+/** A line icon of 16 px, hidden from screen readers: the text next to it, or the button's label, says what it means. */
 export function Icon({ name, size = 16 }: { name: IconName; size?: number }) {
   return (
     <svg class="icon" width={size} height={size} viewBox="0 0 24 24" aria-hidden="true">

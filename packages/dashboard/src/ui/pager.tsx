@@ -6,7 +6,7 @@ export interface PagerProps {
   offset: number
   limit: number
   total: number
-  /** `isReplaced`: the page that was shown has no records any more, and is no step of the history. */
+  /** `isReplaced`: the page that was shown has no records any more, and is not a step of the history. */
   onChange: (offset: number, isReplaced?: boolean) => void
 }
 

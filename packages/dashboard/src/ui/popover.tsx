@@ -18,7 +18,7 @@ export interface PopoverProps {
 const gap = 4
 const edge = 8
 
-/** A popover (the native element) below its button; Escape, a click beside it and Tab past its end close it. */
+/** A popover (the native element) below its button; Escape, a click outside it and Tab past its end close it. */
 export function Popover({ button, children, kind, label }: PopoverProps) {
   const id = useId()
   const element = useRef<HTMLDivElement>(null)
@@ -89,7 +89,7 @@ function moveAmongActions(event: KeyboardEvent): void {
   items.at(to % items.length)?.focus()
 }
 
-/** A button of a popover of actions; `detail` describes it, and is no part of its name. */
+/** A button of a popover of actions; `detail` describes it, and is not part of its name. */
 export function Action({
   onSelect,
   children,

@@ -12,7 +12,7 @@ export interface AlertChartProps {
   bands: readonly Band[]
   kind: NumberKind
   zone: string
-  /** Absent: the threshold is no value of the metric, but a change in percent. */
+  /** Absent: the threshold is not a value of the metric, but a change in percent. */
   threshold?: number | undefined
   /** Dragging the line of the threshold sets it. */
   onThreshold?: (value: number) => void

@@ -14,7 +14,7 @@ export function draftOf(duration: string): DurationDraft {
   return { count, unit }
 }
 
-/** `10m`; undefined for what is no whole number. */
+/** `10m`; undefined for what is not a whole number. */
 export const durationOf = ({ count, unit }: DurationDraft): string | undefined =>
   /^\d{1,9}$/.test(count.trim()) ? `${Number(count)}${unit}` : undefined
 

@@ -40,7 +40,7 @@ it('a firing that ended because the rule was switched off has an end', () => {
   ])
 })
 
-it('a firing that ended before the chart begins is no band, one that lasts into the chart is', () => {
+it('a firing that ended before the chart begins is not a band, one that lasts into the chart is', () => {
   const series = [30, 40].map((timestamp) => ({ timestamp, value: 1 }))
   const bands = [
     { from: 5, to: 9 },

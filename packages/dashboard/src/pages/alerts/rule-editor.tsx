@@ -40,7 +40,7 @@ interface PartProps {
   errorOf: (field: string) => string | undefined
 }
 
-/** The settings of a rule, and beside them what they would have done. */
+/** The settings of a rule, and next to them what they would have done. */
 export function RuleEditor({ draft, environment, set, submit, onSubmit, isBusy, error }: RuleEditorProps) {
   const { site_id: siteId } = useSite()
   const [isTried, setTried] = useState(false)

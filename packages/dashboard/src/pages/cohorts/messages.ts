@@ -3,7 +3,7 @@ import { messages } from '../../messages/en.ts'
 const { count } = messages
 
 export const texts = {
-  sentence: 'Groups of users by what they did or are. They are counted anew whenever they are asked for.',
+  sentence: 'Groups of users by what they did or are. They are counted again whenever they are asked for.',
   create: 'New cohort',
   edit: 'Edit',
   editTitle: (name: string) => `Edit ${name}`,

@@ -18,7 +18,7 @@ import { CohortSize } from './size.tsx'
 const listMax = 1_000
 const newCohort = 'new'
 
-/** Who the users are, in groups: the list, one cohort beside it, or the making of one. */
+/** The cohorts of the site: the list, one cohort next to it, or the form for a new one. */
 export default function Page() {
   const { siteId } = useView()
   const [edited, setEdited] = usePageParameter('edit')

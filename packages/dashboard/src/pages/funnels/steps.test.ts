@@ -17,7 +17,7 @@ it('steps come back from the address as they were', () => {
   expect(formatSteps([steps[0], { event_type: 'purchase', conditions: [] }] as Step[])).toBe('page_view>purchase')
 })
 
-it('a text that is no funnel is refused', () => {
+it('a text that is not a funnel is refused', () => {
   for (const text of ['', 'page_view', 'a>', 'a>b;nonsense', Array.from({ length: 9 }, () => 'a').join('>')]) {
     expect(parseSteps(text)).toBeUndefined()
   }

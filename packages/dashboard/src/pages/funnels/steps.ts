@@ -23,7 +23,7 @@ export const formatSteps = (steps: readonly Step[]): string =>
     .map((step) => escaped(step, '>'))
     .join('>')
 
-/** Inverse of `formatSteps`; undefined for a text that is no funnel of two to eight steps. */
+/** Inverse of `formatSteps`; undefined for a text that is not a funnel of two to eight steps. */
 export function parseSteps(text: string): Step[] | undefined {
   const steps: Step[] = []
   for (const part of split(text, '>')) {

@@ -20,8 +20,8 @@ interface UploadDialogProps {
 }
 
 /**
- * Chooses a file, looks at its header, and sends it. During the upload, only its buttons stop it: Escape, a click beside
- * and the browser's Back do not close the dialog, and leaving the dashboard asks first.
+ * Chooses a file, looks at its header, and sends it. During the upload, only its buttons stop it: Escape, a click
+ * outside and the browser's Back do not close the dialog, and leaving the dashboard asks first.
  */
 export function UploadDialog({ onClose, onAccepted }: UploadDialogProps) {
   const { site_id: siteId } = useSite()

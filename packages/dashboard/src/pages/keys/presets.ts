@@ -25,7 +25,7 @@ export function presetOf({
 
 const linesOf = (text: string) => text.split(/[\s,]+/).filter((each) => each !== '')
 
-/** A URL as an origin in the form that browsers send; undefined if it has a path or is no http(s) URL. */
+/** A URL as an origin in the form that browsers send; undefined if it has a path or is not an http(s) URL. */
 function originOf(text: string): string | undefined {
   if (!URL.canParse(text)) return undefined
   const { origin, href, protocol } = new URL(text)

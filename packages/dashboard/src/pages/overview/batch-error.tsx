@@ -16,7 +16,7 @@ export function errorOf({ data, error }: Batch): ApiError | undefined {
 
 /** The failure of a batch, or of one of its queries; Retry fetches the whole batch again. */
 export function BatchError({ batch }: { batch: Batch }) {
-  // Each answer is one error: a new object starts the countdown of ErrorPanel anew.
+  // Each answer is one error: a new object starts the countdown of ErrorPanel again.
   const error = useMemo(() => errorOf(batch), [batch.data, batch.answeredAt, batch.error])
   return <ErrorPanel error={error} onRetry={batch.retry} />
 }

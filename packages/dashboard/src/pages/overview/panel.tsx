@@ -20,7 +20,7 @@ import { breakdownSource, otherKey, panelMetric, withoutChoice } from './queries
 const panelRows = 9
 /** Rows of a panel on narrow pages, see overview.css. */
 const narrowRows = 6
-/** Chosen values that a panel lists besides the most frequent ones, in place of the last of them. */
+/** Chosen values that a panel lists in addition to the most frequent ones, in place of the last of them. */
 const rareRowsMax = 4
 
 /** A group: its value, and how much it counts. */
@@ -31,7 +31,7 @@ export interface PanelRow {
   estimated: boolean
 }
 
-/** Whether there are groups besides those that the page shows. */
+/** Whether there are more groups than those that the page shows. */
 const hasMoreRows = (groups: readonly PanelRow[], listed: readonly PanelRow[]): boolean =>
   listed.length < groups.length || (isNarrow.value && listed.length > narrowRows)
 
@@ -51,7 +51,7 @@ interface PanelProps {
   viewQueries: ViewQueries
   /** False while what stands above is still being fetched: a key's queries are answered in the order of reading. */
   isEnabled: boolean
-  /** Stands beside the title. */
+  /** Stands next to the title. */
   choice?: ComponentChildren
   /** Stands in place of the groups. */
   body?: ComponentChildren

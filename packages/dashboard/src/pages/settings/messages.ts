@@ -9,7 +9,7 @@ export const texts = {
   noEvents: 'None yet',
   name: 'Name',
   zone: 'Time zone',
-  zoneHint: 'Where the site’s days begin. Statistics of all times are counted anew in it.',
+  zoneHint: 'Where the site’s days begin. Statistics of all times are counted again in it.',
   conversion: 'Conversion event',
   conversionHint: 'The type of event that the conversion rate counts. Empty: purchase.',
   retention: 'Retention in days',

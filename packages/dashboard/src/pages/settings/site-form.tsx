@@ -15,7 +15,7 @@ import { texts } from './messages.ts'
 
 const fields = ['name', 'timezone', 'conversion_event', 'retention_days']
 
-/** Days as they were typed: null for nothing, undefined for what is no number of days. */
+/** Days as they were typed: null for nothing, undefined for what is not a number of days. */
 function daysOf(text: string): number | null | undefined {
   if (text.trim() === '') return null
   const days = Number(text)

@@ -10,7 +10,7 @@ export const texts = {
   editTitle: 'Edit webhook',
   save: 'Save',
   url: 'URL',
-  unreadableUrl: 'The URL cannot be decrypted: set it anew',
+  unreadableUrl: 'The URL cannot be decrypted: set it again',
   urlHint: 'It has to answer with a status of 2xx within 15 seconds.',
   events: 'Sent for',
   kinds: {
