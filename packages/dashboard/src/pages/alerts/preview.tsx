@@ -11,7 +11,7 @@ import { useSite } from '../../state/session.tsx'
 import { announce } from '../../ui/announce.tsx'
 import { MoreMenu } from '../../ui/numbers.tsx'
 import { ErrorPanel, Skeleton } from '../../ui/states.tsx'
-import { useSettled } from '../../ui/use-settled.ts'
+import { useDebouncedValue } from '../../ui/use-debounced-value.ts'
 import { AlertChart } from './alert-chart.tsx'
 import { conditionOf, type Draft, lineOf } from './draft.ts'
 import { durationOf } from './duration-field.tsx'
@@ -36,7 +36,7 @@ interface PreviewProps {
 export function Preview({ draft, environment, onThreshold }: PreviewProps) {
   const site = useSite()
   const typed = bodyOf(draft, site.site_id, environment)
-  const body = useSettled(typed, JSON.stringify(typed))
+  const body = useDebouncedValue(typed, JSON.stringify(typed))
   const preview = useApi('previewAlert', body === undefined ? null : { body })
   const { data } = preview
   const isOld = preview.isPlaceholderData || JSON.stringify(body) !== JSON.stringify(typed)

@@ -11,7 +11,7 @@ import { Problem, TextField } from '../../ui/field.tsx'
 import { focusFirstProblem } from '../../ui/form-dialog.tsx'
 import { useLeaveGuard } from '../../ui/leave-guard.ts'
 import { ErrorPanel, PageTitle } from '../../ui/states.tsx'
-import { useSettled } from '../../ui/use-settled.ts'
+import { useDebouncedValue } from '../../ui/use-debounced-value.ts'
 import { Builder } from './builder.tsx'
 import { emptyCriteria, parseDraft, sentCriteria } from './criteria.ts'
 import { texts } from './messages.ts'
@@ -21,11 +21,11 @@ import { CohortSize } from './size.tsx'
 function useDraftText(parameter: string, saved: string): [string, (text: string) => void] {
   const [kept, setKept] = usePageParameter(parameter)
   const [text, setText] = useState(kept ?? saved)
-  const settled = useSettled(text)
+  const debouncedText = useDebouncedValue(text)
   useEffect(() => {
-    const changed = settled === saved ? undefined : settled
+    const changed = debouncedText === saved ? undefined : debouncedText
     if (changed !== kept) setKept(changed, true)
-  }, [settled])
+  }, [debouncedText])
   return [text, setText]
 }
 
@@ -55,19 +55,19 @@ export function Editor({ cohort: of, onClose }: EditorProps) {
   )
   const [problem, setProblem] = useState<'name' | 'criteria'>()
   const seen = useApi('properties', { query: { site_id: siteId, environment } }, { staleMs: 300_000 })
-  const settledText = useSettled(JSON.stringify(criteria))
-  const settled = sentCriteria(JSON.parse(settledText) as Criteria)
-  const isChanged = settledText !== JSON.stringify(cohort?.criteria ?? emptyCriteria)
-  const isTooLong = isChanged && !hasRoomFor('draft', settledText)
+  const debouncedJson = useDebouncedValue(JSON.stringify(criteria))
+  const debouncedCriteria = sentCriteria(JSON.parse(debouncedJson) as Criteria)
+  const isChanged = debouncedJson !== JSON.stringify(cohort?.criteria ?? emptyCriteria)
+  const isTooLong = isChanged && !hasRoomFor('draft', debouncedJson)
   const endGuard = useLeaveGuard('ask', isTooLong)
   const close = (cohortId?: string) => {
     endGuard()
     onClose(cohortId)
   }
   useEffect(() => {
-    const kept = isChanged && !isTooLong ? settledText : undefined
+    const kept = isChanged && !isTooLong ? debouncedJson : undefined
     if (kept !== draft) setDraft(kept, true)
-  }, [settledText, isTooLong])
+  }, [debouncedJson, isTooLong])
   const create = useOperationMutation('createCohort', refreshed)
   const update = useOperationMutation('updateCohort', refreshed)
   const change = cohort === undefined ? create : update
@@ -142,10 +142,10 @@ export function Editor({ cohort: of, onClose }: EditorProps) {
       <div class="cohort-foot">
         <div class="grow">
           <h2 class="label">{texts.preview}</h2>
-          {settled === undefined ? (
+          {debouncedCriteria === undefined ? (
             <p class="muted">{texts.incomplete}</p>
           ) : (
-            <CohortSize isSpoken criteria={settled} name={name === '' ? texts.create : name} />
+            <CohortSize isSpoken criteria={debouncedCriteria} name={name === '' ? texts.create : name} />
           )}
         </div>
         <div class="row">

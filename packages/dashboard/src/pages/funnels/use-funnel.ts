@@ -8,8 +8,8 @@ import type { Bounds } from '../../state/range.ts'
 import { useSite } from '../../state/session.tsx'
 import { emptySteps, formatSteps, parseSteps, type Step, suggestedSteps } from './steps.ts'
 
-/** How long typing rests before the address takes the steps. */
-const settleMs = 400
+/** Delay after the last edit before the address takes the steps, in ms. */
+const debounceMs = 400
 const windowDefault = '7d'
 /** A duration as the interface writes them: `90m`, `7d`. */
 const isDuration = (text: string) => /^[1-9]\d{0,8}[smhd]$/.test(text)
@@ -52,7 +52,7 @@ export function useFunnel(): Funnel {
   const types = seen.data?.properties.find(({ name }) => name === 'event_type')?.values ?? []
   const parsed = text === undefined ? undefined : parseSteps(text)
   const isOld = lastAt !== null && seen.data !== undefined && types.length === 0
-  const settled = parsed ?? (isOld ? emptySteps : suggestedSteps(types.map(({ value }) => value)))
+  const queriedSteps = parsed ?? (isOld ? emptySteps : suggestedSteps(types.map(({ value }) => value)))
   const [draft, setDraft] = useState<readonly Step[]>()
   const timer = useRef<ReturnType<typeof setTimeout>>()
   const written = useRef<string | null>(null)
@@ -63,7 +63,7 @@ export function useFunnel(): Funnel {
     if (text !== written.current) clearTimeout(timer.current)
   }, [text])
   useEffect(() => () => clearTimeout(timer.current), [])
-  const steps = draft ?? settled
+  const steps = draft ?? queriedSteps
   const setSteps = (next: readonly Step[]) => {
     setDraft(next)
     clearTimeout(timer.current)
@@ -71,7 +71,7 @@ export function useFunnel(): Funnel {
     timer.current = setTimeout(() => {
       written.current = formatSteps(next)
       setText(written.current)
-    }, settleMs)
+    }, debounceMs)
   }
   const of = isOneOf(actors, ofText) ? ofText : 'visitor'
   const problems = [
@@ -80,12 +80,12 @@ export function useFunnel(): Funnel {
     ['of', ofText, ofText === of],
   ] as const
   const inputOf = (range: Bounds | undefined): Input<'funnel'> | null =>
-    range === undefined || settled === emptySteps || settled.length === 0
+    range === undefined || queriedSteps === emptySteps || queriedSteps.length === 0
       ? null
       : {
           body: {
             site_id: siteId,
-            steps: settled.map(({ event_type, conditions }) => ({
+            steps: queriedSteps.map(({ event_type, conditions }) => ({
               event_type,
               ...(conditions.length === 0 ? {} : { conditions }),
             })),
@@ -101,7 +101,7 @@ export function useFunnel(): Funnel {
   const result = useApi('funnel', input)
   return {
     steps,
-    queriedSteps: settled,
+    queriedSteps,
     isSuggested: parsed === undefined && draft === undefined,
     setSteps,
     window,
@@ -114,7 +114,7 @@ export function useFunnel(): Funnel {
     seen,
     types,
     input,
-    isOld: result.isPlaceholderData || formatSteps(steps) !== formatSteps(settled),
+    isOld: result.isPlaceholderData || formatSteps(steps) !== formatSteps(queriedSteps),
     result,
     compared,
     comparedInput,

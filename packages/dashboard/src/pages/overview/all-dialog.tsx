@@ -19,7 +19,7 @@ import { TextField } from '../../ui/field.tsx'
 import { MoreMenu, Num, Unknown } from '../../ui/numbers.tsx'
 import { ErrorPanel, SkeletonRows } from '../../ui/states.tsx'
 import { type Column, DataTable } from '../../ui/table.tsx'
-import { useSettled } from '../../ui/use-settled.ts'
+import { useDebouncedValue } from '../../ui/use-debounced-value.ts'
 import { type Batch, BatchError } from './batch-error.tsx'
 import { texts } from './messages.ts'
 import { breakdownSource, otherKey, resultOf, withoutChoice } from './queries.ts'
@@ -61,8 +61,8 @@ export function AllDialog({ title, dimension, viewQueries, metric, onClose }: Al
     entries.filter(({ key }) =>
       `${key} ${valueLabel(dimension, key)}`.toLowerCase().includes(searched.trim().toLowerCase()),
     )
-  const settled = useSettled(text)
-  const detailed = new Set((isRanked ? entries : found(settled).slice(0, detailedRows)).map(({ key }) => key))
+  const debouncedText = useDebouncedValue(text)
+  const detailed = new Set((isRanked ? entries : found(debouncedText).slice(0, detailedRows)).map(({ key }) => key))
   const { details, batch } = useDetails(viewQueries, dimension, metric, [...detailed])
   type Row = (typeof entries)[number]
   /** The note of a row whose metrics were not queried; undefined for "(other)", whose metrics can't be. */
