@@ -9,8 +9,8 @@ import { jsonText, LongNumber } from './json.ts'
 export const eventKeyOf = ({ timestamp, environment, event_id: id }: StoredEvent): string =>
   `${timestamp}:${environment}:${id}`
 
-/** Where an event of this key is stored; undefined for a text that is not a key. */
-export function placeOfKey(key: string): Pick<StoredEvent, 'timestamp' | 'environment'> | undefined {
+/** Inverse of `eventKeyOf`, without the id: where the event is stored. Undefined for a text that is not a key. */
+export function parseEventKey(key: string): Pick<StoredEvent, 'timestamp' | 'environment'> | undefined {
   const [, timestamp, environment] = /^(\d{1,15}):(prod|dev):/.exec(key) ?? []
   if (timestamp === undefined || environment === undefined) return undefined
   return { timestamp: Number(timestamp), environment: environment as Environment }
@@ -82,8 +82,8 @@ export function eventRows(events: readonly StoredEvent[], zone: string): CsvRow[
   return rows.map((row) => Object.fromEntries(columns.map((name) => [name, row[name]])))
 }
 
-/** Where an event happened, as short as can be: the path of its URL, else the URL. */
-export function placeOf({ url }: StoredEvent): string {
+/** The URL of an event, as short as possible: its path and query; all of a text that is not a URL. '' without one. */
+export function shortUrl({ url }: StoredEvent): string {
   if (url === undefined) return ''
   try {
     const { pathname, search } = new URL(url)

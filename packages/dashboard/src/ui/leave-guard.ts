@@ -25,8 +25,8 @@ addEventListener(
   true,
 )
 
-/** The page and the record that is open or edited on it, by which a change of the address counts as leaving. */
-const placeOf = (url: string) => {
+/** The page and the record that is open or edited on it: an address with another key counts as leaving. */
+const pageKeyOf = (url: string) => {
   const { pathname, searchParams } = new URL(url, location.origin)
   return JSON.stringify([pathname, searchParams.get('open'), searchParams.get('edit')])
 }
@@ -37,7 +37,7 @@ const placeOf = (url: string) => {
  */
 export function leaveRule(from: string, to: string): 'ask' | 'stay' | undefined {
   const rules = [...guards].map(({ rule }) => rule)
-  const isLeaving = placeOf(from) !== placeOf(to)
+  const isLeaving = pageKeyOf(from) !== pageKeyOf(to)
   if ((isLeaving && rules.includes('hold')) || (to === byBrowser && rules.includes('stay'))) return 'stay'
   return isLeaving && rules.includes('ask') ? 'ask' : undefined
 }

@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import { eventsLimits } from '@sluice/contracts/events'
 import type { StoredEvent } from '@sluice/contracts/stored-event'
 import { useApi } from '../../api/hooks.ts'
-import { eventKeyOf, placeOfKey } from '../../format/events.ts'
+import { eventKeyOf, parseEventKey } from '../../format/events.ts'
 import { jsonText } from '../../format/json.ts'
 import { EventFields } from '../../parts/event-fields.tsx'
 import { useView, useViewQueries } from '../../state/hooks.ts'
@@ -28,23 +28,23 @@ export function OpenedEvent({ eventKey, listed, onClose }: OpenedEventProps) {
   const { zone } = useViewQueries()
   const isOpened = (event: StoredEvent) => eventKeyOf(event) === eventKey
   const [known] = useState(() => listed.find(isOpened))
-  const place = known === undefined ? placeOfKey(eventKey) : undefined
+  const parsedKey = known === undefined ? parseEventKey(eventKey) : undefined
   const fetched = useApi(
     'events',
-    place === undefined
+    parsedKey === undefined
       ? null
       : {
           query: {
             site_id: siteId,
-            start_date: place.timestamp,
-            end_date: place.timestamp + 1,
-            environment: place.environment,
+            start_date: parsedKey.timestamp,
+            end_date: parsedKey.timestamp + 1,
+            environment: parsedKey.environment,
             limit: eventsLimits.limitMax,
           },
         },
   )
   const event = known ?? fetched.data?.events.find(isOpened)
-  const isMissing = event === undefined && (place === undefined || fetched.data !== undefined)
+  const isMissing = event === undefined && (parsedKey === undefined || fetched.data !== undefined)
   return (
     <Drawer
       title={texts.event}

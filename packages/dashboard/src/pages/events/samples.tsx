@@ -6,7 +6,7 @@ import { requestOf } from '../../api/request.ts'
 import { fileNameOf } from '../../format/csv.ts'
 import { relativeOf } from '../../format/curl.ts'
 import { formatDateSeconds, formatRelative, formatZoned } from '../../format/dates.ts'
-import { eventKeyOf, eventRows, fieldsOf, placeOf } from '../../format/events.ts'
+import { eventKeyOf, eventRows, fieldsOf, shortUrl } from '../../format/events.ts'
 import { valueLabel } from '../../format/sentences.ts'
 import { ClearFilters } from '../../parts/clear-filters.tsx'
 import { WiderView } from '../../parts/wider-view.tsx'
@@ -103,7 +103,7 @@ export function Samples() {
                   </time>
                 ),
               },
-              { id: 'place', header: texts.place, cell: (row) => <Cell text={placeOf(row)} /> },
+              { id: 'place', header: texts.place, cell: (row) => <Cell text={shortUrl(row)} /> },
               {
                 id: 'user',
                 header: texts.user,

@@ -3,7 +3,7 @@ import type { StoredEvent } from '@sluice/contracts/stored-event'
 import { serverNow } from '../../api/client.ts'
 import { useShortcut } from '../../app/shortcuts.tsx'
 import { formatRecent, formatZoned } from '../../format/dates.ts'
-import { eventKeyOf, placeOf } from '../../format/events.ts'
+import { eventKeyOf, shortUrl } from '../../format/events.ts'
 import { valueLabel } from '../../format/sentences.ts'
 import { EventFields } from '../../parts/event-fields.tsx'
 import { Button } from '../../ui/button.tsx'
@@ -24,7 +24,7 @@ function Row({
 }) {
   const cells = [
     event.event_type,
-    placeOf(event),
+    shortUrl(event),
     event.country === undefined ? '' : valueLabel('country', event.country),
     event.device_type ?? '',
     event.user_id ?? event.anonymous_id ?? event.session_id ?? '',
