@@ -1,7 +1,7 @@
 import { signal } from '@preact/signals'
 import { underWayError } from '@sluice/contracts/idempotency'
 import type { StatsBatchResult } from '@sluice/contracts/stats-batch'
-import { parseExactly } from '../format/json.ts'
+import { parseWithLongNumbers } from '../format/json.ts'
 import { messages } from '../messages/en.ts'
 import { ApiError, asApiError, failureOf } from './error.ts'
 import { type ApiRequest, requestOf } from './request.ts'
@@ -163,7 +163,7 @@ export async function call<Id extends OperationId>(
   idempotencyKey?: string,
 ): Promise<Data<Id>> {
   try {
-    const parse = answersEvents.includes(id) ? parseExactly : JSON.parse
+    const parse = answersEvents.includes(id) ? parseWithLongNumbers : JSON.parse
     const request = requestOf(id, input)
     const data = dataOf(await send(request, { signal, idempotencyKey }, readText), parse)
     const isBatch = id === 'stats' && request.method === 'POST'

@@ -6,7 +6,7 @@ import { fileNameOf, toCsv } from './csv.ts'
 import { toCurl } from './curl.ts'
 import { formatBounds, formatIso, formatRecent, formatRelative, formatTick } from './dates.ts'
 import { fieldsOf } from './events.ts'
-import { jsonText, parseExactly } from './json.ts'
+import { jsonText, parseWithLongNumbers } from './json.ts'
 import {
   changeOf,
   formatAxis,
@@ -179,7 +179,7 @@ test('a time some days off is not called yesterday or tomorrow, which are days o
 test('numbers that a double can’t hold keep their digits, in JSON and as fields of an event', () => {
   const text =
     '{"id":-9007199254740993,"list":[9007199254740993,"9007199254740993"],"sum":1e+300,"n":0.30000000000000004,"small":1.0000000000000000001e-40,"price":0.1234567890123456789}'
-  const parsed = parseExactly(text) as NonNullable<StoredEvent['properties']>
+  const parsed = parseWithLongNumbers(text) as NonNullable<StoredEvent['properties']>
   expect(parsed).toMatchObject({ sum: 1e300, n: 0.30000000000000004 })
   expect(jsonText(parsed)).toBe(text)
   const environment = 'prod' as const
@@ -198,6 +198,7 @@ test('numbers that a double can’t hold keep their digits, in JSON and as field
 test('numbers that a double can’t hold keep their digits when an answer comes again', () => {
   const client = new QueryClient()
   const answer = (id: string) => `{"events":[{"properties":{"id":${id},"price":0.1234567890123456789}}]}`
-  for (const id of ['9007199254740993', '9007199254740995']) client.setQueryData(['events'], parseExactly(answer(id)))
+  for (const id of ['9007199254740993', '9007199254740995'])
+    client.setQueryData(['events'], parseWithLongNumbers(answer(id)))
   expect(jsonText(client.getQueryData(['events']))).toBe(answer('9007199254740995'))
 })

@@ -29,7 +29,7 @@ const manyDigits = /[\d.]{16}/
  * Parses JSON of the service; numbers that a double can't hold become a `LongNumber`. Browsers that do not tell a number's
  * text round them. Throws a SyntaxError.
  */
-export function parseExactly(text: string): unknown {
+export function parseWithLongNumbers(text: string): unknown {
   if (!manyDigits.test(text)) return JSON.parse(text)
   return JSON.parse(text, (_key, value, context) => {
     const source = context?.source
@@ -40,5 +40,5 @@ export function parseExactly(text: string): unknown {
   })
 }
 
-/** JSON of what `parseExactly` returned, with the digits that were in the text. */
+/** JSON of what `parseWithLongNumbers` returned, with the digits that were in the text. */
 export const jsonText = (value: unknown, indent = 0): string => JSON.stringify(value, undefined, indent)

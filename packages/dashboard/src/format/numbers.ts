@@ -54,6 +54,7 @@ export function formatBytes(bytes: number): string {
 /** How the values of a metric are written. */
 export type NumberKind = 'count' | 'percent' | 'duration'
 
+/** The kind of a metric's values. */
 export const kindOf = (metric: Metric): NumberKind => {
   if (metric === 'bounce_rate' || metric === 'conversion_rate') return 'percent'
   return metric === 'avg_session_duration' ? 'duration' : 'count'
@@ -83,6 +84,7 @@ export function formatExact(value: number, kind: NumberKind): string {
 export type NumberChange =
   { kind: 'same' } | { kind: 'new' } | { kind: 'points' | 'percent'; amount: number; isRise: boolean }
 
+/** The change between two values of a kind: `same` if it is below half of the last digit that `formatChange` shows. */
 export function changeOf(before: number, after: number, kind: NumberKind): NumberChange {
   if (before === after) return { kind: 'same' }
   if (kind === 'percent') {

@@ -1,8 +1,8 @@
 import { expect, it } from '@jest/globals'
-import { bandsOf, isFiringAt, niceTop, roundedTo3, scaleOf, shownBands } from './geometry.ts'
+import { bandsOf, coarseTop, isFiringAt, roundedTo3, scaleOf, shownBands } from './geometry.ts'
 
 it('the top of a chart is a round number that is not below the highest value', () => {
-  expect([0, 1, 1.2, 23, 26, 51, 999, 0.03].map(niceTop)).toStrictEqual([1, 1, 2, 25, 50, 100, 1000, 0.05])
+  expect([0, 1, 1.2, 23, 26, 51, 999, 0.03].map(coarseTop)).toStrictEqual([1, 1, 2, 25, 50, 100, 1000, 0.05])
 })
 
 it('the scale holds the threshold too, and gives back the value of a height', () => {

@@ -18,8 +18,11 @@ export interface Scale {
   top: number
 }
 
-/** The smallest of 1, 2, 2.5 and 5 times a power of ten that is not below a value. */
-export function niceTop(value: number): number {
+/**
+ * The smallest of 1, 2, 2.5 and 5 times a power of ten that is not below a value. The steps are coarser than those of
+ * `niceTop`, which leaves more room above the threshold to drag it up.
+ */
+export function coarseTop(value: number): number {
   if (value <= 0) return 1
   const power = 10 ** Math.floor(Math.log10(value))
   return ([1, 2, 2.5, 5].find((step) => step * power >= value) ?? 10) * power
@@ -30,7 +33,7 @@ export function scaleOf(series: readonly Point[], threshold: number | undefined)
   const first = series[0]?.timestamp ?? 0
   const last = series.at(-1)?.timestamp ?? 1
   const highest = Math.max(0, ...series.map((point) => point.value), (threshold ?? 0) * 1.05)
-  const top = niceTop(highest)
+  const top = coarseTop(highest)
   return {
     x: (ms) => Math.min(1, Math.max(0, (ms - first) / Math.max(1, last - first))),
     y: (value) => 1 - Math.min(1, Math.max(0, value / top)),
