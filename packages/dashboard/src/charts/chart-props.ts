@@ -21,9 +21,9 @@ export interface ChartProps {
   isFirstPartial?: boolean
   /** The last bucket is not over, or goes beyond the range. */
   isLastPartial?: boolean
-  /** Said of a partial first bucket: `part of the range only`. */
+  /** Text for a partial first bucket: `part of the range only`. */
   firstNote?: string
-  /** Said of a partial last bucket: `still counting`. */
+  /** Text for a partial last bucket: `still counting`. */
   lastNote?: string
   /** A click, or Enter on a point. */
   onPick?: (index: number) => void

@@ -1,6 +1,6 @@
 /**
- * The top of a scale that begins at 0: the smallest of 1, 2, 3, 4, 5, 6, 8 × 10ⁿ that holds the highest value, so that
- * its half and itself are round numbers. 1 where there is nothing to show.
+ * The top of a scale that begins at 0: the smallest listed step × 10ⁿ that is not below the highest value, so that the
+ * top and its half are round numbers. 1 where there is nothing to show.
  */
 export function niceTop(highest: number): number {
   if (!(highest > 0)) return 1

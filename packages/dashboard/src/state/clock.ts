@@ -18,7 +18,7 @@ export function startClock(): void {
   if (clock.value !== 0) return
   clock.value = serverNow()
   const tick = () => {
-    // Also back, when the server's clock is set.
+    // The clock also moves back when the server's clock was set back.
     const isMoved = Math.abs(serverNow() - clock.value) >= tickMs
     if (document.visibilityState === 'visible' && isMoved) clock.value = serverNow()
   }
