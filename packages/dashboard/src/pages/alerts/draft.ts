@@ -88,7 +88,7 @@ export const lineOf = (draft: Draft): number | undefined =>
   percentOperators.includes(draft.operator) ? undefined : thresholdOf(draft)
 
 /** The condition of a draft; undefined while it is not complete. */
-export function conditionOf(draft: Draft): AlertCondition | undefined {
+function conditionOf(draft: Draft): AlertCondition | undefined {
   const threshold = thresholdOf(draft)
   const window = durationOf(draft.window)
   const eventType = draft.eventType.trim()
@@ -124,20 +124,26 @@ export function problemsOf(draft: Draft): Readonly<Record<string, string | undef
   }
 }
 
+/** The fields of a draft that decide when the rule fires; undefined while they are not complete. */
+export function triggerOf(
+  draft: Draft,
+): Required<Pick<CreateAlertBody, 'condition' | 'for' | 'cooldown' | 'no_data'>> | undefined {
+  const condition = conditionOf(draft)
+  const [forDuration, cooldown] = [durationOf(draft.for), durationOf(draft.cooldown)]
+  if (condition === undefined || forDuration === undefined || cooldown === undefined) return undefined
+  return { condition, for: forDuration, cooldown, no_data: draft.noData }
+}
+
 /** The body of POST /alerts; undefined while something is wrong. */
 export function bodyOf(draft: Draft, siteId: string): (CreateAlertBody & { description: string }) | undefined {
-  const condition = conditionOf(draft)
-  const [lasting, cooldown] = [durationOf(draft.for), durationOf(draft.cooldown)]
-  if (condition === undefined || lasting === undefined || cooldown === undefined) return undefined
+  const trigger = triggerOf(draft)
+  if (trigger === undefined) return undefined
   if (Object.values(problemsOf(draft)).some((problem) => problem !== undefined)) return undefined
   return {
     site_id: siteId,
     name: draft.name.trim(),
     description: draft.description.trim(),
-    condition,
-    for: lasting,
-    cooldown,
-    no_data: draft.noData,
+    ...trigger,
     enabled: draft.isEnabled,
     notification_type: draft.type,
     notification_config: {

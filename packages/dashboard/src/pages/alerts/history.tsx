@@ -26,7 +26,7 @@ const chartRefreshMs = 60_000
  */
 export function History({ of }: { of: AlertResource }) {
   const site = useSite()
-  const { condition, for: lasting, cooldown, no_data: noData, environment } = of
+  const { condition, for: forDuration, cooldown, no_data: noData, environment } = of
   const input = { params: { rule_id: of.rule_id }, query: { limit } }
   const history = useApi('listAlertHistory', input, { refetchMs: refreshMs, staleMs: 0 })
   const entries = history.data?.history ?? []
@@ -35,7 +35,7 @@ export function History({ of }: { of: AlertResource }) {
     'previewAlert',
     bands.length === 0
       ? null
-      : { body: { site_id: of.site_id, condition, for: lasting, cooldown, no_data: noData, environment } },
+      : { body: { site_id: of.site_id, condition, for: forDuration, cooldown, no_data: noData, environment } },
     { refetchMs: chartRefreshMs },
   )
   const kind = kindOf(condition.metric)

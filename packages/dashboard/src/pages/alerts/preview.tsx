@@ -13,16 +13,14 @@ import { MoreMenu } from '../../ui/numbers.tsx'
 import { ErrorPanel, Skeleton } from '../../ui/states.tsx'
 import { useDebouncedValue } from '../../ui/use-debounced-value.ts'
 import { AlertChart } from './alert-chart.tsx'
-import { conditionOf, type Draft, lineOf } from './draft.ts'
-import { durationOf } from './duration-field.tsx'
+import { type Draft, lineOf, triggerOf } from './draft.ts'
 import { isFiringAt } from './geometry.ts'
 import { texts } from './messages.ts'
 
-function bodyOf(draft: Draft, siteId: string, environment: Environment): PreviewAlertBody | undefined {
-  const condition = conditionOf(draft)
-  const [lasting, cooldown] = [durationOf(draft.for), durationOf(draft.cooldown)]
-  if (condition === undefined || lasting === undefined || cooldown === undefined) return undefined
-  return { site_id: siteId, condition, for: lasting, cooldown, no_data: draft.noData, environment }
+/** The body of POST /alerts/preview; undefined while the draft is not complete. */
+function previewBodyOf(draft: Draft, siteId: string, environment: Environment): PreviewAlertBody | undefined {
+  const trigger = triggerOf(draft)
+  return trigger === undefined ? undefined : { site_id: siteId, ...trigger, environment }
 }
 
 interface PreviewProps {
@@ -35,7 +33,7 @@ interface PreviewProps {
 /** The firings that a rule would have had in the last 30 days, requested 400 ms after the last edit. */
 export function Preview({ draft, environment, onThreshold }: PreviewProps) {
   const site = useSite()
-  const typed = bodyOf(draft, site.site_id, environment)
+  const typed = previewBodyOf(draft, site.site_id, environment)
   const body = useDebouncedValue(typed, JSON.stringify(typed))
   const preview = useApi('previewAlert', body === undefined ? null : { body })
   const { data } = preview

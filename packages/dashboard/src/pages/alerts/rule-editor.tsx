@@ -184,8 +184,8 @@ function Behaviour({ draft, set, errorOf }: PartProps) {
           hint={texts.forHint}
           units="smhd"
           value={draft.for}
-          onChange={(lasting) => {
-            set({ for: lasting })
+          onChange={(forDuration) => {
+            set({ for: forDuration })
           }}
           error={errorOf('for')}
         />
