@@ -2,7 +2,8 @@ import { useRef, useState } from 'preact/hooks'
 import { formatDate, formatDateTime } from '../../format/dates.ts'
 import { formatCompact, formatExact, formatValue, type NumberKind } from '../../format/numbers.ts'
 import { announce } from '../../ui/announce.tsx'
-import { type Band, isFiringAt, type Point, roundedTo3, type Scale, scaleOf, shownBands } from './geometry.ts'
+import { type Band, isFiringAt, shownBands } from './firings.ts'
+import { type Point, roundedTo3, type Scale, scaleOf } from './geometry.ts'
 import { texts } from './messages.ts'
 
 export interface AlertChartProps {

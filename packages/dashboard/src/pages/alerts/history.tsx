@@ -13,7 +13,7 @@ import { type Column, DataTable } from '../../ui/table.tsx'
 import { At } from '../../ui/time.tsx'
 import { AlertChart } from './alert-chart.tsx'
 import { draftOfRule, lineOf } from './draft.ts'
-import { bandsOf } from './geometry.ts'
+import { bandsOf } from './firings.ts'
 import { texts } from './messages.ts'
 
 const limit = 1_000

@@ -14,7 +14,7 @@ import { ErrorPanel, Skeleton } from '../../ui/states.tsx'
 import { useDebouncedValue } from '../../ui/use-debounced-value.ts'
 import { AlertChart } from './alert-chart.tsx'
 import { type Draft, lineOf, triggerOf } from './draft.ts'
-import { isFiringAt } from './geometry.ts'
+import { isFiringAt } from './firings.ts'
 import { texts } from './messages.ts'
 
 /** The body of POST /alerts/preview; undefined while the draft is not complete. */
