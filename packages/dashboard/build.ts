@@ -102,7 +102,9 @@ function pseudoLanguage(): Plugin {
 }
 
 /** Folders whose modules many pages use. */
-const shared = ['api', 'charts', 'format', 'messages', 'parts', 'state', 'ui'].map((folder) => join(source, folder))
+const shared = ['api', 'charts', 'format', 'messages', 'page-components', 'state', 'ui'].map((folder) =>
+  join(source, folder),
+)
 /** Modules of the frame that pages use; the others import the pages. */
 const sharedOfFrame = ['filter-dialog', 'freshness', 'shortcuts'].map((name) => join(source, 'app', `${name}.tsx`))
 /** Modules that are fetched when they are needed. */

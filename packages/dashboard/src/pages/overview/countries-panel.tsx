@@ -1,6 +1,6 @@
 import { formatNumber } from '../../format/numbers.ts'
 import { valueLabel } from '../../format/sentences.ts'
-import { useFilterClick } from '../../parts/use-filter-click.ts'
+import { useFilterClick } from '../../page-components/use-filter-click.ts'
 import { usePageParameter, type ViewQueries } from '../../state/hooks.ts'
 import { lazyPage } from '../../ui/lazy-page.tsx'
 import { Select } from '../../ui/select.tsx'
