@@ -26,6 +26,7 @@ const retryableCodes = new Set<number>([
   clickHouseCode.queryWasCancelled,
   clickHouseCode.timeoutExceeded,
   164, // READONLY
+  201, // QUOTA_EXCEEDED: until the quota's next interval
   202, // TOO_MANY_SIMULTANEOUS_QUERIES
   203, // NO_FREE_CONNECTION
   209, // SOCKET_TIMEOUT
@@ -40,8 +41,11 @@ const retryableCodes = new Set<number>([
   286, // UNSATISFIED_QUORUM_FOR_PREVIOUS_WRITE
   319, // UNKNOWN_STATUS_OF_INSERT
   425, // SYSTEM_ERROR
+  439, // CANNOT_SCHEDULE_TASK: no free thread
   473, // DEADLOCK_AVOIDED
+  499, // S3_ERROR
   692, // TOO_MANY_MUTATIONS
+  745, // SERVER_OVERLOADED
   999, // KEEPER_EXCEPTION
 ])
 
