@@ -47,6 +47,7 @@ export const hostileProfile: Readonly<Record<Exclude<Pinned, Untried>, string | 
   apply_mutations_on_fly: 1,
   allow_experimental_parallel_reading_from_replicas: 1,
   use_query_cache: 1,
+  use_query_condition_cache: 1,
   output_format_json_quote_64bit_integers: 1,
   date_time_output_format: 'unix_timestamp',
   output_format_json_quote_64bit_floats: 1,
