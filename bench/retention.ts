@@ -85,7 +85,7 @@ const buyers: Criteria = {
   conditions: [{ property: 'event_type', operator: 'equals', value: 'purchase' }],
 }
 const stores = {
-  completeUntil: () => end,
+  readCompleteUntil: () => end,
   sites: { find: () => Promise.resolve({ settings: { timezone: 'UTC', conversion_event: null } }) },
   cohorts: {
     find: (cohortId: string) =>

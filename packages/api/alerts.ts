@@ -20,7 +20,7 @@ import { metrics } from '@sluice/contracts/stats'
 import { dayMs } from '@sluice/contracts/time-units'
 import { durationMs } from '@sluice/runtime/durations'
 import { enumText, nameText, nestedObject, text } from '@sluice/runtime/schemas'
-import { completeUntil } from './complete-until.ts'
+import { completeUntilSchema } from './complete-until.ts'
 import { filterOrNull, filterSchema } from './conditions.ts'
 import { listOf, pageParameters } from './paging.ts'
 import { parameterMessages } from './parameters.ts'
@@ -312,5 +312,5 @@ export const alertPreviewResult = joi.object<AlertPreview>({
     .items(joi.object({ timestamp: time, value: number }))
     .required()
     .description('The measured values. The `timestamp` of each is the end of its window.'),
-  complete_until: completeUntil,
+  complete_until: completeUntilSchema,
 })

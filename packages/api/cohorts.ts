@@ -10,7 +10,7 @@ import {
 } from '@sluice/contracts/cohorts'
 import { environments } from '@sluice/contracts/scopes'
 import { nameText, text } from '@sluice/runtime/schemas'
-import { completeUntil } from './complete-until.ts'
+import { completeUntilSchema } from './complete-until.ts'
 import { criteriaSchema } from './conditions.ts'
 import { listOf, pageParameters } from './paging.ts'
 import { parameterMessages } from './parameters.ts'
@@ -79,5 +79,5 @@ export const cohortsResult = listOf('cohorts', cohortResource)
 export const previewResult = joi.object<CohortPreview>({
   size: joi.number().integer().required().description('Number of users that would be in the cohort.'),
   share: joi.number().required().description('Percentage of the site’s users that have events.'),
-  complete_until: completeUntil,
+  complete_until: completeUntilSchema,
 })

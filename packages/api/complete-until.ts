@@ -1,7 +1,7 @@
 import joi from 'joi'
 
 /** The field of every answer that counts events (docs/http-interface.md#complete-until). */
-export const completeUntil = joi
+export const completeUntilSchema = joi
   .number()
   .integer()
   .required()

@@ -6,7 +6,7 @@ import { type FunnelBody, funnelLimits, type FunnelResult, type FunnelStep } fro
 import { environments } from '@sluice/contracts/scopes'
 import { latestMs, periods } from '@sluice/contracts/stats'
 import { boundedArray, duration, nestedObject, text, time } from '@sluice/runtime/schemas'
-import { completeUntil } from './complete-until.ts'
+import { completeUntilSchema } from './complete-until.ts'
 import { filterSchema } from './conditions.ts'
 import { siteId } from './sites.ts'
 
@@ -84,5 +84,5 @@ export const funnelResult = joi.object<FunnelResult>({
       }),
     )
     .required(),
-  complete_until: completeUntil,
+  complete_until: completeUntilSchema,
 })

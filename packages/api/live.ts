@@ -1,6 +1,6 @@
 import joi from 'joi'
 import { liveLimits, type LiveQuery, type LiveResult, type SiteQuery } from '@sluice/contracts/live'
-import { completeUntil } from './complete-until.ts'
+import { completeUntilSchema } from './complete-until.ts'
 import { filterParameter } from './conditions.ts'
 import { environmentParameter, parameterMessages } from './parameters.ts'
 import { siteId } from './sites.ts'
@@ -38,5 +38,5 @@ export const liveResult = joi.object<LiveResult>({
     .max(liveLimits.lastEventsMax)
     .required()
     .description('Events of the last 24 hours, newest first.'),
-  complete_until: completeUntil,
+  complete_until: completeUntilSchema,
 })

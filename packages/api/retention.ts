@@ -13,7 +13,7 @@ import {
   type RetentionRow,
 } from '@sluice/contracts/retention'
 import { text } from '@sluice/runtime/schemas'
-import { completeUntil } from './complete-until.ts'
+import { completeUntilSchema } from './complete-until.ts'
 import { date, environmentParameter, integer, oneOf, parameterMessages, timezoneParameter } from './parameters.ts'
 import { siteId } from './sites.ts'
 
@@ -83,7 +83,7 @@ export const cohortAnalysisResult = joi.object<CohortAnalysis>({
   retention_by_week: rows.description(
     'Week n of a user is the 7 × 24 hours that begin n weeks after the user’s entry. A row counts the users whose week n is over. If there are none, it counts those whose week n has begun. Row 0 counts all users.',
   ),
-  complete_until: completeUntil,
+  complete_until: completeUntilSchema,
 })
 
 export const retentionResult = joi.object<RetentionMatrix>({
@@ -110,5 +110,5 @@ export const retentionResult = joi.object<RetentionMatrix>({
     .items(joi.object<RetentionRow>(rowFields))
     .required()
     .description('Average of all cohorts, weighted by size. It includes only weeks that are over.'),
-  complete_until: completeUntil,
+  complete_until: completeUntilSchema,
 })

@@ -14,7 +14,7 @@ import {
   timeUnits,
 } from '@sluice/contracts/stats'
 import { enumText, hasMoreCodePoints, text } from '@sluice/runtime/schemas'
-import { completeUntil } from './complete-until.ts'
+import { completeUntilSchema } from './complete-until.ts'
 import { filterParameter } from './conditions.ts'
 import {
   environmentParameter,
@@ -146,7 +146,7 @@ export const statsResult = joi
     timezone: joi.string().required().description('Time zone in which days begin.'),
     group_by: joi.string(),
     breakdown,
-    complete_until: completeUntil,
+    complete_until: completeUntilSchema,
     compare: joi
       .object({
         start_date: joi.number().integer().required(),

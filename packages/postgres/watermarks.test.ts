@@ -22,37 +22,37 @@ beforeEach(async () => {
 })
 
 /** The time until which all events of logs with one lane can be read. */
-async function completeUntil(): Promise<number> {
-  const { live, all } = await store.completeUntil()
+async function allComplete(): Promise<number> {
+  const { live, all } = await store.readCompleteTimes()
   expect(all).toBe(live)
   return live
 }
 
 test('no time is complete before a writer has reported one', async () => {
-  expect(await completeUntil()).toBe(0)
+  expect(await allComplete()).toBe(0)
 })
 
 test('the earliest watermark of the partitions is returned, to the millisecond', async () => {
   await store.advance('a', [noon + 123, noon + 124, noon + 125])
-  expect(await completeUntil()).toBe(noon + 123)
+  expect(await allComplete()).toBe(noon + 123)
   await store.advance('a', [noon + 999, noon + 998, undefined])
-  expect(await completeUntil()).toBe(noon + 125)
+  expect(await allComplete()).toBe(noon + 125)
 })
 
 test('the result is 0 while a partition has no watermark', async () => {
   await store.advance('a', [noon, undefined])
-  expect(await completeUntil()).toBe(0)
+  expect(await allComplete()).toBe(0)
   await store.advance('a', [undefined, noon + 1])
-  expect(await completeUntil()).toBe(noon)
+  expect(await allComplete()).toBe(noon)
   // The log has one more partition now.
   await store.advance('a', [undefined, noon + 2, undefined])
-  expect(await completeUntil()).toBe(0)
+  expect(await allComplete()).toBe(0)
 })
 
 test('a stored watermark never moves back', async () => {
   await store.advance('a', [noon, noon])
   await store.advance('a', [noon - 1, undefined])
-  expect(await completeUntil()).toBe(noon)
+  expect(await allComplete()).toBe(noon)
 })
 
 test('a log is registered once one of its partitions is stored, and then holds back the time', async () => {
@@ -61,7 +61,7 @@ test('a log is registered once one of its partitions is stored, and then holds b
   expect(await store.isRegistered('new')).toBe(false)
   await store.advance('new', [undefined, undefined])
   expect(await store.isRegistered('new')).toBe(true)
-  expect(await completeUntil()).toBe(0)
+  expect(await allComplete()).toBe(0)
 })
 
 test('rows of partitions whose watermark the caller does not know are not touched', async () => {
@@ -76,29 +76,29 @@ test('rows of partitions whose watermark the caller does not know are not touche
   await held.promise
   // The statement would wait for the row.
   await store.advance('a', [noon + 1, undefined])
-  expect(await completeUntil()).toBe(noon)
+  expect(await allComplete()).toBe(noon)
   released.resolve(undefined)
   await holder
   await store.advance('a', [undefined, noon + 2])
-  expect(await completeUntil()).toBe(noon + 1)
+  expect(await allComplete()).toBe(noon + 1)
 })
 
 test('the watermarks of all logs are included', async () => {
   await store.advance('a', [noon])
   await store.advance('b', [noon - 1, undefined])
-  expect(await completeUntil()).toBe(0)
+  expect(await allComplete()).toBe(0)
   await store.advance('b', [undefined, noon + 1])
-  expect(await completeUntil()).toBe(noon - 1)
+  expect(await allComplete()).toBe(noon - 1)
 })
 
 test('the backfill log has watermarks of its own, which only the time for all events minds', async () => {
   await store.advance('a', [noon, noon + 1])
   await store.advance('a', [undefined, noon - 5], 'backfill')
-  expect(await store.completeUntil()).toStrictEqual({ live: noon, all: 0 })
+  expect(await store.readCompleteTimes()).toStrictEqual({ live: noon, all: 0 })
   await store.advance('a', [noon - 7, undefined], 'backfill')
-  expect(await store.completeUntil()).toStrictEqual({ live: noon, all: noon - 7 })
+  expect(await store.readCompleteTimes()).toStrictEqual({ live: noon, all: noon - 7 })
   await store.advance('a', [noon + 9, noon + 9], 'backfill')
-  expect(await store.completeUntil()).toStrictEqual({ live: noon, all: noon })
+  expect(await store.readCompleteTimes()).toStrictEqual({ live: noon, all: noon })
 })
 
 test('a backfill log is read once a writer has reported on it, even if it knows no watermark yet', async () => {
@@ -136,7 +136,7 @@ test('every method rejects with 503 while Postgres is unavailable', async () => 
   await proxy.cut()
   for (const call of [
     watermarkStore(proxiedPostgres).advance('a', [noon]),
-    watermarkStore(proxiedPostgres).completeUntil(),
+    watermarkStore(proxiedPostgres).readCompleteTimes(),
     watermarkStore(proxiedPostgres).isBackfillRead('a'),
   ]) {
     await expect(call).rejects.toMatchObject({ code: 'unavailable', retryable: true })
@@ -151,10 +151,10 @@ test('a Postgres whose events go through one log forgets the others', async () =
     await store.advance(log, [noon], 'backfill')
   }
   await store.advance('lost', [undefined, undefined, undefined])
-  expect(await store.completeUntil()).toStrictEqual({ live: 0, all: 0 })
+  expect(await store.readCompleteTimes()).toStrictEqual({ live: 0, all: 0 })
 
   expect(await store.keepOnly('used')).toStrictEqual(['former', 'lost'])
-  expect(await store.completeUntil()).toStrictEqual({ live: noon, all: noon })
+  expect(await store.readCompleteTimes()).toStrictEqual({ live: noon, all: noon })
   expect(await store.isBackfillRead('used')).toBe(true)
   expect(await store.keepOnly('used')).toStrictEqual([])
 })

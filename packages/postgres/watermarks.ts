@@ -21,12 +21,13 @@ export interface WatermarkStore {
    * watermark never decreases.
    */
   advance(logId: string, completeUntil: readonly (number | undefined)[], lane?: Lane): Promise<void>
-  /** True once a partition of the live log is stored here. Then `completeUntil` includes the log. */
+  /** True once a partition of the live log is stored here. Then `readCompleteTimes` includes the log. */
   isRegistered(logId: string): Promise<boolean>
-  completeUntil(): Promise<CompleteTimes>
+  /** Reads the watermarks of all logs: the times until which all accepted events can be read. */
+  readCompleteTimes(): Promise<CompleteTimes>
   /**
    * True once a writer has reported on the backfill log of this log. Then a writer reads the backfill log, and
-   * `completeUntil` includes it.
+   * `readCompleteTimes` includes it.
    */
   isBackfillRead(logId: string): Promise<boolean>
   /**
@@ -64,7 +65,7 @@ export function watermarkStore(postgres: Postgres): WatermarkStore {
           .execute()
         return row.length > 0
       }),
-    completeUntil: () =>
+    readCompleteTimes: () =>
       postgres.run(async (db) => {
         const { rows } = await sql<{ live: Date | null; all: Date | null }>`
           SELECT

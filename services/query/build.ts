@@ -26,7 +26,7 @@ import { webhookStore } from '@sluice/postgres/webhooks'
 import type { Redis } from '@sluice/redis/open'
 import { once } from '@sluice/runtime/once'
 import type { SecretCipher } from '@sluice/runtime/secret-cipher'
-import { completeUntil } from './complete-until.ts'
+import { completeUntilPoller } from './complete-until.ts'
 import { bootstrapAdminKey } from './keys/bootstrap-admin-key.ts'
 import { analysisTimes } from './metrics.ts'
 import manifest from './package.json' with { type: 'json' }
@@ -70,7 +70,7 @@ export function buildQuery(
   const sites = siteLookup({ ...store, siteDeletedAt: (siteId) => erasures.siteDeletedAt(siteId) }, eventReader, {
     autoRegister: config.SLUICE_AUTO_REGISTER_SITES,
   })
-  const until = completeUntil({ store: watermarkStore(postgres), logger, metrics, clock })
+  const completeUntil = completeUntilPoller({ store: watermarkStore(postgres), logger, metrics, clock })
   // Not built at the start: joi needs a quarter of a second of the processor to describe all schemas.
   const document = once(() => openApiDocument(operations, { version: manifest.version }))
   return {
@@ -95,7 +95,7 @@ export function buildQuery(
       signInCodes,
       limiter,
       collectUrl: config.SLUICE_COLLECT_URL,
-      completeUntil: until.now,
+      readCompleteUntil: completeUntil.read,
     }),
     pages: [
       ...dashboardPages(loadDashboard(), config.SLUICE_COLLECT_URL),
@@ -103,7 +103,7 @@ export function buildQuery(
       pageOnDemand('/docs', () => docsPage(document())),
       ...sdkPages(loadSdk()),
     ],
-    components: [bootstrapAdminKey(config.SLUICE_ADMIN_KEY, keys, { logger, clock }), until],
+    components: [bootstrapAdminKey(config.SLUICE_ADMIN_KEY, keys, { logger, clock }), completeUntil],
     checks: [
       { name: 'clickhouse', required: true, check: () => eventReader.check() },
       { name: 'postgres', required: true, check: () => postgres.check() },

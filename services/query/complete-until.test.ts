@@ -9,7 +9,7 @@ import { capturedLogger } from '../../tests/support/captured-logger.ts'
 import { type TcpProxy, tcpProxy } from '../../tests/support/tcp-proxy.ts'
 import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { type VirtualClock, virtualClock } from '../../tests/support/virtual-clock.ts'
-import { type CompleteUntil, completeUntil } from './complete-until.ts'
+import { type CompleteUntilPoller, completeUntilPoller } from './complete-until.ts'
 
 const noon = Date.UTC(2026, 0, 15, 12)
 let database: TestPostgres
@@ -38,7 +38,7 @@ afterEach(async () => {
 })
 
 interface Started {
-  it: CompleteUntil
+  it: CompleteUntilPoller
   clock: VirtualClock
   /** The metric of its age, in seconds. */
   age: () => Promise<number | undefined>
@@ -52,14 +52,14 @@ async function start(): Promise<Started> {
   const store = watermarkStore(postgres)
   let polls = 0
   const counted = {
-    completeUntil: () =>
-      store.completeUntil().finally(() => {
+    readCompleteTimes: () =>
+      store.readCompleteTimes().finally(() => {
         polls++
       }),
   }
   const metrics = createMetrics()
   const clock = virtualClock(noon)
-  const it = completeUntil({ store: counted, logger, metrics, clock, intervalMs: 5 })
+  const it = completeUntilPoller({ store: counted, logger, metrics, clock, intervalMs: 5 })
   const supervisor = supervise([it], logger)
   running.push(supervisor)
   await supervisor.start()
@@ -75,20 +75,20 @@ async function start(): Promise<Started> {
   return { it, clock, age, lines, polledAgain }
 }
 
-const becomes = (it: CompleteUntil, until: number, readsFrom = -Infinity) =>
-  waitUntil(() => it.now(readsFrom) === until, `it is ${until}`)
+const becomes = (it: CompleteUntilPoller, until: number, readsFrom = -Infinity) =>
+  waitUntil(() => it.read(readsFrom) === until, `it is ${until}`)
 
 test('complete_until is known after the start and follows the watermarks of the writers', async () => {
   await writers.advance('log', [noon, noon + 5])
   const { it } = await start()
-  expect(it.now(-Infinity)).toBe(noon)
+  expect(it.read(-Infinity)).toBe(noon)
   await writers.advance('log', [noon + 7, undefined])
   await becomes(it, noon + 5)
 })
 
 test('complete_until is 0 until every partition has a watermark', async () => {
   const { it } = await start()
-  expect(it.now(-Infinity)).toBe(0)
+  expect(it.read(-Infinity)).toBe(0)
   await writers.advance('log', [noon, undefined])
   await writers.advance('log', [undefined, noon + 1])
   await becomes(it, noon)
@@ -100,8 +100,8 @@ test('complete_until does not decrease when the log gets another partition', asy
   await writers.advance('log', [noon + 1, undefined])
   await writers.advance('other', [noon + 2])
   await polledAgain()
-  expect(await writers.completeUntil()).toStrictEqual({ live: 0, all: 0 })
-  expect(it.now(-Infinity)).toBeGreaterThanOrEqual(noon)
+  expect(await writers.readCompleteTimes()).toStrictEqual({ live: 0, all: 0 })
+  expect(it.read(-Infinity)).toBeGreaterThanOrEqual(noon)
   await writers.advance('log', [noon + 3, noon + 3])
   await becomes(it, noon + 2)
 })
@@ -109,16 +109,16 @@ test('complete_until does not decrease when the log gets another partition', asy
 test('a question that reads no event older than 62 days at its receipt does not mind the backfill log', async () => {
   await writers.advance('log', [noon])
   const { it } = await start()
-  expect(it.now(-Infinity)).toBe(noon)
+  expect(it.read(-Infinity)).toBe(noon)
   await writers.advance('log', [undefined], 'backfill')
   await writers.advance('log', [noon + 10])
   await becomes(it, noon + 10, noon)
   // An older event that was received until then is in the backfill log, on which no writer has reported.
-  expect(it.now(noon + 10 - backfillAgeMs)).toBe(noon + 10)
-  expect(it.now(noon + 10 - backfillAgeMs - 1)).toBe(noon)
+  expect(it.read(noon + 10 - backfillAgeMs)).toBe(noon + 10)
+  expect(it.read(noon + 10 - backfillAgeMs - 1)).toBe(noon)
   await writers.advance('log', [noon + 5], 'backfill')
   await becomes(it, noon + 5)
-  expect(it.now(noon)).toBe(noon + 10)
+  expect(it.read(noon)).toBe(noon + 10)
 })
 
 test('complete_until keeps its value while Postgres is unavailable, and one warning is logged', async () => {
@@ -127,7 +127,7 @@ test('complete_until keeps its value while Postgres is unavailable, and one warn
   await proxy.cut()
   await polledAgain()
   await writers.advance('log', [noon + 1])
-  expect(it.now(-Infinity)).toBe(noon)
+  expect(it.read(-Infinity)).toBe(noon)
   await proxy.mend()
   await becomes(it, noon + 1)
   expect(lines()).toMatchObject([{ level: 'warn' }])
@@ -160,7 +160,7 @@ test('the metric is no small number while complete_until is not known', async ()
 test('the component starts while Postgres is unavailable', async () => {
   await proxy.cut()
   const { it } = await start()
-  expect(it.now(-Infinity)).toBe(0)
+  expect(it.read(-Infinity)).toBe(0)
   await proxy.mend()
   await writers.advance('log', [noon])
   await becomes(it, noon)

@@ -16,13 +16,13 @@ const defaultIntervalMs = 250
 export type ReadCompleteUntil = (readsFrom: number) => number
 
 /** The `complete_until` of answers, from the watermarks in Postgres. */
-export interface CompleteUntil extends Component {
+export interface CompleteUntilPoller extends Component {
   /** Returns `complete_until` as of the last successful poll. */
-  now: ReadCompleteUntil
+  read: ReadCompleteUntil
 }
 
-export interface CompleteUntilDeps {
-  store: Pick<WatermarkStore, 'completeUntil'>
+export interface CompleteUntilPollerDeps {
+  store: Pick<WatermarkStore, 'readCompleteTimes'>
   logger: Pick<Logger, 'warn'>
   metrics: Metrics
   clock: Pick<SynchronizedClock, 'now'>
@@ -35,13 +35,13 @@ export interface CompleteUntilDeps {
  * and while the log has a partition that no writer has reported on yet. Its age is a metric. Only this service sees how
  * far answers are behind when no writer reports on a partition, or on a log that is gone.
  */
-export function completeUntil({
+export function completeUntilPoller({
   store,
   logger,
   metrics,
   clock,
   intervalMs = defaultIntervalMs,
-}: CompleteUntilDeps): CompleteUntil {
+}: CompleteUntilPollerDeps): CompleteUntilPoller {
   let latest = { live: 0, all: 0 }
   new Gauge({
     name: 'sluice_query_complete_until_age_seconds',
@@ -56,7 +56,7 @@ export function completeUntil({
     name: 'complete until',
     intervalMs,
     poll: async () => {
-      const { live, all } = await store.completeUntil()
+      const { live, all } = await store.readCompleteTimes()
       latest = { live: Math.max(latest.live, live), all: Math.max(latest.all, all) }
     },
     // The first request must find a value.
@@ -67,6 +67,6 @@ export function completeUntil({
   })
   return {
     ...polling,
-    now: (readsFrom) => completeUntilFrom(latest, readsFrom),
+    read: (readsFrom) => completeUntilFrom(latest, readsFrom),
   }
 }

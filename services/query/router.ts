@@ -84,7 +84,7 @@ export interface QueryDeps extends WebhookDeps, AlertDeps, SessionDeps {
   exports: ExportStore
   blobs: BlobStore
   sessions: Pick<Sessions, 'create' | 'find' | 'delete'>
-  completeUntil: ReadCompleteUntil
+  readCompleteUntil: ReadCompleteUntil
 }
 
 /** The operations of docs/http-interface.md#operations under `/api/v1`. */

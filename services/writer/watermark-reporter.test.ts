@@ -134,7 +134,7 @@ test('a partition without a watermark is stored as unknown', async () => {
   const insert: typeof inserter.insert = (...call) => gate.promise.then(() => inserter.insert(...call))
   startReporter(startWriter({ inserter: { ...inserter, insert } }))
   expect((await waitUntilComplete([1]))[1]).toBeUndefined()
-  expect(await watermarkStore(database).completeUntil()).toStrictEqual({ live: 0, all: 0 })
+  expect(await watermarkStore(database).readCompleteTimes()).toStrictEqual({ live: 0, all: 0 })
   gate.resolve(undefined)
 })
 
@@ -144,7 +144,7 @@ test('the watermarks of old rows are reported under the log of live ones, which 
   const insert: typeof stores.inserter.insert = (...call) => gate.promise.then(() => stores.inserter.insert(...call))
   await stores.backfill.publish([blockOfRows(1, [event('old')])], { timeoutMs })
   startReporter(startWriter())
-  await waitUntil(async () => (await store.completeUntil()).live > 0, 'live rows are complete')
+  await waitUntil(async () => (await store.readCompleteTimes()).live > 0, 'live rows are complete')
   const logId = await stores.log.id()
   expect(await store.isBackfillRead(logId)).toBe(false)
 
@@ -156,9 +156,9 @@ test('the watermarks of old rows are reported under the log of live ones, which 
     async () => (await storedWatermarks()).filter((each) => each === undefined).length === 1,
     'all but one',
   )
-  expect((await store.completeUntil()).all).toBe(0)
+  expect((await store.readCompleteTimes()).all).toBe(0)
   gate.resolve(undefined)
-  await waitUntil(async () => (await store.completeUntil()).all > 0, 'all rows are complete')
+  await waitUntil(async () => (await store.readCompleteTimes()).all > 0, 'all rows are complete')
   expect(await stores.stored()).toStrictEqual(['old'])
   expect(metrics.getSingleMetric('sluice_writer_backfill_complete_until_age_seconds')).toBeDefined()
 })

@@ -222,7 +222,7 @@ export const mutations: readonly Mutation[] = [
     edits: [
       {
         file: 'services/worker/alerts/alert-unit.ts',
-        from: 'const complete = Math.min(newest, startOfMinute(completeUntil))',
+        from: 'const complete = Math.min(newest, startOfMinute(completeUntilMs))',
         to: 'const complete = newest',
       },
     ],

@@ -142,7 +142,7 @@ function routesOn(
     signInCodes: {} as QueryDeps['signInCodes'],
     limiter: {} as QueryDeps['limiter'],
     collectUrl: undefined,
-    completeUntil: () => receivedAt - 1_000,
+    readCompleteUntil: () => receivedAt - 1_000,
   })
 }
 

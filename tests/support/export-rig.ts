@@ -69,7 +69,7 @@ export async function createExportRig(openBlobs?: () => Promise<BlobStore>): Pro
     reader,
     metrics,
     storedBlocks: { wait: () => Promise.resolve(true) },
-    watermarks: { completeUntil: () => Promise.resolve({ live: 0, all: 0 }) },
+    watermarks: { readCompleteTimes: () => Promise.resolve({ live: 0, all: 0 }) },
     clock: { now: () => now },
     // A piece each.
     unitMs: 0,

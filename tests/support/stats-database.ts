@@ -43,7 +43,7 @@ type SiteSettings = { [Name in keyof SiteDefaults]?: SiteDefaults[Name] | undefi
 export function allSitesKnown({ timezone = 'UTC', conversion_event = null }: SiteSettings = {}) {
   return {
     sites: { find: () => Promise.resolve({ settings: { timezone, conversion_event } }) },
-    completeUntil: () => noon,
+    readCompleteUntil: () => noon,
   }
 }
 

@@ -200,7 +200,7 @@ describe('a store that ClickHouse has lost', () => {
       const [taken] = await erasures.leases.take(Date.now(), 1)
       if (taken === undefined) throw new Error('no erasure is due')
       await erasures.complete(taken, Date.now())
-      expect(await watermarks.completeUntil()).toMatchObject({ live: 5_000 })
+      expect(await watermarks.readCompleteTimes()).toMatchObject({ live: 5_000 })
       const imports = importStore(postgres)
       const { importId } = await addImport(imports, { type: 'events', segments: 2 }, 1_000)
       const [lease] = await imports.leases.take(Date.now(), 1)
@@ -208,9 +208,9 @@ describe('a store that ClickHouse has lost', () => {
       await imports.recordSegment(lease, 0, segmentDone)
 
       expect(await planOf(url, empty ?? '', { acceptLoss: true })).toContain('The lost store: would begin an empty one')
-      expect(await watermarks.completeUntil()).toMatchObject({ live: 5_000 })
+      expect(await watermarks.readCompleteTimes()).toMatchObject({ live: 5_000 })
       expect(await migrateStore(url, empty ?? '', { acceptLoss: true })).not.toBe(group)
-      expect(await watermarks.completeUntil()).toMatchObject({ live: 0 })
+      expect(await watermarks.readCompleteTimes()).toMatchObject({ live: 0 })
       expect(await erasures.find('site', 'era_1')).toMatchObject({ status: 'queued', step: 'tombstone' })
       expect((await imports.segments(importId)).map(({ processed }) => processed)).toStrictEqual([
         segmentDone.processed,
@@ -220,7 +220,7 @@ describe('a store that ClickHouse has lost', () => {
       // From then on the new store is the one that is known.
       await watermarks.advance(logId, [7_000, 7_000, 7_000, 7_000])
       await migrateStore(url, empty ?? '', { acceptLoss: true })
-      expect(await watermarks.completeUntil()).toMatchObject({ live: 7_000 })
+      expect(await watermarks.readCompleteTimes()).toMatchObject({ live: 7_000 })
     } finally {
       await postgres.close()
     }

@@ -186,7 +186,7 @@ async function requireDoubling({ postgres, logUrl }: ReshardEngines, { shards }:
  * the log, from which it would be stored on the wrong shard.
  */
 async function requirePlacedEvents(postgres: Postgres, placedSince: number): Promise<void> {
-  const { all } = await watermarkStore(postgres).completeUntil()
+  const { all } = await watermarkStore(postgres).readCompleteTimes()
   if (all >= placedSince) return
   throw internalError(
     `Events that were accepted before ${timeText(placedSince)} may be placed for the old number of shards, and the writers have ` +

@@ -37,10 +37,10 @@ test('a gateway that starts while its log is unavailable publishes nothing until
   const watermarks = watermarkStore(postgres)
   const noon = Date.UTC(2026, 0, 15, 12)
   await watermarks.advance('an earlier log', [noon])
-  expect(await watermarks.completeUntil()).toStrictEqual({ live: noon, all: noon })
+  expect(await watermarks.readCompleteTimes()).toStrictEqual({ live: noon, all: noon })
   await registerLog()
   // Before the first event of the new log is accepted, and until a writer has reported on it.
-  expect(await watermarks.completeUntil()).toStrictEqual({ live: 0, all: 0 })
+  expect(await watermarks.readCompleteTimes()).toStrictEqual({ live: 0, all: 0 })
   expect((await collect(event)).status).toBe(202)
   expect(await stored('shop', 1)).toHaveLength(1)
 })

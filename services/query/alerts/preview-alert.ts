@@ -26,11 +26,11 @@ const tooLarge: FieldText = {
 export function previewAlertRoute({
   eventReader,
   sites,
-  completeUntil,
+  readCompleteUntil,
 }: {
   eventReader: AnalysisReader
   sites: ReadableSites
-  completeUntil: ReadCompleteUntil
+  readCompleteUntil: ReadCompleteUntil
 }): Route {
   return handleAnalysis(operations.previewAlert, eventReader, async ({ body, credential, receivedAt, log }, signal) => {
     const { site_id: siteId, condition, environment = credential.environment } = body
@@ -40,7 +40,7 @@ export function previewAlertRoute({
 
     const trigger = triggerOf({ ...alertDefaults, ...body })
     const spec = alertSpecOf(condition, { siteId, environment }, site.settings.conversion_event)
-    const completeUntilMs = completeUntil(receivedAt - previewMs - readsBeforeMs(spec))
+    const completeUntilMs = readCompleteUntil(receivedAt - previewMs - readsBeforeMs(spec))
     // Like the workers, the preview evaluates no minute before its end is complete. 0 means that no writer has reported
     // yet.
     const until = completeUntilMs === 0 ? receivedAt : Math.min(receivedAt, completeUntilMs)

@@ -16,12 +16,12 @@ export function cohortAnalysisRoute({
   eventReader,
   sites,
   cohorts,
-  completeUntil,
+  readCompleteUntil,
 }: {
   eventReader: AnalysisReader
   sites: ReadableSites
   cohorts: Pick<CohortStore, 'find'>
-  completeUntil: ReadCompleteUntil
+  readCompleteUntil: ReadCompleteUntil
 }): Route {
   return handleAnalysis(operations.cohortAnalysis, eventReader, async (request, signal) => {
     const { query, credential, receivedAt, log } = request
@@ -31,7 +31,7 @@ export function cohortAnalysisRoute({
     const cohort = requireFound(await cohorts.find(cohortId, [siteId]), 'Cohort')
 
     const { name, criteria } = cohort.settings
-    const completeUntilMs = completeUntil(-Infinity)
+    const completeUntilMs = readCompleteUntil(-Infinity)
     const spec = { siteId, environment, now: receivedAt, criteria, weeks }
     const numbers = await runAnalysis(eventReader, { credential, signal }, (runner) => analyseCohort(spec, runner), {
       kind: 'cohort',

@@ -19,12 +19,12 @@ export function retentionRoute({
   eventReader,
   sites,
   cohorts,
-  completeUntil,
+  readCompleteUntil,
 }: {
   eventReader: AnalysisReader
   sites: ReadableSites
   cohorts: Pick<CohortStore, 'find'>
-  completeUntil: ReadCompleteUntil
+  readCompleteUntil: ReadCompleteUntil
 }): Route {
   return handleAnalysis(operations.retention, eventReader, async ({ query, credential, receivedAt, log }, signal) => {
     const { site_id: siteId, weeks, cohort_id: cohortId, return_event: returnEvent, mode, of } = query
@@ -35,7 +35,7 @@ export function retentionRoute({
 
     const criteria = cohort?.settings.criteria
     const timeZone = timeZoneId(query.timezone ?? site.settings.timezone)
-    const completeUntilMs = completeUntil(-Infinity)
+    const completeUntilMs = readCompleteUntil(-Infinity)
     const spec = {
       siteId,
       environment,

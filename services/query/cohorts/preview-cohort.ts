@@ -12,11 +12,11 @@ import { type AnalysisReader, cohortTooLarge, handleAnalysis, runAnalysis } from
 export function previewCohortRoute({
   eventReader,
   sites,
-  completeUntil,
+  readCompleteUntil,
 }: {
   eventReader: AnalysisReader
   sites: ReadableSites
-  completeUntil: ReadCompleteUntil
+  readCompleteUntil: ReadCompleteUntil
 }): Route {
   return handleAnalysis(operations.previewCohort, eventReader, async (request, signal) => {
     const { body, credential, receivedAt, log } = request
@@ -24,7 +24,7 @@ export function previewCohortRoute({
     log({ site_id: siteId })
     await requireReadableSite(sites, { credential, signal }, siteId)
 
-    const completeUntilMs = completeUntil(-Infinity)
+    const completeUntilMs = readCompleteUntil(-Infinity)
     const spec = { siteId, environment, now: receivedAt, criteria }
     const texts = { tooLarge: { work: cohortTooLarge('criteria') }, conditions: { criteria } }
     const { size, share } = await runAnalysis(

@@ -10,11 +10,11 @@ import { rangeOf } from './read-stats-request.ts'
 export interface FunnelDeps {
   eventReader: AnalysisReader
   sites: ReadableSites
-  completeUntil: ReadCompleteUntil
+  readCompleteUntil: ReadCompleteUntil
 }
 
 /** `POST /api/v1/funnel` (docs/http-interface.md#funnel). Throws 400, 404 `Site not found`, ClickHouseError. */
-export function funnelRoute({ eventReader, sites, completeUntil }: FunnelDeps): Route {
+export function funnelRoute({ eventReader, sites, readCompleteUntil }: FunnelDeps): Route {
   return handleAnalysis(operations.funnel, eventReader, async ({ body, credential, receivedAt, log }, signal) => {
     const { site_id: siteId, steps, environment = credential.environment, of = 'user' } = body
     const { window: windowMs = funnelLimits.windowDefaultMs } = body
@@ -22,7 +22,7 @@ export function funnelRoute({ eventReader, sites, completeUntil }: FunnelDeps): 
     log({ site_id: siteId, steps: steps.length })
     await requireReadableSite(sites, { credential, signal }, siteId)
 
-    const completeUntilMs = completeUntil(range.start)
+    const completeUntilMs = readCompleteUntil(range.start)
     const spec = { siteId, environment, ...range, steps, windowMs, of }
     const numbers = await runAnalysis(eventReader, { credential, signal }, (runner) => analyseFunnel(spec, runner), {
       kind: 'funnel',

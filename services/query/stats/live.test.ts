@@ -148,7 +148,7 @@ test('the answer is complete without the backfill log, of which it reads none', 
   const { handle } = liveRoute({
     eventReader: queryReader(database.reader),
     ...allSitesKnown(),
-    completeUntil: (readsFrom) => (readsFrom >= noon - 24 * hour ? noon - 1 : 1),
+    readCompleteUntil: (readsFrom) => (readsFrom >= noon - 24 * hour ? noon - 1 : 1),
   })
   const { data } = await handle(apiRequest({ receivedAt: noon, query: { site_id } }))
   expect(data).toMatchObject({ complete_until: noon - 1 })

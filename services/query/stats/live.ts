@@ -10,20 +10,20 @@ import { type AnalysisReader, handleAnalysis, runAnalysis, siteTooLarge } from '
 export interface LiveDeps {
   eventReader: AnalysisReader
   sites: ReadableSites
-  completeUntil: ReadCompleteUntil
+  readCompleteUntil: ReadCompleteUntil
 }
 
 /**
  * `GET /api/v1/live` (docs/http-interface.md#live): the latest minutes and events. Throws 400, 404 `Site not found`,
  * ClickHouseError.
  */
-export function liveRoute({ eventReader, sites, completeUntil }: LiveDeps): Route {
+export function liveRoute({ eventReader, sites, readCompleteUntil }: LiveDeps): Route {
   return handleAnalysis(operations.live, eventReader, async ({ query, credential, receivedAt, log }, signal) => {
     const { site_id: siteId, environment = credential.environment, filter: conditions = [] } = query
     log({ site_id: siteId })
     await requireReadableSite(sites, { credential, signal }, siteId)
 
-    const completeUntilMs = completeUntil(receivedAt - liveLimits.lastEventsHours * hourMs)
+    const completeUntilMs = readCompleteUntil(receivedAt - liveLimits.lastEventsHours * hourMs)
     const spec = { siteId, environment, now: receivedAt, conditions }
     const live = await runAnalysis(eventReader, { credential, signal }, (runner) => readLive(spec, runner), {
       kind: 'live',

@@ -307,7 +307,7 @@ test('no answer claims to be complete until a later time than its statement, whi
   const { handle } = statsBatchRoute({
     eventReader: queryReader(clickHouse),
     ...allSitesKnown(),
-    completeUntil: (readsFrom) => readsFrom + answered,
+    readCompleteUntil: (readsFrom) => readsFrom + answered,
   })
   const dates = { site_id, start_date: noon, end_date: noon + hour }
   // The last two questions begin only when others have been answered.

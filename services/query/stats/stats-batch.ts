@@ -111,7 +111,7 @@ async function runQueries(
   const { credential, receivedAt } = request
   // Read before the first statement runs, because a query may share a statement that begins long before its own turn.
   const planned = read.map((query) =>
-    'entry' in query ? query : { ...query, completeUntilMs: deps.completeUntil(earliestRead(query.spec)) },
+    'entry' in query ? query : { ...query, completeUntilMs: deps.readCompleteUntil(earliestRead(query.spec)) },
   )
   const withSharedStatement = shareStatements(read.flatMap((query) => ('entry' in query ? [] : [query.spec])))
   const room = batchRoom()
@@ -122,7 +122,7 @@ async function runQueries(
     limit(async () => {
       try {
         room.requireRoom()
-        const queryDeps = { ...deps, eventReader, completeUntil: () => completeUntilMs }
+        const queryDeps = { ...deps, eventReader, readCompleteUntil: () => completeUntilMs }
         const caller = { credential, receivedAt, signal }
         const data = await statsResult(withSharedStatement(spec), period, caller, queryDeps)
         room.countAnswer(data)

@@ -20,7 +20,7 @@ import { rangeOf, type RequestedStats, statsSpecOf } from './read-stats-request.
 export interface StatsDeps {
   eventReader: AnalysisReader
   sites: ReadableSites
-  completeUntil: ReadCompleteUntil
+  readCompleteUntil: ReadCompleteUntil
 }
 
 /** The fields and reasons of the 400 for evaluations that are too large. */
@@ -58,10 +58,10 @@ export async function statsResult(
   spec: RequestedStats,
   period: Period | undefined,
   request: Pick<ApiRequest, 'receivedAt' | 'credential' | 'signal'>,
-  { eventReader, completeUntil }: StatsDeps,
+  { eventReader, readCompleteUntil }: StatsDeps,
 ): Promise<StatsResult> {
   // Taken before the events are read: events that arrive in between may be counted as well.
-  const completeUntilMs = completeUntil(earliestRead(spec))
+  const completeUntilMs = readCompleteUntil(earliestRead(spec))
   const numbers = await runAnalysis(eventReader, request, (runner) => evaluateStats(spec, runner), {
     kind: spec.metric,
     tooLarge: statsTooLarge,

@@ -69,7 +69,7 @@ function rig(siteId: string) {
         },
       },
       sites: siteStore(postgres),
-      watermarks: { completeUntil: () => Promise.resolve({ live: time.completeUntil, all: 0 }) },
+      watermarks: { readCompleteTimes: () => Promise.resolve({ live: time.completeUntil, all: 0 }) },
       reader,
       clock: { now: () => time.now },
       metrics,

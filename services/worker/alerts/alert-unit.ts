@@ -9,7 +9,7 @@ import { type DueRules, evaluateRules, type EvaluateRulesDeps } from './evaluate
 
 export interface AlertUnitDeps extends EvaluateRulesDeps {
   rules: Pick<AlertRuleStore, 'listEnabled' | 'step' | 'advance'>
-  watermarks: Pick<WatermarkStore, 'completeUntil'>
+  watermarks: Pick<WatermarkStore, 'readCompleteTimes'>
 }
 
 /** The pause before the watermark is looked at again. */
@@ -51,9 +51,9 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
     const now = clock.now()
     // The watermark of the live log is enough: the windows reach back less far than the age from which on events go
     // through the backfill log.
-    const { live: completeUntil } = await watermarks.completeUntil()
+    const { live: completeUntilMs } = await watermarks.readCompleteTimes()
     const newest = startOfMinute(now)
-    const complete = Math.min(newest, startOfMinute(completeUntil))
+    const complete = Math.min(newest, startOfMinute(completeUntilMs))
     const isDue = allEvaluatedMinute < complete
     const isLate = complete < newest && now - newest >= earlyAfterMs
     const isEarlyDue = isLate && lastEarlyMinutes.get(siteId) !== newest

@@ -63,7 +63,7 @@ test('a run of a schedule has the members of its end', async () => {
   const { exportId } = await addExport(rig.exports, { site: siteId, spec }, exportedAt)
   const range = { received_from: new Date(noon + day), received_until: new Date(noon + 2 * day) }
   await rig.postgres.db.updateTable('exports').set(range).where('export_id', '=', exportId).execute()
-  await rig.work({ watermarks: { completeUntil: () => Promise.resolve({ live: exportedAt, all: exportedAt }) } })
+  await rig.work({ watermarks: { readCompleteTimes: () => Promise.resolve({ live: exportedAt, all: exportedAt }) } })
   expect(await valuesOf(exportId, 'user_id')).toStrictEqual(['anna', 'ben', 'ben'])
 })
 

@@ -259,7 +259,7 @@ test('no file is begun while the writers have not stored what was accepted befor
   const unit = (all: number) =>
     rig.unit({
       storedBlocks: { wait: () => Promise.resolve(false) },
-      watermarks: { completeUntil: () => Promise.resolve({ live: all, all }) },
+      watermarks: { readCompleteTimes: () => Promise.resolve({ live: all, all }) },
       clock: { now: () => now },
     })(job, lease)
   expect(await unit(exportedAt)).toStrictEqual({ next: now + 1_000, log: { waits: 'for the writers' } })

@@ -16,7 +16,7 @@ export type ExportUnitDeps = SourceDeps &
     reader: Pick<ExportReader, 'runner'>
     blobs: Pick<BlobStore, 'disk'>
     storedBlocks: StoredBlocks
-    watermarks: Pick<WatermarkStore, 'completeUntil'>
+    watermarks: Pick<WatermarkStore, 'readCompleteTimes'>
   }
 
 /**
@@ -48,12 +48,12 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
     signal: AbortSignal,
   ): Promise<boolean> {
     if (receivedFrom !== null && receivedUntil !== null) {
-      return (await deps.watermarks.completeUntil()).all >= receivedUntil
+      return (await deps.watermarks.readCompleteTimes()).all >= receivedUntil
     }
     if (uploadId !== null) return true
     const timeoutMs = Math.max(0, at + storedWaitMs - clock.now())
     // Blocks that came after the export's creation are not waited for any longer.
-    if (timeoutMs === 0 && (await deps.watermarks.completeUntil()).all > at) return true
+    if (timeoutMs === 0 && (await deps.watermarks.readCompleteTimes()).all > at) return true
     return deps.storedBlocks.wait({ signal, timeoutMs })
   }
 

@@ -28,7 +28,7 @@ async function workAt(now: number, completeUntil = now): Promise<boolean> {
   const unit = scheduleUnit({
     exports: rig.exports,
     sites: siteStore(rig.postgres),
-    watermarks: { completeUntil: () => Promise.resolve({ live: completeUntil, all: completeUntil }) },
+    watermarks: { readCompleteTimes: () => Promise.resolve({ live: completeUntil, all: completeUntil }) },
     clock: { now: () => now },
   })
   const { next } = await unit(leased.job, leased)
@@ -63,7 +63,7 @@ test('after a restore, the file of a run waits until its events are stored again
   await workAt(exportedAt)
   const { job, lease } = await rig.take()
   const unitAt = (all: number) =>
-    rig.unit({ watermarks: { completeUntil: () => Promise.resolve({ live: all, all }) } })(job, lease)
+    rig.unit({ watermarks: { readCompleteTimes: () => Promise.resolve({ live: all, all }) } })(job, lease)
   for (const all of [0, exportedAt - 1]) expect(await unitAt(all)).toMatchObject({ log: { waits: 'for the writers' } })
   expect(await runsOf(exportId)).toMatchObject([{ status: 'processing', uploadId: null }])
   expect(await unitAt(exportedAt)).toMatchObject({ next: 'done' })

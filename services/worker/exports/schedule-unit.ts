@@ -13,7 +13,7 @@ import { newId } from '@sluice/runtime/ids'
 export interface ScheduleUnitDeps {
   exports: Pick<ExportStore, 'find' | 'createRun'>
   sites: Pick<SiteStore, 'find'>
-  watermarks: Pick<WatermarkStore, 'completeUntil'>
+  watermarks: Pick<WatermarkStore, 'readCompleteTimes'>
   clock: Pick<Clock, 'now'>
 }
 
@@ -45,15 +45,15 @@ export function scheduleUnit(
     const now = clock.now()
     // A worker has made the run without learning it, and released the schedule for another attempt.
     if (now < nextRun) return { next: nextRun, log: { waits: 'for its next run' } }
-    const { all: completeUntil } = await watermarks.completeUntil()
-    if (completeUntil < nextRun && now < nextRun + completeWaitMsMax) {
+    const { all: completeUntilMs } = await watermarks.readCompleteTimes()
+    if (completeUntilMs < nextRun && now < nextRun + completeWaitMsMax) {
       return { next: now + waitMs, log: { waits: 'for the writers' } }
     }
     const timeZone = (await sites.find(definition.siteId))?.settings.timezone ?? 'UTC'
     const recurrence = { frequency, anchor, timeZone }
     const period = periodOf(definition, { recurrence, nextRun, now })
     const following = nextOccurrence(recurrence, Math.max(now, nextRun)).at
-    const chosen = choiceOf(definition.spec, period, completeUntil)
+    const chosen = choiceOf(definition.spec, period, completeUntilMs)
     const run = await exports.createRun(lease, { exportId: newId('exp'), ...chosen, nextRun: following }, now)
     return { next: following, log: { run: run?.exportId ?? 'there is one', next_run: following } }
   }
@@ -84,10 +84,10 @@ function latestPeriod(recurrence: Recurrence, at: number): Period {
  * Runs of events choose events by their time of receipt, runs of stats by the period. Runs of other types have the
  * state at the run.
  */
-function choiceOf(spec: ExportSpec, period: Period, completeUntil: number): Pick<NewRun, 'spec' | 'receipt'> {
+function choiceOf(spec: ExportSpec, period: Period, completeUntilMs: number): Pick<NewRun, 'spec' | 'receipt'> {
   const { start_date: start, end_date: _, ...undated } = spec
   if (spec.type === 'events') {
-    return { spec: undated, receipt: { firstFrom: start ?? period.start, completeUntil } }
+    return { spec: undated, receipt: { firstFrom: start ?? period.start, completeUntil: completeUntilMs } }
   }
   if (spec.type === 'stats') {
     return { spec: { ...spec, start_date: period.start, end_date: period.end }, receipt: null }

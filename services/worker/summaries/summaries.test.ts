@@ -47,7 +47,7 @@ async function workAt(now: number, options: WorkOptions = {}): Promise<number> {
   const unit = summaryUnit({
     summaries: { finish },
     sites: siteStore(postgres),
-    watermarks: { completeUntil: () => Promise.resolve({ live: completeUntil, all: 0 }) },
+    watermarks: { readCompleteTimes: () => Promise.resolve({ live: completeUntil, all: 0 }) },
     reader,
     clock: { now: () => now },
   })

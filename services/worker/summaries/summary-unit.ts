@@ -16,7 +16,7 @@ import { duePeriods } from './summary-periods.ts'
 export interface SummaryUnitDeps {
   summaries: Pick<SummaryStore, 'finish'>
   sites: Pick<SiteStore, 'find'>
-  watermarks: Pick<WatermarkStore, 'completeUntil'>
+  watermarks: Pick<WatermarkStore, 'readCompleteTimes'>
   reader: { runner(signal: AbortSignal): QueryRunner }
   clock: Pick<Clock, 'now'>
 }
@@ -35,8 +35,8 @@ export function summaryUnit(deps: SummaryUnitDeps): (job: SummaryJob, lease: Lea
     const [period] = ended
     if (!period) return { next: nextEnd }
     // Sessions that began before the period belong to another one. Their events are read to recognise them.
-    const completeUntil = completeUntilFrom(await watermarks.completeUntil(), period.start - sessionWindowMs)
-    if (completeUntil < period.end) return { next: now + waitMs, log: { waits: 'for the writers' } }
+    const completeUntilMs = completeUntilFrom(await watermarks.readCompleteTimes(), period.start - sessionWindowMs)
+    if (completeUntilMs < period.end) return { next: now + waitMs, log: { waits: 'for the writers' } }
     const measured = await measure({ siteId, environment, ...period }, reader.runner(lease.signal))
     await summaries.finish(lease, job, { ...period, body: measured && encodeSummary(siteId, measured) }, clock.now())
     const log = { period_start: period.start, ...(leftOut > 0 && { left_out: leftOut }) }
