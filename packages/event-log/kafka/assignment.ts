@@ -4,7 +4,7 @@ import { retry } from '@sluice/runtime/retry'
 import { type ClaimFeed, createClaimFeed } from '../consumer/claim-feed.ts'
 import type { ClaimSet } from '../consumer/claim-set.ts'
 import type { ConsumerOptions, PartitionLag } from '../log.ts'
-import { describeKafkaError, type KafkaAdmin } from './client.ts'
+import { adminCallTimeoutMs, describeKafkaError, type KafkaAdmin } from './client.ts'
 import type { OffsetCommitter } from './commit-offset.ts'
 import type { FetchControl } from './fetch-control.ts'
 import { fetchOffsets, type PartitionOffsets, startOffset } from './offsets.ts'
@@ -55,7 +55,6 @@ interface HeldClaim {
   isSeeking: boolean
 }
 
-const adminTimeoutMs = 5000
 const offsetDelays = { firstMs: 100, longestMs: 2000 }
 const mismatchesMax = 5
 
@@ -88,7 +87,7 @@ export function createAssignment(partitions: readonly number[], context: Assignm
   async function fetchGroupOffsets(): Promise<Map<number, PartitionOffsets> | undefined> {
     const request = async () => {
       if (!isCurrent()) return undefined
-      return admin.use((kafkajsAdmin) => fetchOffsets(kafkajsAdmin, group, topic), adminTimeoutMs)
+      return admin.use((kafkajsAdmin) => fetchOffsets(kafkajsAdmin, group, topic), adminCallTimeoutMs)
     }
     try {
       return await retry(request, {

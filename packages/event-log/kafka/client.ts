@@ -120,6 +120,9 @@ function saslOptions({ mechanism, username, password }: NonNullable<KafkaAddress
   }
 }
 
+/** Time limit of a call of `KafkaAdmin.use` in ms, with connecting, for requests that brokers answer from memory. */
+export const adminCallTimeoutMs = 5000
+
 /** An admin connection that is opened when it is needed and replaced after a failure. */
 export interface KafkaAdmin {
   /** Rejects with the work's error, or after `ms`. */

@@ -4,7 +4,14 @@ import { unavailable } from '@sluice/runtime/errors'
 import type { LineLogger } from '@sluice/runtime/logger'
 import { retry } from '@sluice/runtime/retry'
 import type { EventLog, LogConsumer } from '../log.ts'
-import { createKafkaAdmin, createKafkaClient, describeKafkaError, type KafkaAdmin, kafkaErrorType } from './client.ts'
+import {
+  adminCallTimeoutMs,
+  createKafkaAdmin,
+  createKafkaClient,
+  describeKafkaError,
+  type KafkaAdmin,
+  kafkaErrorType,
+} from './client.ts'
 import { createKafkaConsumer } from './consumer.ts'
 import { forwardKafkaLogs } from './forward-logs.ts'
 import type { KafkaGroupTimes } from './group-times.ts'
@@ -17,9 +24,8 @@ const requestTimeoutMs = 5000
 /** Shorter for producing, because clients wait for the acknowledgement. */
 const produceTimeoutMs = 2500
 /** Brokers answer these requests from memory, and other members of the group may wait for the result. */
-const adminTimeoutMs = 2000
+const adminRequestTimeoutMs = 2000
 const checkTimeoutMs = 2000
-const adminCallTimeoutMs = 5000
 /** Requests to a slow broker are repeated for this long. */
 const repeatTimeoutMs = 10_000
 /** If Kafka has never had a consumer group, it first creates the topic `__consumer_offsets`, which takes seconds. */
@@ -46,7 +52,9 @@ const repeatDelays = { firstMs: 200, longestMs: 200 }
 interface Repetition {
   /** Types of the errors after which requests are repeated. */
   types: readonly string[]
-  requestTimeoutMs: number
+  /** Time limit of one call in ms; a call may send several requests. */
+  callTimeoutMs: number
+  /** Time limit of all calls together in ms. */
   timeoutMs: number
 }
 
@@ -90,9 +98,9 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
       requestTimeoutMs: timeoutMs,
       retry: { retries, initialRetryTime: 100, maxRetryTime: 500, factor: 0.2, multiplier: 2 },
     })
-  const admin = createKafkaAdmin(createClient(2, adminTimeoutMs))
+  const admin = createKafkaAdmin(createClient(2, adminRequestTimeoutMs))
   /** Admin connection for commands. They can wait longer, which is necessary when their group is new. */
-  const slowAdmin = createKafkaAdmin(createClient(40, adminTimeoutMs))
+  const slowAdmin = createKafkaAdmin(createClient(40, adminRequestTimeoutMs))
   const consumers = new Set<LogConsumer>()
   let closing: Promise<void> | undefined
   let partitionCount: number | undefined
@@ -109,9 +117,9 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
   }
 
   const repeated =
-    (connection: KafkaAdmin, { types, requestTimeoutMs: ms, timeoutMs }: Repetition) =>
+    (connection: KafkaAdmin, { types, callTimeoutMs, timeoutMs }: Repetition) =>
     <T>(work: (kafkajsAdmin: Admin) => Promise<T>): Promise<T> =>
-      retry(() => connection.use((kafkajsAdmin) => work(kafkajsAdmin).catch(throwMetadataError), ms), {
+      retry(() => connection.use((kafkajsAdmin) => work(kafkajsAdmin).catch(throwMetadataError), callTimeoutMs), {
         isPermanent: (error) => !types.includes(kafkaErrorType(error) ?? ''),
         delays: repeatDelays,
         timeoutMs,
@@ -120,7 +128,7 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
   /** Runs requests that brokers answer from memory. Repeats them for 10 s while a broker is slow or resumes. */
   const request = repeated(admin, {
     types: resumingTypes,
-    requestTimeoutMs: adminCallTimeoutMs,
+    callTimeoutMs: adminCallTimeoutMs,
     timeoutMs: repeatTimeoutMs,
   })
 
@@ -130,7 +138,7 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
    */
   const coordinated = repeated(slowAdmin, {
     types: startingTypes,
-    requestTimeoutMs: positionsTimeoutMs,
+    callTimeoutMs: positionsTimeoutMs,
     timeoutMs: positionsTimeoutMs,
   })
 

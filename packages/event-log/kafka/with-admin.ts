@@ -4,7 +4,7 @@ import { createKafkaAdmin, createKafkaClient, describeKafkaError } from './clien
 import { forwardKafkaLogs } from './forward-logs.ts'
 import { parseKafkaUrl } from './url.ts'
 
-const adminCallTimeoutMs = 15_000
+const commandTimeoutMs = 15_000
 
 /** Runs the requests of a command. Rejects when Kafka can't be reached within 15 s, or refuses. */
 export async function withKafkaAdmin<T>(
@@ -25,7 +25,7 @@ export async function withKafkaAdmin<T>(
     }),
   )
   try {
-    return await admin.use(work, adminCallTimeoutMs)
+    return await admin.use(work, commandTimeoutMs)
   } catch (error) {
     throw new Error(`Kafka at ${address.brokers.join(', ')}: ${describeKafkaError(error)}`, { cause: error })
   } finally {
