@@ -2,9 +2,9 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { expect, test } from '@jest/globals'
 import { waitUntil } from '@sluice/runtime/wait-until'
-import { createClaimFeed, type LogEntry } from './claim-feed.ts'
+import { type AppendedBlock, createClaimFeed } from './claim-feed.ts'
 
-function entry(offset: number, payload = Buffer.from('{}\n')): LogEntry {
+function entry(offset: number, payload = Buffer.from('{}\n')): AppendedBlock {
   return {
     offset: BigInt(offset),
     appendedAt: Date.now(),

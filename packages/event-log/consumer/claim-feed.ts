@@ -6,7 +6,7 @@ import type { Claim, ConsumerOptions, LogBatch } from '../log.ts'
 import { blockOverheadBytes, readBudget } from './read-budget.ts'
 
 /** A block as the log stores it: its payload may be compressed. */
-export interface LogEntry {
+export interface AppendedBlock {
   offset: bigint
   /** Unix ms. */
   appendedAt: number
@@ -33,7 +33,7 @@ export interface ClaimFeed {
    * Buffers blocks, in ascending order of offset. Has no effect after the claim has ended, and no limit: the adapter
    * checks `isFull` before it reads more.
    */
-  push(entries: readonly LogEntry[]): void
+  push(blocks: readonly AppendedBlock[]): void
   /**
    * True while two full batches are buffered or the budget is used up. Then the adapter stops reading until
    * `onSpaceAvailable` is called.
@@ -58,7 +58,7 @@ export interface ClaimFeed {
 /** Longest time that a batch waits for space in the budget. */
 const budgetWaitMsMax = 2_000
 
-interface BufferedEntry extends LogEntry {
+interface BufferedBlock extends AppendedBlock {
   arrivedAt: number
 }
 
@@ -71,7 +71,7 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
   const lost = new AbortController()
   const budget = limits.budget ?? readBudget(Infinity)
   const pieceBytes = budget.pieceBytes(options.partitions ?? 1)
-  let buffered: BufferedEntry[] = []
+  let buffered: BufferedBlock[] = []
   let bufferedBytes = 0
   let bufferedRows = 0
   let position = options.startOffset

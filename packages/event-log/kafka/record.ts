@@ -1,7 +1,7 @@
 import type { IHeaders, KafkaMessage, Message } from 'kafkajs'
 import { type Block, type BlockHeaders, blockVersion, type DeadLetter } from '../block.ts'
 import { compressedBytesMax } from '../compression.ts'
-import type { LogEntry } from '../consumer/claim-feed.ts'
+import type { AppendedBlock } from '../consumer/claim-feed.ts'
 
 /**
  * No block has so many rows: each row takes at least one byte, and only a block with a single row is larger than 512
@@ -24,7 +24,7 @@ export function encodeRecord({ partition, headers, payload }: Block): Message {
  * Decodes a Kafka record. Never throws, because one foreign record would then block its partition for ever. A record
  * that is not a block of Sluice gets version 0, which the reader refuses.
  */
-export function decodeRecord(partition: number, { offset, timestamp, value, headers }: KafkaMessage): LogEntry {
+export function decodeRecord(partition: number, { offset, timestamp, value, headers }: KafkaMessage): AppendedBlock {
   // A copy, because the value is a slice of the fetch's whole response and would keep that in memory.
   const payload = Buffer.from(value ?? [])
   const traceparent = readText(headers?.traceparent)

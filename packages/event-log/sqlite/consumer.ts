@@ -1,7 +1,7 @@
 import { unavailable } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import type { BlockHeaders } from '../block.ts'
-import { type ClaimFeed, createClaimFeed, type LogEntry } from '../consumer/claim-feed.ts'
+import { type AppendedBlock,type ClaimFeed, createClaimFeed } from '../consumer/claim-feed.ts'
 import { createClaimSet } from '../consumer/claim-set.ts'
 import { readBudget } from '../consumer/read-budget.ts'
 import type { ConsumerOptions, LogConsumer } from '../log.ts'
@@ -97,7 +97,7 @@ export function createSqliteConsumer(context: SqliteConsumerContext, options: Co
     const from = Number(feed.position())
     const end = ends()[partition] ?? 0
     const { blocks } = await (await engine()).call('read', { partition, from, bytesMax: pieceBytes })
-    feed.push(blocks.map((block) => toEntry(partition, block)))
+    feed.push(blocks.map((block) => toAppendedBlock(partition, block)))
     // The blocks were deleted in the meantime: the previous claim's commit succeeded after all, so the blocks were
     // processed.
     if (blocks.length === 0) feed.skipTo(BigInt(end))
@@ -144,7 +144,7 @@ export function createSqliteConsumer(context: SqliteConsumerContext, options: Co
   return self
 }
 
-function toEntry(partition: number, { offset, appendedAt, headers, payload }: StoredBlock): LogEntry {
+function toAppendedBlock(partition: number, { offset, appendedAt, headers, payload }: StoredBlock): AppendedBlock {
   return {
     offset: BigInt(offset),
     appendedAt,
