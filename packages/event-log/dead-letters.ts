@@ -9,8 +9,8 @@ export const deadLetterRetentionMs = deadLetterDays * 86_400_000
 /** The group whose committed offsets separate replayed dead letters from those that still wait. */
 export const replayGroup = 'sluice-replay-dead-letters'
 
-/** A second place for the positions of replays, besides the log (packages/postgres/replay-positions.ts). */
-export interface ReplayPositions {
+/** The offsets up to which dead letters were replayed, stored outside of the log too (packages/postgres/replay-positions.ts). */
+export interface ReplayedOffsets {
   read(logId: string): Promise<ReadonlyMap<number, bigint>>
   advance(logId: string, partition: number, next: bigint): Promise<void>
 }
@@ -21,7 +21,7 @@ export interface ReplayPositions {
  */
 export async function replayedUntil(
   deadLetters: Pick<EventLog, 'id' | 'committedOffsets'>,
-  positions: Pick<ReplayPositions, 'read'> | undefined,
+  positions: Pick<ReplayedOffsets, 'read'> | undefined,
 ): Promise<CommittedOffset[]> {
   const replayed = (await positions?.read(await deadLetters.id())) ?? new Map<number, bigint>()
   return (await deadLetters.committedOffsets(replayGroup)).map(({ partition, offset, endOffset }) => {

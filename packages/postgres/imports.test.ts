@@ -59,7 +59,13 @@ describe('a complete upload', () => {
     })
     expect(await store.find('imp_1', null)).toStrictEqual(record)
     expect(await store.segments('imp_1')).toStrictEqual(
-      segments.map((segment) => ({ ...segment, processed: 0, failed: 0, errorsObject: null, positions: null })),
+      segments.map((segment) => ({
+        ...segment,
+        processed: 0,
+        failed: 0,
+        errorsObject: null,
+        publishedEndOffsets: null,
+      })),
     )
     expect((await take(noon)).job).toMatchObject({ importId: 'imp_1', status: 'processing' })
     expect(await store.find('imp_1', null)).toMatchObject({ status: 'processing' })
@@ -80,7 +86,12 @@ describe('the progress of a segment', () => {
     const { importId } = await addImport(store, { segments: 2 }, noon)
     const lease = await take(noon)
     expect(await store.nextSegment(importId)).toStrictEqual((await store.segments(importId))[0])
-    await store.recordSegment(lease, 1, { processed: 40, failed: 3, errorsObject: 'e', positions: { 0: '7' } })
+    await store.recordSegment(lease, 1, {
+      processed: 40,
+      failed: 3,
+      errorsObject: 'e',
+      publishedEndOffsets: { 0: '7' },
+    })
     expect(await store.find(importId, null)).toMatchObject({ processedRecords: 40, failedRecords: 3 })
     await store.recordSegment(lease, 0, segmentDone)
     await store.recordSegment(lease, 0, segmentDone)
@@ -90,7 +101,7 @@ describe('the progress of a segment', () => {
       processed: 40,
       failed: 3,
       errorsObject: 'e',
-      positions: { 0: '7' },
+      publishedEndOffsets: { 0: '7' },
     })
     await store.recordSegment(lease, 1, segmentDone)
     expect(await store.nextSegment(importId)).toBeUndefined()

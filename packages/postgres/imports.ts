@@ -13,7 +13,7 @@ import type { Postgres } from './open.ts'
 import { selectPage } from './page.ts'
 import { lockReceiptTimes } from './receipt-time-lock.ts'
 import { lockSite } from './sites.ts'
-import type { Db, LogPositions, Tables } from './tables.ts'
+import type { Db, EndOffsets, Tables } from './tables.ts'
 import { type UploadLeaseStore, uploadLeaseStore } from './uploads.ts'
 import { siteCondition } from './visible-sites.ts'
 
@@ -43,8 +43,8 @@ export interface SegmentProgress {
   failed: number
   /** The blob of the errors; null: none. */
   errorsObject: string | null
-  /** The place of the published rows in the log; null when nothing was published. */
-  positions: LogPositions | null
+  /** End offsets of the log after the rows were published; null when nothing was published. */
+  publishedEndOffsets: EndOffsets | null
 }
 
 /** A segment with its progress. */
@@ -181,13 +181,13 @@ export function importStore(postgres: Postgres): ImportStore {
           .executeTakeFirst()
         return row && toSegment(row)
       }),
-    recordSegment: (lease, n, { processed, failed, errorsObject, positions }) =>
+    recordSegment: (lease, n, { processed, failed, errorsObject, publishedEndOffsets: ends }) =>
       postgres.transaction(async (transaction) => {
         // The import before its segments. The deletion of a site locks them in the same order.
         await updateHeld(transaction, 'imports', lease, progress)
         await transaction
           .updateTable('import_segments')
-          .set({ processed, failed, errors_object: errorsObject, positions: positions && JSON.stringify(positions) })
+          .set({ processed, failed, errors_object: errorsObject, positions: ends && JSON.stringify(ends) })
           .where('import_id', '=', lease.id)
           .where('n', '=', n)
           .executeTakeFirst()
@@ -299,6 +299,6 @@ function toSegment(row: Selectable<Tables['import_segments']>): ImportSegment {
     processed: row.processed,
     failed: row.failed,
     errorsObject: row.errors_object,
-    positions: row.positions,
+    publishedEndOffsets: row.positions,
   }
 }

@@ -112,11 +112,11 @@ interface ImportSegmentsTable {
   failed: Defaulted<number>
   /** The blob of the segment's errors; null when there are none. */
   errors_object: Defaulted<string | null>
-  positions: ColumnType<LogPositions | null, string | null | undefined, string | null>
+  positions: ColumnType<EndOffsets | null, string | null | undefined, string | null>
 }
 
 /** Offsets after the last blocks that were published, by partition of the log; bigints as text. */
-export type LogPositions = Readonly<Record<number, string>>
+export type EndOffsets = Readonly<Record<number, string>>
 
 interface ErasuresTable extends LeaseColumns {
   erasure_id: string

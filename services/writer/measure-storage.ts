@@ -1,5 +1,5 @@
 import { dayMs } from '@sluice/contracts/time-units'
-import { deadLetterDays, replayedUntil, type ReplayPositions } from '@sluice/event-log/dead-letters'
+import { deadLetterDays, type ReplayedOffsets, replayedUntil } from '@sluice/event-log/dead-letters'
 import type { CommittedOffset, EventLog } from '@sluice/event-log/log'
 import type { EventInserter } from '@sluice/event-store/insert/event-inserter'
 import { internalMessage } from '@sluice/runtime/errors'
@@ -20,7 +20,7 @@ const expiringDays = 300
 export interface StorageMeterDeps {
   deadLetters: Pick<EventLog, 'id' | 'committedOffsets' | 'offsetsForTime'>
   /** The store in Postgres that records how far dead letters were replayed. */
-  positions: Pick<ReplayPositions, 'read'>
+  positions: Pick<ReplayedOffsets, 'read'>
   inserter: Pick<EventInserter, 'freeBytes'>
   logger: Pick<Logger, 'warn'>
   metrics: Metrics

@@ -57,4 +57,9 @@ export async function nextSegment(store: ImportStore, importId: string): Promise
 }
 
 /** A segment that is done, as `recordSegment` takes it. */
-export const segmentDone = { processed: segmentRecords, failed: 1, errorsObject: null, positions: { 3: '1841' } }
+export const segmentDone = {
+  processed: segmentRecords,
+  failed: 1,
+  errorsObject: null,
+  publishedEndOffsets: { 3: '1841' },
+}

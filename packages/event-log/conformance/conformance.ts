@@ -1,9 +1,9 @@
 import { describe } from '@jest/globals'
 import { describeBatches } from './batches.ts'
+import { describeCommittedOffsets } from './committed-offsets.ts'
 import { type ConformanceSubject, createHarness } from './harness.ts'
 import { describeLanes } from './lanes.ts'
 import { describeMembers } from './members.ts'
-import { describePositions } from './positions.ts'
 import { describePublishing } from './publishing.ts'
 
 /** The requirements of every event log: each adapter runs the whole suite on a real engine. */
@@ -11,7 +11,7 @@ export function describeEventLog(name: string, subject: ConformanceSubject): voi
   describe(`an event log in ${name}`, () => {
     const harness = createHarness(subject)
     describePublishing(harness)
-    describePositions(harness)
+    describeCommittedOffsets(harness)
     describeMembers(harness)
     describeBatches(harness)
     describeLanes(harness)

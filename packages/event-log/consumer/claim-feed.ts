@@ -199,7 +199,7 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
 
   const throwIfLost = () => {
     if (lost.signal.aborted) {
-      throw new Error(`Partition ${partition} was lost, its position can't be committed`, { cause: lost.signal.reason })
+      throw new Error(`Partition ${partition} was lost, its offset can't be committed`, { cause: lost.signal.reason })
     }
   }
 

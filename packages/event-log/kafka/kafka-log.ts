@@ -29,7 +29,7 @@ const checkTimeoutMs = 2000
 /** Requests to a slow broker are repeated for this long. */
 const repeatTimeoutMs = 10_000
 /** If Kafka has never had a consumer group, it first creates the topic `__consumer_offsets`, which takes seconds. */
-const positionsTimeoutMs = 20_000
+const groupOffsetsTimeoutMs = 20_000
 /** Errors of brokers that respond too late, or that have just resumed and do not lead their partitions yet. */
 const resumingTypes = [
   'KafkaJSRequestTimeoutError',
@@ -138,8 +138,8 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
    */
   const coordinated = repeated(slowAdmin, {
     types: startingTypes,
-    callTimeoutMs: positionsTimeoutMs,
-    timeoutMs: positionsTimeoutMs,
+    callTimeoutMs: groupOffsetsTimeoutMs,
+    timeoutMs: groupOffsetsTimeoutMs,
   })
 
   async function fetchPartitionCount(kafkajsAdmin: Admin): Promise<number> {

@@ -1,7 +1,7 @@
 import { unavailable } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import type { BlockHeaders } from '../block.ts'
-import { type AppendedBlock,type ClaimFeed, createClaimFeed } from '../consumer/claim-feed.ts'
+import { type AppendedBlock, type ClaimFeed, createClaimFeed } from '../consumer/claim-feed.ts'
 import { createClaimSet } from '../consumer/claim-set.ts'
 import { readBudget } from '../consumer/read-budget.ts'
 import type { ConsumerOptions, LogConsumer } from '../log.ts'
@@ -13,7 +13,7 @@ import type { Commit, StoredBlock } from './protocol.ts'
 export interface LocalGroup {
   members: Group
   /** Committed offsets by partition, as last read from the file or committed here. */
-  positions: number[]
+  committedOffsets: number[]
 }
 
 /** The parts of a log that its consumers use. */
@@ -25,7 +25,7 @@ export interface SqliteConsumerContext {
   engine: () => Promise<SqliteEngine>
   groupOf: (group: string) => LocalGroup
   /** Updates the offsets of a group from the file. */
-  loadPositions: (engine: SqliteEngine, group: string) => Promise<readonly number[]>
+  loadCommittedOffsets: (engine: SqliteEngine, group: string) => Promise<readonly number[]>
   /** The offsets after the newest blocks, by partition. */
   ends: () => readonly number[]
   /** Functions that are called after each write, when `ends` have changed. */
@@ -71,12 +71,12 @@ export function createSqliteConsumer(context: SqliteConsumerContext, options: Co
     }
     const feed = createClaimFeed({
       partition,
-      startOffset: BigInt(group.positions[partition] ?? 0),
+      startOffset: BigInt(group.committedOffsets[partition] ?? 0),
       limits: options,
       partitions: context.partitions,
       async store(nextOffset) {
         await context.commit({ group: options.group, partition, nextOffset: Number(nextOffset) })
-        group.positions[partition] = Math.max(group.positions[partition] ?? 0, Number(nextOffset))
+        group.committedOffsets[partition] = Math.max(group.committedOffsets[partition] ?? 0, Number(nextOffset))
       },
       onSpaceAvailable: fill,
     })
@@ -105,7 +105,7 @@ export function createSqliteConsumer(context: SqliteConsumerContext, options: Co
 
   async function run(): Promise<void> {
     const joined = await engine()
-    await context.loadPositions(joined, options.group)
+    await context.loadCommittedOffsets(joined, options.group)
     void joined.ended.then(fail)
     group.members.join(member)
     hasJoined = true

@@ -3,7 +3,7 @@ import type { ClaimSet } from '../consumer/claim-set.ts'
 /** A consumer of the group. */
 export interface Member {
   readonly claims: ClaimSet
-  /** Begins a claim at the group's position. */
+  /** Begins a claim at the group's committed offset. */
   begin(partition: number): void
 }
 

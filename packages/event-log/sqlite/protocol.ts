@@ -21,7 +21,7 @@ export interface Append {
   bytes: number
 }
 
-/** A position to be stored: the offset after the last block that the group has processed. */
+/** A committed offset to be stored: the one after the last block that the group has processed. */
 export interface Commit {
   group: string
   partition: number
@@ -36,12 +36,12 @@ export interface StoredBlock {
   payload: Uint8Array<ArrayBuffer>
 }
 
-export interface Positions {
+export interface CommittedOffsets {
   /** The group's committed offsets by partition; the oldest blocks' offsets for a new group. */
-  positions: number[]
+  committedOffsets: number[]
 }
 
-/** The position after the newest block, by partition. */
+/** The offset after the newest block, by partition. */
 export interface Ends {
   ends: number[]
 }
@@ -61,7 +61,7 @@ export interface Written extends Ends {
 export interface RequestMap {
   write: { request: { appends: Append[]; data: ArrayBuffer; commits: Commit[] }; response: Written }
   read: { request: { partition: number; from: number; bytesMax: number }; response: { blocks: StoredBlock[] } }
-  positions: { request: { group: string }; response: Positions }
+  committedOffsets: { request: { group: string }; response: CommittedOffsets }
   offsetsForTime: { request: { time: number }; response: { offsets: number[] } }
   replaceGroup: { request: { from: string; to: string }; response: object }
   keepOnlyGroup: { request: { group: string }; response: object }

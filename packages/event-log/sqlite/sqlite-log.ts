@@ -94,16 +94,18 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
   logger.info({ dir, id: opened.id, partitions: opened.partitions }, 'event log opened')
 
   const groupOf = (name: string): LocalGroup => {
-    const known = groups.get(name) ?? { members: createGroup(opened.partitions), positions: [] }
+    const known = groups.get(name) ?? { members: createGroup(opened.partitions), committedOffsets: [] }
     groups.set(name, known)
     return known
   }
 
-  async function loadPositions(running: SqliteEngine, name: string): Promise<readonly number[]> {
+  async function loadCommittedOffsets(running: SqliteEngine, name: string): Promise<readonly number[]> {
     const group = groupOf(name)
-    const { positions } = await running.call('positions', { group: name })
-    group.positions = positions.map((position, partition) => Math.max(position, group.positions[partition] ?? 0))
-    return group.positions
+    const { committedOffsets } = await running.call('committedOffsets', { group: name })
+    group.committedOffsets = committedOffsets.map((offset, partition) =>
+      Math.max(offset, group.committedOffsets[partition] ?? 0),
+    )
+    return group.committedOffsets
   }
 
   const consumerContext: SqliteConsumerContext = {
@@ -111,7 +113,7 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
     partitions: opened.partitions,
     engine,
     groupOf,
-    loadPositions,
+    loadCommittedOffsets,
     ends: () => ends,
     fillers,
     commit: (commit) => writes.commit(commit),
@@ -149,8 +151,8 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
     consumer: (consumerOptions) => createSqliteConsumer(consumerContext, consumerOptions),
     async committedOffsets(group) {
       requireOpen()
-      const positions = await loadPositions(await engine(), group)
-      return positions.map((offset, partition) => ({
+      const offsets = await loadCommittedOffsets(await engine(), group)
+      return offsets.map((offset, partition) => ({
         partition,
         offset: BigInt(offset),
         endOffset: BigInt(ends[partition] ?? 0),

@@ -101,14 +101,14 @@ function openTables(db: DatabaseSync, data: SqliteWorkerData): Log {
   return createLog(db, data, { id: String(meta.get('id')), partitions: Number(meta.get('partitions')) })
 }
 
-/** Loads the committed positions by group and partition. */
+/** Loads the committed offsets by group and partition. */
 function loadGroups(db: DatabaseSync, partitions: number): Map<string, number[]> {
   const groups = new Map<string, number[]>()
   for (const row of db.prepare('SELECT consumer_group, partition, next_offset FROM positions').all()) {
     const group = String(row.consumer_group)
-    const positions = groups.get(group) ?? Array.from({ length: partitions }, () => 0)
-    positions[Number(row.partition)] = Number(row.next_offset)
-    groups.set(group, positions)
+    const committedOffsets = groups.get(group) ?? Array.from({ length: partitions }, () => 0)
+    committedOffsets[Number(row.partition)] = Number(row.next_offset)
+    groups.set(group, committedOffsets)
   }
   return groups
 }
@@ -129,7 +129,7 @@ function loadBounds(
     // Blocks are only deleted up to a committed offset, so an empty partition continues at that offset.
     const end = Math.max(
       row?.high == null ? 0 : Number(row.high) - low + 1,
-      ...[...groups.values()].map((positions) => positions[partition] ?? 0),
+      ...[...groups.values()].map((committedOffsets) => committedOffsets[partition] ?? 0),
     )
     ends.push(end)
     starts.push(row?.low == null ? end : Number(row.low) - low)
@@ -151,12 +151,12 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
   const deleteBlocks = db.prepare('DELETE FROM blocks WHERE id >= ? AND id < ?')
   // A committed offset never decreases. If a commit arrives after the partition has moved, its blocks were processed
   // nevertheless.
-  const storePosition = db.prepare(
+  const storeCommittedOffset = db.prepare(
     `INSERT INTO positions (consumer_group, partition, next_offset) VALUES (?, ?, ?)
      ON CONFLICT DO UPDATE SET next_offset = max(next_offset, excluded.next_offset)`,
   )
 
-  const deletePositions = db.prepare('DELETE FROM positions WHERE consumer_group = ?')
+  const deleteCommittedOffsets = db.prepare('DELETE FROM positions WHERE consumer_group = ?')
 
   const groups = loadGroups(db, partitions)
   const { starts, ends } = loadBounds(db, partitions, groups)
@@ -173,19 +173,20 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
     }
   }
 
-  const storePositions = (commits: readonly Commit[]) => {
-    for (const { group, partition, nextOffset } of commits) storePosition.run(group, partition, nextOffset)
+  const storeCommittedOffsets = (commits: readonly Commit[]) => {
+    for (const { group, partition, nextOffset } of commits) storeCommittedOffset.run(group, partition, nextOffset)
   }
 
-  const rememberPositions = (commits: readonly Commit[]) => {
+  const rememberCommittedOffsets = (commits: readonly Commit[]) => {
     for (const { group, partition, nextOffset } of commits) {
-      const positions = groups.get(group)
-      if (positions !== undefined) positions[partition] = Math.max(positions[partition] ?? 0, nextOffset)
+      const committedOffsets = groups.get(group)
+      if (committedOffsets !== undefined)
+        committedOffsets[partition] = Math.max(committedOffsets[partition] ?? 0, nextOffset)
     }
   }
 
   const firstUnreadOffset = (partition: number) =>
-    Math.min(...[...groups.values()].map((positions) => positions[partition] ?? 0))
+    Math.min(...[...groups.values()].map((committedOffsets) => committedOffsets[partition] ?? 0))
 
   const deleteReadBlocks = () => {
     if (groups.size === 0) return false
@@ -249,7 +250,7 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
         const next = [...ends]
         try {
           transaction(() => {
-            storePositions(request.commits)
+            storeCommittedOffsets(request.commits)
             append(request, next)
           })
           for (const [partition, end] of next.entries()) ends[partition] = end
@@ -262,9 +263,9 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
         // Offsets must still advance, because that frees space. After the checkpoint, the WAL is overwritten from its
         // start.
         db.exec('PRAGMA wal_checkpoint(PASSIVE)')
-        transaction(() => storePositions(request.commits))
+        transaction(() => storeCommittedOffsets(request.commits))
       }
-      rememberPositions(request.commits)
+      rememberCommittedOffsets(request.commits)
       return { ends: [...ends], appendError }
     },
     read({ partition, from, bytesMax }) {
@@ -284,17 +285,17 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
       }
       return { blocks }
     },
-    positions({ group }) {
-      let positions = groups.get(group)
-      if (positions === undefined) {
+    committedOffsets({ group }) {
+      let committedOffsets = groups.get(group)
+      if (committedOffsets === undefined) {
         // Stored at once, so that no block is deleted before this group has read it.
-        positions = [...starts]
-        const commits = positions.map((nextOffset, partition) => ({ group, partition, nextOffset }))
-        transaction(() => storePositions(commits))
-        groups.set(group, positions)
+        committedOffsets = [...starts]
+        const commits = committedOffsets.map((nextOffset, partition) => ({ group, partition, nextOffset }))
+        transaction(() => storeCommittedOffsets(commits))
+        groups.set(group, committedOffsets)
       }
       // The retention has deleted the blocks below the first one, and nobody waits for them.
-      return { positions: positions.map((next, partition) => Math.max(next, starts[partition] ?? 0)) }
+      return { committedOffsets: committedOffsets.map((next, partition) => Math.max(next, starts[partition] ?? 0)) }
     },
     offsetsForTime({ time }) {
       const offsets = ends.map((end, partition) => {
@@ -305,23 +306,23 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
       return { offsets }
     },
     replaceGroup({ from, to }) {
-      const positions = groups.get(from)
-      if (positions === undefined) return {}
+      const committedOffsets = groups.get(from)
+      if (committedOffsets === undefined) return {}
       // `from` is removed in any case, because blocks are kept until every known group has read them.
       const commits = groups.has(to)
         ? []
-        : positions.map((nextOffset, partition) => ({ group: to, partition, nextOffset }))
+        : committedOffsets.map((nextOffset, partition) => ({ group: to, partition, nextOffset }))
       transaction(() => {
-        storePositions(commits)
-        deletePositions.run(from)
+        storeCommittedOffsets(commits)
+        deleteCommittedOffsets.run(from)
       })
       groups.delete(from)
-      if (commits.length > 0) groups.set(to, positions)
+      if (commits.length > 0) groups.set(to, committedOffsets)
       return {}
     },
     keepOnlyGroup({ group }) {
       for (const other of [...groups.keys()].filter((each) => each !== group)) {
-        deletePositions.run(other)
+        deleteCommittedOffsets.run(other)
         groups.delete(other)
       }
       return {}

@@ -1,4 +1,4 @@
-import { replayedUntil, replayGroup, type ReplayPositions } from '@sluice/event-log/dead-letters'
+import { type ReplayedOffsets, replayedUntil, replayGroup } from '@sluice/event-log/dead-letters'
 import type { EventLog, LogBatch, LogConsumer } from '@sluice/event-log/log'
 
 const limits = { batchBytesMax: 8 * 1024 * 1024, batchRowsMax: 10_000, lingerMs: 0 }
@@ -23,7 +23,7 @@ export async function readDeadLetters(
   }: {
     handle: (batch: LogBatch) => Promise<void>
     commit: boolean
-    positions: ReplayPositions | undefined
+    positions: ReplayedOffsets | undefined
     idleMsMax?: number
   },
 ): Promise<void> {

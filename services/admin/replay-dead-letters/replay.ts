@@ -1,6 +1,6 @@
 import type { Block } from '@sluice/event-log/block'
 import { blocksWithOffsets } from '@sluice/event-log/block-lines'
-import { deadLetterRetentionMs, type ReplayPositions } from '@sluice/event-log/dead-letters'
+import { deadLetterRetentionMs, type ReplayedOffsets } from '@sluice/event-log/dead-letters'
 import type { EventLog } from '@sluice/event-log/log'
 import { sum } from '@sluice/runtime/sum'
 import { distinctLetters } from './distinct-letters.ts'
@@ -23,7 +23,7 @@ export interface Replayed {
 export interface ReplayLogs {
   deadLetters: EventLog
   /** Where replays are noted; undefined for a log that keeps the positions of its groups for ever. */
-  positions?: ReplayPositions | undefined
+  positions?: ReplayedOffsets | undefined
 }
 
 /**

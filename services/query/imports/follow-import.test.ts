@@ -87,7 +87,7 @@ describe('GET /api/v1/imports/{import_id}', () => {
     const [lease] = await store.leases.take(Date.now(), 1)
     if (!lease) throw new Error('nothing was taken')
     expect((await readImport(query, jobId)).status).toBe('processing')
-    await store.recordSegment(lease, 0, { processed: 1, failed: 1, errorsObject: null, positions: null })
+    await store.recordSegment(lease, 0, { processed: 1, failed: 1, errorsObject: null, publishedEndOffsets: null })
     await store.leases.fail(lease, 'Nothing could be read', before + 5)
     const failed = { status: 'failed', error: 'Nothing could be read', processed_records: 1, failed_records: 1 }
     expect(await readImport(query, jobId)).toStrictEqual({ ...queued, ...failed, finished_at: before + 5 })
@@ -158,7 +158,7 @@ describe('GET /api/v1/imports/{import_id}/errors', () => {
         processed: segmentRecords,
         failed: errors.length,
         errorsObject,
-        positions: null,
+        publishedEndOffsets: null,
       })
     }
     return { jobId: importId, errors: all }

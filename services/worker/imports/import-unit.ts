@@ -14,7 +14,7 @@ import type { Lease, UnitResult } from '@sluice/leases/run-unit'
 import type { ImportRecord } from '@sluice/postgres/import-record'
 import type { ImportSegment, ImportStore } from '@sluice/postgres/imports'
 import { placementShards, type ShardStore } from '@sluice/postgres/shards'
-import type { LogPositions } from '@sluice/postgres/tables'
+import type { EndOffsets } from '@sluice/postgres/tables'
 import type { WatermarkStore } from '@sluice/postgres/watermarks'
 import type { Clock } from '@sluice/runtime/clock'
 import { AppError, internalMessage, unavailable } from '@sluice/runtime/errors'
@@ -81,7 +81,7 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
       failed,
       errorsObject: await writeErrors(job.importId, segment.n, errors, signal),
       // Requested after the last acknowledgement, so that every block of the segment is below these offsets.
-      positions: isPublished ? toPositions(await backfill.endOffsets()) : null,
+      publishedEndOffsets: isPublished ? fromEndOffsets(await backfill.endOffsets()) : null,
     })
     const { type } = job
     metrics.rows.inc({ type, result: 'accepted' }, processed - failed)
@@ -216,16 +216,16 @@ async function areStored(
   { backfill, inserter }: Pick<ImportUnitDeps, 'backfill' | 'inserter'>,
   segments: readonly ImportSegment[],
 ): Promise<boolean> {
-  const published = segments.flatMap(({ positions }) => (positions === null ? [] : [toEndOffsets(positions)]))
+  const published = segments.flatMap(({ publishedEndOffsets: ends }) => (ends === null ? [] : [toEndOffsets(ends)]))
   if (published.length === 0) return true
   const committed = await backfill.committedOffsets(writerGroup(await inserter.storeId()))
   return published.every((endOffsets) => hasReached(committed, endOffsets))
 }
 
-function toEndOffsets(positions: LogPositions): ReadonlyMap<number, bigint> {
-  return new Map(Object.entries(positions).map(([partition, end]) => [Number(partition), BigInt(end)]))
+function toEndOffsets(stored: EndOffsets): ReadonlyMap<number, bigint> {
+  return new Map(Object.entries(stored).map(([partition, end]) => [Number(partition), BigInt(end)]))
 }
 
-function toPositions(endOffsets: readonly bigint[]): LogPositions {
+function fromEndOffsets(endOffsets: readonly bigint[]): EndOffsets {
   return Object.fromEntries(endOffsets.map((end, partition) => [partition, String(end)]))
 }

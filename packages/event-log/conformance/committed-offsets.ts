@@ -5,7 +5,7 @@ import { collect, nameOf } from './collect.ts'
 import { areAllHeld, type Harness, partitions } from './harness.ts'
 
 /** A group continues at its committed offsets, in order, no matter what happened to its members. */
-export function describePositions({
+export function describeCommittedOffsets({
   createGate,
   open,
   openNew,
@@ -120,7 +120,7 @@ export function describePositions({
       expect(after.names).toEqual(['b', 'c'])
     })
 
-    test('a group continues at its committed position after its member was killed', async () => {
+    test('a group continues at its committed offset after its member was killed', async () => {
       const url = await createUrl()
       const log = await open(url)
       for (const prefix of ['first', 'second', 'third', 'fourth']) await publishEverywhere(log, prefix)
