@@ -226,18 +226,18 @@ describe('the schemas reject with the path and the reason', () => {
           'Invalid field: filter.0.value must be a finite number, as greater_than compares',
         ] as const,
     ),
-    ['matches', '(a', 'Invalid field: filter.0.value is no regular expression that RE2 takes: missing closing )'],
+    ['matches', '(a', 'Invalid field: filter.0.value is not a regular expression that RE2 supports: missing closing )'],
     [
       'matches',
       'x(?=a)',
-      'Invalid field: filter.0.value is no regular expression that RE2 takes: invalid or unsupported Perl syntax (?=',
+      'Invalid field: filter.0.value is not a regular expression that RE2 supports: invalid or unsupported Perl syntax (?=',
     ],
     [
       'matches',
       '\\1',
-      'Invalid field: filter.0.value is no regular expression that RE2 takes: invalid escape sequence',
+      'Invalid field: filter.0.value is not a regular expression that RE2 supports: invalid escape sequence',
     ],
-    ['matches', ')', 'Invalid field: filter.0.value is no regular expression that RE2 takes: unexpected )'],
+    ['matches', ')', 'Invalid field: filter.0.value is not a regular expression that RE2 supports: unexpected )'],
     ['matches', 'a{1001}', tooHeavy],
     ['matches', '(.{0,30}){30}', tooHeavy],
     [

@@ -17,7 +17,7 @@ export function checkPattern(pattern: string): { steps: number } | { problem: st
     return steps > patternLimits.patternSizeMax ? { problem: patternTooLarge } : { steps }
   } catch (error) {
     if (error instanceof RE2JSException)
-      return { problem: `is no regular expression that RE2 takes: ${descriptionOf(error, pattern)}` }
+      return { problem: `is not a regular expression that RE2 supports: ${descriptionOf(error, pattern)}` }
     throw error
   }
 }

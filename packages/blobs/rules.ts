@@ -13,7 +13,7 @@ const partsMax = 10_000
  * one of a store's own files.
  */
 export function checkName(name: string): void {
-  if (!isName(name)) throw new TypeError(`${JSON.stringify(name)} is no name of a blob`)
+  if (!isName(name)) throw new TypeError(`${JSON.stringify(name)} is not a valid blob name`)
 }
 
 /** Whether `name` is a valid name of a blob. Files with other names do not belong to Sluice and are not listed. */
@@ -31,13 +31,13 @@ export function checkRange(range: ByteRange | undefined): void {
   if (range === undefined) return
   const { start, end } = range
   if (!Number.isSafeInteger(start) || !Number.isSafeInteger(end) || start < 0 || end < start) {
-    throw new TypeError(`${start}-${end} is no range of bytes`)
+    throw new TypeError(`${start}-${end} is not a valid byte range`)
   }
 }
 
 /** Throws a TypeError unless `n` is a valid number of a part. */
 export function checkPartNumber(n: number): void {
-  if (!Number.isInteger(n) || n < 1 || n > partsMax) throw new TypeError(`${n} is no number of a part`)
+  if (!Number.isInteger(n) || n < 1 || n > partsMax) throw new TypeError(`${n} is not a valid part number`)
 }
 
 /**

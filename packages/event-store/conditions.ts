@@ -201,7 +201,7 @@ function numberIn(condition: Condition): number {
 }
 
 /** The message about a pattern that ClickHouse refused; it follows the path of the pattern's field. */
-export const refusedPatternReason = 'is no regular expression that ClickHouse takes'
+export const refusedPatternReason = 'is not a regular expression that ClickHouse supports'
 
 /**
  * If a statement with `conditionSql(condition)` failed with `error` because ClickHouse refused a pattern, returns the

@@ -252,6 +252,6 @@ describe('networks of the operator', () => {
 
   test.each(['10.0.0.0/33', 'fd00::/129', '10.0.0/8', 'example.com', '10.1', '0x0a000000/8', '/8', '10.0.0.0/'])(
     '%s is refused',
-    (text) => expect(() => parseNetwork(text)).toThrow(/^holds ".*", which is no network such as/),
+    (text) => expect(() => parseNetwork(text)).toThrow(/^holds ".*", which is not a network such as/),
   )
 })

@@ -66,7 +66,7 @@ function wholeAddress(text: string): Network {
 }
 
 function noNetwork(text: string): Error {
-  return new Error(`holds ${JSON.stringify(text)}, which is no network such as 10.0.0.0/8 or fd00::/8`)
+  return new Error(`holds ${JSON.stringify(text)}, which is not a network such as 10.0.0.0/8 or fd00::/8`)
 }
 
 function contains([network, bits]: Network, address: Address): boolean {

@@ -102,7 +102,7 @@ function readNode(text: string, name: string, mistakes: string[]): RedisNode {
   const match = /^(?:\[(?<address>[0-9a-f:]+)\]|(?<host>[A-Za-z0-9._-]+))(?::(?<port>\d+))?$/i.exec(text)
   const { address, host = address ?? '', port: portText = '26379' } = match?.groups ?? {}
   const port = Number(portText)
-  if (match === null) mistakes.push(`${name} is no host:port`)
+  if (match === null) mistakes.push(`${name} is not host:port`)
   else if (port < 1 || port > 65_535) mistakes.push(`the port of ${name} is not between 1 and 65535`)
   return { host, port }
 }

@@ -111,7 +111,7 @@ describe('a secret in a file', () => {
     [
       'is no text',
       () => file(Buffer.of(99, 0xff)),
-      'names a file that is no text in UTF-8: write the value into it as text',
+      'names a file that is not UTF-8 text: write the value into it as text',
     ],
     [
       'is below a file',

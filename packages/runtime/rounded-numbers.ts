@@ -10,7 +10,7 @@ const normalMin = 2 ** -1022
  * Whether the JSON number `source` differs from what its double `value` is printed as, by JavaScript and with 17
  * digits, as many programs print doubles (`0.10000000000000001` for `0.1`). An integer beyond 2^53 counts even if it is
  * the same number, so that it is not printed with an exponent. False for numbers smaller than `normalMin`, for numbers
- * with a fraction or an exponent that are beyond all doubles, and for what is no number.
+ * with a fraction or an exponent that are beyond all doubles, and for what is not a number.
  */
 export function isRounded(source: string, value: number): boolean {
   if (source.length < digitsMin) return false

@@ -43,7 +43,7 @@ function decode(content: Buffer): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(content)
   } catch (error) {
-    throw new Error('names a file that is no text in UTF-8: write the value into it as text', { cause: error })
+    throw new Error('names a file that is not UTF-8 text: write the value into it as text', { cause: error })
   }
 }
 

@@ -38,7 +38,7 @@ function findDefect({ headers, payload }: BlockAtOffset): DeadLetterCause | unde
   if (version > blockVersion && version <= blockVersion + versionsAhead) {
     throw new Error(`a block of version ${version}, this writer knows ${blockVersion}: upgrade the writer`)
   }
-  if (version !== blockVersion) return { reason: 'unreadable', text: 'the record has not the headers of a block' }
+  if (version !== blockVersion) return { reason: 'unreadable', text: 'the record lacks the headers of a block' }
   if (countLines(payload) === headers.rows && payload.at(-1) === 0x0a) return undefined
   return {
     reason: 'row_count',

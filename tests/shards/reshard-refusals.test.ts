@@ -44,7 +44,7 @@ describe('a reshard refuses, with what to do and nothing changed,', () => {
     ...["a'b", '2b', 'default', 'system', 'INFORMATION_SCHEMA'].map((name): RefusedCase => [
       `the name ${name}`,
       { database: name },
-      /is no name of a new database/,
+      /is not a valid name of a new database/,
     ]),
     ['disks that are too small', { spaceFactor: 1e12 }, /has \d+ free bytes and needs \d+.* Enlarge its disk/],
   ])('%s', async (_, changes, reason) => {

@@ -47,7 +47,7 @@ export const plausible: Converter = {
     if (has('date', 'name', 'events')) return customEventTotalOf
     if (has('date', 'visitors')) {
       throw new Failure(
-        'This file of the Plausible export holds totals that are no events: import imported_pages_… and imported_custom_events_… instead.',
+        'This file of the Plausible export holds totals that are not events: import imported_pages_… and imported_custom_events_… instead.',
       )
     }
     throw new Failure(

@@ -37,7 +37,7 @@ test.each([
   [`kafka://h/${'x'.repeat(241)}`, 'longer than 240'],
   ['kafka://h1,,h2/t', 'broker 2 is empty'],
   ['kafka://h:0/t', 'the port of broker 1'],
-  ['kafka://h:9092x/t', 'broker 1 is no host:port'],
+  ['kafka://h:9092x/t', 'broker 1 is not host:port'],
   [
     'kafka://h,[fd00::7]:9092/t',
     "broker 2 is an IPv6 address, which the Kafka client can't connect to: use a host name",

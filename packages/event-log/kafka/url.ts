@@ -51,7 +51,7 @@ function readBroker(text: string, name: string, mistakes: string[]): string {
   // kafkajs splits an address at its first colon.
   if (text.startsWith('['))
     mistakes.push(`${name} is an IPv6 address, which the Kafka client can't connect to: use a host name`)
-  else if (match?.[1] === undefined) mistakes.push(text === '' ? `${name} is empty` : `${name} is no host:port`)
+  else if (match?.[1] === undefined) mistakes.push(text === '' ? `${name} is empty` : `${name} is not host:port`)
   else if (port < 1 || port > 65535) mistakes.push(`the port of ${name} is not between 1 and 65535`)
   return `${match?.[1] ?? ''}:${port}`
 }

@@ -88,6 +88,6 @@ describe('a socket that emits whole frames', () => {
   ])('is destroyed by a frame %s', async (_, sent) => {
     const { bytes, error } = await receive([frame(Buffer.from('whole')), sent])
     expect(bytes.length === 0 || bytes.equals(frame(Buffer.from('whole')))).toBe(true)
-    expect(error?.message).toContain('is no response of Kafka')
+    expect(error?.message).toContain('is not a Kafka response')
   })
 })

@@ -51,7 +51,7 @@ export function emitWholeFrames(socket: Socket): void {
   function take(chunk: Buffer): boolean {
     const end = lastEnd(chunk)
     if (end === -1) {
-      socket.destroy(new Error(`a frame of ${length} bytes is no response of Kafka`))
+      socket.destroy(new Error(`a frame of ${length} bytes is not a Kafka response`))
       return true
     }
     if (end === 0) {

@@ -95,7 +95,7 @@ function requireNewName(database: string, name: string): void {
   const isTaken = taken.includes(name) || systemDatabases.includes(name.toLowerCase())
   if (/^[a-z_]\w*$/i.test(name) && !isTaken) return
   throw internalError(
-    `--database ${name} is no name of a new database: give one of letters, digits and underscores that begins with no digit, and another than ` +
+    `--database ${name} is not a valid name of a new database: give one of letters, digits and underscores that begins with no digit, and another than ` +
       `${database}, so that no service takes a part of the events for all of them.`,
   )
 }

@@ -86,7 +86,7 @@ await runCommand(async () => {
         `Left out: ${expired} dead letters of events that were received more than ${deadLetterDays} days ago.`,
       )
     }
-    if (foreign > 0) console.log(`Left out: ${foreign} records that are no dead letters.`)
+    if (foreign > 0) console.log(`Left out: ${foreign} records that are not dead letters.`)
   }
 })
 for (const each of opened.reverse()) await each.close()

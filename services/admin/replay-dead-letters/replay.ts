@@ -16,7 +16,7 @@ export interface Replayed {
   copies: number
   /** Letters that were left out because their rows were received more than 365 days ago. */
   expired: number
-  /** Records in the log of dead letters that are no dead letters. */
+  /** Records in the log of dead letters that are not dead letters. */
   foreign: number
 }
 

@@ -231,7 +231,7 @@ describe('an invalid request for an analysis', () => {
     const criteria: Criteria = { type: 'or', conditions: [signedUp, pattern] }
     await expect(requestAnalysis({ site_id }, criteria)).rejects.toMatchObject({
       code: 'invalid_field',
-      message: 'Invalid field: criteria.conditions.1.value is no regular expression that ClickHouse takes',
+      message: 'Invalid field: criteria.conditions.1.value is not a regular expression that ClickHouse supports',
     })
   })
 })

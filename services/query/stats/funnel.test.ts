@@ -234,7 +234,7 @@ test('a pattern that only ClickHouse refuses is refused with 400', async () => {
   const site_id = await database.siteWith([{ at: 0, user_id: 'a', url: '/x', ...buy }])
   await expect(requestFunnel({ site_id, steps: [view, { ...buy, conditions }], ...range })).rejects.toMatchObject({
     code: 'invalid_field',
-    message: 'Invalid field: steps.1.conditions.0.value is no regular expression that ClickHouse takes',
+    message: 'Invalid field: steps.1.conditions.0.value is not a regular expression that ClickHouse supports',
   })
 })
 

@@ -288,7 +288,7 @@ describe('a refused request', () => {
     for (const metric of ['event_count', 'bounce_rate']) {
       await expect(queryStats({ site_id, metric, filter })).rejects.toMatchObject({
         code: 'invalid_field',
-        message: 'Invalid field: filter.0.value is no regular expression that ClickHouse takes',
+        message: 'Invalid field: filter.0.value is not a regular expression that ClickHouse supports',
       })
     }
   })

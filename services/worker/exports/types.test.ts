@@ -316,7 +316,7 @@ describe('a file of Parquet', () => {
 describe('a pattern that ClickHouse refuses fails the export at once', () => {
   // A script of Unicode 17, which ClickHouse's RE2 does not know yet.
   const refused = { property: 'url', operator: 'matches', value: '\\p{Sidetic}' } as const
-  const text = 'is no regular expression that ClickHouse takes'
+  const text = 'is not a regular expression that ClickHouse supports'
   let siteId: string
 
   beforeAll(async () => {
