@@ -209,7 +209,7 @@ describe('a record fails', () => {
     [
       'with two timestamps',
       json(`{${object},"timestamp":1}`),
-      'Invalid field: timestamp stands beside timestamp_ms',
+      'Invalid field: timestamp must not be given together with timestamp_ms',
       'timestamp',
     ],
     [

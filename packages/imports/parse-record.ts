@@ -119,7 +119,8 @@ class RecordBuilder {
   set(field: string, value: unknown): void {
     if (field === 'timestamp_ms') {
       if (isAbsent(value)) return
-      if (!isAbsent(this.#record.timestamp)) throw invalidField('timestamp', 'stands beside timestamp_ms')
+      if (!isAbsent(this.#record.timestamp))
+        throw invalidField('timestamp', 'must not be given together with timestamp_ms')
       this.#record.timestamp = value
     } else if (field.startsWith(propertyPrefix)) {
       // Null is absent: it must not take the value that `properties` has under this name.

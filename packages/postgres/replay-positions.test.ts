@@ -27,7 +27,7 @@ test('the positions of a log are kept by partition, apart from those of other lo
   )
 })
 
-test('the positions of a log whose topic was made anew are deleted, and those of other logs stay', async () => {
+test('the positions of a log whose topic was created again are deleted, and those of other logs stay', async () => {
   const store = replayPositionStore(postgres)
   await store.advance('anew', 0, 5n)
   await store.advance('anew', 1, 6n)

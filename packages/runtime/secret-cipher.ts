@@ -110,7 +110,7 @@ function deriveKeys(key: string): { encryption: Buffer; hashing: Buffer; header:
 
 function cannotDecrypt(reason: string, cause?: unknown): AppError {
   return internalError(
-    `A stored secret ${reason}. Set SLUICE_SECRETS_KEY_PREVIOUS to the key that it was stored with, or set the secret anew.`,
+    `A stored secret ${reason}. Set SLUICE_SECRETS_KEY_PREVIOUS to the key that it was stored with, or set the secret again.`,
     cause,
   )
 }

@@ -70,7 +70,7 @@ export function createClaimSet(
   return {
     start(feed) {
       const { partition } = feed.claim
-      lose(partition, 'claimed anew')
+      lose(partition, 'claimed again')
       feeds.set(partition, feed)
       handlers.set(partition, runHandler(feed, handlers.get(partition)))
     },

@@ -98,7 +98,7 @@ export function createKafkaClient(options: KafkaClientOptions): KafkaClient {
     },
     async close(disconnect, ms) {
       try {
-        await withDeadline(disconnect(), ms, () => new Error(`Kafka did not let go within ${ms} ms`))
+        await withDeadline(disconnect(), ms, () => new Error(`disconnecting from Kafka took longer than ${ms} ms`))
       } catch (error) {
         logger.debug({ err: error }, 'disconnecting from Kafka failed, destroying its connections')
       }

@@ -29,6 +29,6 @@ describeWithKafka('topics in Kafka', () => {
     expect(warnings).toContain('retention.ms=604799999: below 7 days')
     expect(warnings).toContain('retention.bytes=1000000')
     expect(warnings).toContain('cleanup.policy=compact,delete')
-    expect(warnings).toContain('compression.type=lz4: brokers compress events anew')
+    expect(warnings).toContain('compression.type=lz4: brokers recompress events')
   })
 })

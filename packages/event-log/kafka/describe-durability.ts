@@ -46,8 +46,8 @@ export async function describeDurability(
     }
     if (new Set(partitions).size > 1) {
       risks.push(
-        `Topic ${topic} has ${partitions[0]} partitions and ${backfill} has ${partitions[1]}: until they are equal, which ` +
-          'npm run migrate sees to, old events slow the others down',
+        `Topic ${topic} has ${partitions[0]} partitions and ${backfill} has ${partitions[1]}: until ` +
+          '"npm run migrate" makes them equal, old events delay new ones',
       )
     }
     return risks
@@ -78,7 +78,7 @@ function findRisks(replicas: number, settings: ReadonlyMap<string, string>, rete
   const codec = settings.get('compression.type') ?? 'producer'
   if (!readableCodecs.includes(codec)) {
     found.push(
-      `compression.type=${codec}: brokers compress events anew, and writers can't read this codec. Set it to uncompressed`,
+      `compression.type=${codec}: brokers recompress events, and writers can't read this codec. Set it to uncompressed`,
     )
   }
   const policy = settings.get('cleanup.policy') ?? ''

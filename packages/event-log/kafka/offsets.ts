@@ -60,7 +60,7 @@ export async function storeOffsets(
   const differing = [...offsets].filter(([partition, offset]) => stored.get(partition) !== offset)
   if (differing.length > 0) {
     throw new Error(
-      `Kafka did not take the committed offsets of ${differing.length} partitions of ${topic}. Run the command again.`,
+      `Kafka did not accept the committed offsets of ${differing.length} partitions of ${topic}. Run the command again.`,
     )
   }
 }

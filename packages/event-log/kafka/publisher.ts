@@ -225,7 +225,7 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
       // Ends the other requests of the publish, which has settled.
       deadline.abort()
       if (error instanceof RangeError) throw error
-      throw unavailable(`Kafka did not take the blocks: ${describeKafkaError(error)}`, error)
+      throw unavailable(`Kafka did not accept the blocks: ${describeKafkaError(error)}`, error)
     }
   }
 

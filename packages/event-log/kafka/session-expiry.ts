@@ -39,7 +39,7 @@ export function createSessionExpiry(
       const silentMs = Math.round(performance.now() - lastContactAt)
       if (!hasExpired && silentMs > times.sessionTimeoutMs + (isJoining ? times.rebalanceTimeoutMs : 0)) {
         hasExpired = true
-        onExpired(`nothing heard of the group for ${silentMs} ms`)
+        onExpired(`no response from the group coordinator for ${silentMs} ms`)
       }
       return !hasExpired
     },

@@ -87,7 +87,7 @@ export function openKafkaSession(options: KafkaSessionOptions): KafkaSession {
   let assignment = createAssignment([], assignmentContext)
 
   const assign = (partitions: readonly number[]) => {
-    assignment.lose('the group shared out its partitions anew')
+    assignment.lose('the group reassigned its partitions')
     assignment = createAssignment(partitions, assignmentContext)
     assignment.begin()
   }

@@ -66,7 +66,7 @@ export function createSqliteWrites(
       for (const commit of takenCommits) commit.resolve(undefined)
       for (const publish of takenPublishes) {
         if (appendError === undefined) publish.resolve(undefined)
-        else publish.reject(unavailable(`${name} took no blocks: ${appendError}`))
+        else publish.reject(unavailable(`${name} did not accept the blocks: ${appendError}`))
       }
     } catch (error) {
       const failure = unavailable(
@@ -93,7 +93,7 @@ export function createSqliteWrites(
       const publish: PendingPublish = { blocks, resolve, reject }
       const timer = setTimeout(() => {
         publishes = publishes.filter((waiting) => waiting !== publish)
-        reject(unavailable(`${name} did not take the blocks within ${timeoutMs} ms`))
+        reject(unavailable(`${name} did not accept the blocks within ${timeoutMs} ms`))
       }, timeoutMs)
       publishes.push(publish)
       flush()

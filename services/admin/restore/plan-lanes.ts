@@ -106,10 +106,10 @@ function planLane({ logId, state, afterBackup }: PresentLog, { logId: knownId, n
     const [position, bounds] = [BigInt(text), partitions.get(partition)]
     if (bounds === undefined || position > bounds.high) {
       isNew = true
-      losses.push(`Partition ${partition} of ${logId} ends before the backup: the topic was made anew.`)
+      losses.push(`Partition ${partition} of ${logId} ends before the backup: the topic was created again.`)
     } else if (position > bounds.low && (afterBackup[partition] ?? bounds.high) <= bounds.low) {
       isNew = true
-      losses.push(`Partition ${partition} of ${logId} begins after the backup: the topic was made anew.`)
+      losses.push(`Partition ${partition} of ${logId} begins after the backup: the topic was created again.`)
     } else if (position < bounds.low) {
       losses.push(`Partition ${partition} of ${logId}: ${bounds.low - position} records since the backup are deleted.`)
     } else {

@@ -10,7 +10,7 @@ export function reconciledLines({
     ...forgotten.map(
       ({ erasureId, siteId }) => `The erasure ${erasureId} of the site ${siteId} can't be repeated: request it again.`,
     ),
-    ...repeatedImports.map((importId) => `The import ${importId} begins anew.`),
+    ...repeatedImports.map((importId) => `The import ${importId} starts again.`),
     ...lostImports.map((importId) => `ClickHouse may lack records of the import ${importId}: upload its file again.`),
   ]
 }

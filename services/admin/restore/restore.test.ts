@@ -372,10 +372,10 @@ describeWithInstallation('restore', () => {
       output: containing('Erasures repeated: 1'),
     })
     expect(output).toContain(`The file of the export ${lostExport} was not in the backup: export it again.`)
-    expect(output).toContain(`The import ${keptImport} begins anew.`)
+    expect(output).toContain(`The import ${keptImport} starts again.`)
     for (const importId of lostImports) {
       expect(output).toContain(`ClickHouse may lack records of the import ${importId}: upload its file again.`)
-      expect(output).not.toContain(`The import ${importId} begins anew.`)
+      expect(output).not.toContain(`The import ${importId} starts again.`)
       const record = await withPostgres((postgres) => importStore(postgres).find(importId, null))
       expect(record).toMatchObject({ status: 'failed', error: containing('Import it again') })
     }
@@ -481,7 +481,10 @@ describeWithInstallation('restore', () => {
     await server.close()
     await backedUpAt(Date.now() - 86_400_000)
     const refused = await rig.command('admin/restore/main', args)
-    expect(refused).toMatchObject({ code: 1, output: containing('begins after the backup: the topic was made anew.') })
+    expect(refused).toMatchObject({
+      code: 1,
+      output: containing('begins after the backup: the topic was created again.'),
+    })
     const accepted = await rig.command('admin/restore/main', [...args, '--accept-loss'])
     expect(accepted).toMatchObject({ code: 0, output: containing('is restored') })
     expect(await committed()).toStrictEqual([0n, 0n])

@@ -43,9 +43,10 @@ export interface ExportFailures {
 export const restartsMax = 9
 /** The pause between two looks at the disk. */
 const freeSpacePauseMs = 60_000
-const brokenFile = 'The file could not be completed, and was begun ten times: the store of files had lost a part of it.'
+const brokenFile =
+  'The file could not be completed, and was started ten times: the store of files had lost a part of it.'
 const diskFullText =
-  'The disk of the store of files had no room for the file, which was begun ten times. Choose a shorter range or a filter, or ask an operator for more room.'
+  'The disk of the store of files had no room for the file, which was started ten times. Choose a shorter range or a filter, or ask an operator for more room.'
 const tooLarge =
   'The export asks for more than ClickHouse can read in its memory or within an hour: choose a shorter range or a filter.'
 

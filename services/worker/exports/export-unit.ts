@@ -26,7 +26,7 @@ const storedWaitMs = 30_000
 /** The pause before the writers are asked again. */
 const pauseMs = 1_000
 const erasedTooOften =
-  'The file was begun ten times, because each erasure of the site begins it anew. Choose a shorter range or a filter, so that the file takes less time.'
+  'The file was started ten times, because each erasure of the site starts it again. Choose a shorter range or a filter, so that the file takes less time.'
 
 /**
  * One unit of an export's work: the next pieces of the file, or all of a file that can't be resumed (write-file.ts). A

@@ -197,7 +197,7 @@ function describeResuming(
     })
   })
 
-  test('that erasures begin anew each time is given up after ten times', async () => {
+  test('that erasures start again each time is given up after ten times', async () => {
     const site = await addEvents(rig, 10)
     const { exportId } = await addExport(rig.exports, { site, spec: { format: 'ndjson' } }, exportedAt)
     let beginnings = 0
@@ -213,7 +213,7 @@ function describeResuming(
     expect(beginnings).toBe(10)
     expect(await rig.exports.find(exportId, null)).toMatchObject({
       status: 'failed',
-      error: expect.stringContaining('each erasure of the site begins it anew') as unknown,
+      error: expect.stringContaining('each erasure of the site starts it again') as unknown,
     })
   })
 
