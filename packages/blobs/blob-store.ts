@@ -16,7 +16,7 @@ export const probeName = 'check'
  * the rules.
  *
  * Failures are AppErrors: `unavailable` (retryable) while the store can't be reached or its disk is full, `not_found`,
- * `range_not_satisfiable`, `conflict` (an upload in parts that can't be completed), and `internal` for failures that
+ * `range_not_satisfiable`, `conflict` (a multipart upload that can't be completed), and `internal` for failures that
  * only an operator can end. The text of `internal` then names the variable to check.
  */
 export interface BlobStore {
@@ -47,28 +47,28 @@ export interface BlobStore {
   list(prefix: string): AsyncIterable<StoredBlob>
 
   /**
-   * Begins a blob that is written in parts. Another process can continue it. Nothing is visible before `completeParts`.
+   * Begins a blob that is written in parts. Another process can continue it. Nothing is visible before `completeMultipartUpload`.
    */
-  beginParts(name: string): Promise<Upload>
+  createMultipartUpload(name: string): Promise<MultipartUpload>
   /**
    * Stores part `n`, from 1 to 10,000. Each part but the last has at least 5 MiB. The caller stores the `etag`. If a
    * part is written again, only its last etag is valid, because the store may have removed the earlier one. Rejects
    * with `conflict` when the upload was completed or aborted.
    */
-  writePart(upload: Upload, n: number, content: Uint8Array): Promise<{ etag: string }>
+  uploadPart(upload: MultipartUpload, n: number, content: Uint8Array): Promise<{ etag: string }>
   /**
    * Creates the blob from the parts, in ascending order of `n`. Other parts of the upload are dropped. The call may be
    * repeated: it resolves if a blob with the bytes of these parts exists already. Rejects with `conflict` when the
    * upload was aborted, or lacks a part.
    */
-  completeParts(upload: Upload, parts: readonly UploadedPart[]): Promise<void>
+  completeMultipartUpload(upload: MultipartUpload, parts: readonly UploadedPart[]): Promise<void>
   /** Drops an upload and its parts. Does nothing if it was completed or aborted. */
-  abortParts(upload: Upload): Promise<void>
+  abortMultipartUpload(upload: MultipartUpload): Promise<void>
   /**
    * Lists the uploads that were neither completed nor aborted, including those of `write` in processes that were
-   * killed.
+   * killed. `startedAt`: Unix ms.
    */
-  listUploads(): AsyncIterable<Upload & { startedAt: number }>
+  listMultipartUploads(): AsyncIterable<MultipartUpload & { startedAt: number }>
 
   /**
    * Resolves when blobs can be written and listed; rejects with the reason otherwise. Readiness checks call it, so it
@@ -105,12 +105,12 @@ export interface StoredBlob {
 }
 
 /** A blob that is written in parts. Another process needs only these two fields to continue. */
-export interface Upload {
+export interface MultipartUpload {
   name: string
   uploadId: string
 }
 
-/** A part that was uploaded, as `completeParts` needs it. */
+/** A part that was uploaded, as `completeMultipartUpload` needs it. */
 export interface UploadedPart {
   n: number
   etag: string

@@ -1,5 +1,5 @@
 import { AppError } from '@sluice/runtime/errors'
-import type { ByteRange, Upload } from './blob-store.ts'
+import type { ByteRange, MultipartUpload } from './blob-store.ts'
 
 /** The AppError `not_found` for a blob that does not exist. */
 export function blobNotFound(name: string): AppError {
@@ -15,7 +15,7 @@ export function rangeNotSatisfiable(name: string, { start }: ByteRange): AppErro
 }
 
 /** The error of an upload that was completed or aborted, or that lacks a part. The caller must write the blob again. */
-export function uploadConflict({ name, uploadId }: Upload, what: string): AppError {
+export function uploadConflict({ name, uploadId }: MultipartUpload, what: string): AppError {
   return new AppError('conflict', {
     message: 'The file can no longer be completed',
     internal: `Upload ${uploadId} of the blob ${name}: ${what}`,

@@ -1,9 +1,9 @@
-import type { BlobStore, Upload } from './blob-store.ts'
+import type { BlobStore, MultipartUpload } from './blob-store.ts'
 
 /** Blobs and uploads that belong together, for example the files of a site's exports. */
 export interface Files {
   objects: string[]
-  uploads: Upload[]
+  uploads: MultipartUpload[]
 }
 
 /**
@@ -11,10 +11,10 @@ export interface Files {
  * Throws the errors of the store.
  */
 export async function removeFiles(
-  blobs: Pick<BlobStore, 'remove' | 'abortParts'>,
+  blobs: Pick<BlobStore, 'remove' | 'abortMultipartUpload'>,
   { objects, uploads }: Files,
 ): Promise<void> {
   // In the other order, an upload could be completed between the two.
-  for (const upload of uploads) await blobs.abortParts(upload)
+  for (const upload of uploads) await blobs.abortMultipartUpload(upload)
   await blobs.remove(objects)
 }

@@ -250,7 +250,7 @@ async function erase(
 async function checkFiles(rig: JobsRig, exportIds: readonly string[], findings: Findings) {
   const { blobs, blobsFolder, temporaryFolder, postgres } = rig
   const imports = importStore(postgres)
-  const uploads = async () => namesOf(blobs.listUploads())
+  const uploads = async () => namesOf(blobs.listMultipartUploads())
   const leftByKills = (await uploads()).length
   // Incomplete files of killed workers are removed a day later.
   const clock = { now: () => Date.now() + 2 * dayMs }

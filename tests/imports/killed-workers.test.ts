@@ -80,7 +80,7 @@ async function killThrice(
     // Incomplete files of killed processes are removed a day later, errors after a month.
     const later = (days: number) => ({ now: () => Date.now() + days * 86_400_000 })
     await removeUnneededImportFiles({ blobs, imports, clock: later(2) })
-    for await (const upload of blobs.listUploads()) expect(upload).toBeUndefined()
+    for await (const upload of blobs.listMultipartUploads()) expect(upload).toBeUndefined()
     await removeUnneededImportFiles({ blobs, imports, clock: later(400) })
     for await (const { name } of blobs.list('')) expect(name).toBeUndefined()
   } finally {

@@ -2,7 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { afterEach } from '@jest/globals'
-import type { BlobStore, ByteRange, StoredBlob, Upload } from '../blob-store.ts'
+import type { BlobStore, ByteRange, MultipartUpload, StoredBlob } from '../blob-store.ts'
 import { openBlobStore, type OpenBlobStoreOptions } from '../open-blob-store.ts'
 
 export const mebibyte = 1024 * 1024
@@ -80,7 +80,7 @@ export async function listAll(store: BlobStore, prefix = ''): Promise<StoredBlob
   return blobs.sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
-export async function uploadsOf(store: BlobStore): Promise<Upload[]> {
-  const uploads = await collect(store.listUploads())
+export async function uploadsOf(store: BlobStore): Promise<MultipartUpload[]> {
+  const uploads = await collect(store.listMultipartUploads())
   return uploads.map(({ name, uploadId }) => ({ name, uploadId }))
 }

@@ -20,7 +20,7 @@ export function describeListing({ createPlace, open, openNew }: Harness): void {
       const store = await openNew()
       const before = Date.now()
       for (const name of ['a/b', 'a/bc/d', 'a-b', 'b']) await store.write(name, chunksOf(Buffer.alloc(name.length)))
-      await store.beginParts('a/begun')
+      await store.createMultipartUpload('a/begun')
       const names = async (prefix: string) => (await listAll(store, prefix)).map(({ name }) => name)
       expect(await names('')).toEqual(['a-b', 'a/b', 'a/bc/d', 'b'])
       expect(await names('a')).toEqual(['a-b', 'a/b', 'a/bc/d'])
@@ -38,10 +38,10 @@ export function describeListing({ createPlace, open, openNew }: Harness): void {
       const place = createPlace()
       const [one, same, other] = [await open(place), await open(place), await openNew()]
       await one.write('a', chunksOf(Buffer.alloc(9 * mebibyte)))
-      await other.beginParts('b')
+      await other.createMultipartUpload('b')
       expect(await listAll(same)).toMatchObject([{ name: 'a', bytes: 9 * mebibyte }])
       expect(await listAll(other)).toEqual([])
-      expect(await collect(same.listUploads())).toEqual([])
+      expect(await collect(same.listMultipartUploads())).toEqual([])
     })
 
     test('removal beside writers of the same folder loses none of theirs', async () => {
@@ -62,7 +62,7 @@ export function describeListing({ createPlace, open, openNew }: Harness): void {
     test('a store that works passes its check and shows nothing of it', async () => {
       const store = await openNew()
       await store.check()
-      expect([await listAll(store), await collect(store.listUploads())]).toEqual([[], []])
+      expect([await listAll(store), await collect(store.listMultipartUploads())]).toEqual([[], []])
     })
   })
 }

@@ -116,7 +116,7 @@ export function describeWriting({ createPlace, open, openNew, startProcess }: Ha
       expect((await readAll(store, 'hanging')).toString()).toBe('before')
       const uploads = await uploadsOf(store)
       expect(uploads).toMatchObject([{ name: 'hanging' }])
-      for (const upload of uploads) await store.abortParts(upload)
+      for (const upload of uploads) await store.abortMultipartUpload(upload)
       expect(await uploadsOf(store)).toEqual([])
       expect(await listAll(store)).toMatchObject([{ name: 'hanging', bytes: 6 }])
     })
@@ -152,10 +152,10 @@ export function describeWriting({ createPlace, open, openNew, startProcess }: Ha
         store.read(name),
         store.size(name),
         store.remove(['a', name]),
-        store.beginParts(name),
-        store.writePart(upload, 1, Buffer.from('a')),
-        store.completeParts(upload, [part]),
-        store.abortParts(upload),
+        store.createMultipartUpload(name),
+        store.uploadPart(upload, 1, Buffer.from('a')),
+        store.completeMultipartUpload(upload, [part]),
+        store.abortMultipartUpload(upload),
         ...(name === '' || name === 'a/' ? [] : [listAll(store, name)]),
       ]
       for (const result of await Promise.allSettled(calls)) {

@@ -46,18 +46,18 @@ describeWith(mountRight, canMountTmpfs())('a small disk', () => {
 
   test('that is full: an upload can be completed when there is room', async () => {
     await store.write('old', chunksOf(randomBytes(3 * mebibyte)))
-    const upload = await store.beginParts('a')
+    const upload = await store.createMultipartUpload('a')
     const content = randomBytes(5 * mebibyte)
     const parts = []
-    for (const n of [1, 2]) parts.push({ n, ...(await store.writePart(upload, n, content)), bytes: content.length })
+    for (const n of [1, 2]) parts.push({ n, ...(await store.uploadPart(upload, n, content)), bytes: content.length })
     const before = await store.disk()
-    await expect(store.writePart(upload, 3, content)).rejects.toMatchObject(full)
-    await expect(store.completeParts(upload, parts)).rejects.toMatchObject(full)
+    await expect(store.uploadPart(upload, 3, content)).rejects.toMatchObject(full)
+    await expect(store.completeMultipartUpload(upload, parts)).rejects.toMatchObject(full)
     expect(await store.size('a')).toBeUndefined()
     // What did not fit leaves its room to others.
     expect(await store.disk()).toStrictEqual(before)
     execFileSync('mount', ['-o', 'remount,size=64m', disk])
-    await store.completeParts(upload, parts)
+    await store.completeMultipartUpload(upload, parts)
     expect((await readAll(store, 'a')).equals(Buffer.concat([content, content]))).toBe(true)
     expect(await uploadsOf(store)).toEqual([])
   })
@@ -77,7 +77,7 @@ describeWith(mountRight, canMountTmpfs())('a small disk', () => {
     const refused = { code: 'internal', retryable: false, needsOperator: true, internal }
     await expect(store.write('a', chunksOf(Buffer.from('x')))).rejects.toMatchObject(refused)
     await expect(store.remove(['old'])).rejects.toMatchObject(refused)
-    await expect(store.beginParts('a')).rejects.toMatchObject(refused)
+    await expect(store.createMultipartUpload('a')).rejects.toMatchObject(refused)
     await expect(store.check()).rejects.toMatchObject(refused)
     expect((await readAll(store, 'old')).toString()).toBe('before')
   })
@@ -87,7 +87,7 @@ describeWith(mountRight, canMountTmpfs())('a small disk', () => {
     const away = { code: 'unavailable', retryable: true, internal: expect.stringContaining('SLUICE_BLOBS_URL') }
     await expect(store.write('a', chunksOf(Buffer.from('x')))).rejects.toMatchObject(away)
     await expect(store.check()).rejects.toMatchObject(away)
-    await expect(collect(store.listUploads())).rejects.toMatchObject(away)
+    await expect(collect(store.listMultipartUploads())).rejects.toMatchObject(away)
     mountTmpfs(disk, 'size=1m')
   })
 })
@@ -103,9 +103,9 @@ describe.each([
   test('has no blob that counts as missing or removed, and all of them when it is back', async () => {
     const store = await openBlobStore(`file:${folder}`)
     await store.write('a/b', chunksOf(Buffer.from('before')))
-    const upload = await store.beginParts('c')
+    const upload = await store.createMultipartUpload('c')
     const content = Buffer.from('part')
-    const part = { n: 1, ...(await store.writePart(upload, 1, content)), bytes: content.length }
+    const part = { n: 1, ...(await store.uploadPart(upload, 1, content)), bytes: content.length }
     renameSync(folder, `${folder}-aside`)
     leave(folder)
     for (const step of [
@@ -113,15 +113,15 @@ describe.each([
       () => store.size('a/b'),
       () => store.remove(['a/b']),
       () => listAll(store),
-      () => store.writePart(upload, 2, content),
-      () => store.completeParts(upload, [part]),
-      () => store.abortParts(upload),
+      () => store.uploadPart(upload, 2, content),
+      () => store.completeMultipartUpload(upload, [part]),
+      () => store.abortMultipartUpload(upload),
     ]) {
       await expect(step()).rejects.toMatchObject(away)
     }
     rmSync(folder, { recursive: true, force: true })
     renameSync(`${folder}-aside`, folder)
-    await store.completeParts(upload, [part])
+    await store.completeMultipartUpload(upload, [part])
     expect((await readAll(store, 'a/b')).toString()).toBe('before')
     expect((await readAll(store, 'c')).toString()).toBe('part')
   })

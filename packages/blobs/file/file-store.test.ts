@@ -38,11 +38,13 @@ test('only the user of the process may read blobs and enter their folders', asyn
 
 test('parts that do not have the lengths that were recorded make no blob', async () => {
   const store = await openBlobStore(`file:${join(root, 'lengths')}`)
-  const upload = await store.beginParts('a')
-  const { etag } = await store.writePart(upload, 1, Buffer.from('12345'))
-  await expect(store.completeParts(upload, [{ n: 1, etag, bytes: 6 }])).rejects.toMatchObject({ code: 'conflict' })
+  const upload = await store.createMultipartUpload('a')
+  const { etag } = await store.uploadPart(upload, 1, Buffer.from('12345'))
+  await expect(store.completeMultipartUpload(upload, [{ n: 1, etag, bytes: 6 }])).rejects.toMatchObject({
+    code: 'conflict',
+  })
   expect(await store.size('a')).toBeUndefined()
-  await store.completeParts(upload, [{ n: 1, etag, bytes: 5 }])
+  await store.completeMultipartUpload(upload, [{ n: 1, etag, bytes: 5 }])
   expect(await store.size('a')).toBe(5)
   await store.close()
 })

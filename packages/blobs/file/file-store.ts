@@ -4,7 +4,7 @@ import { type FileHandle, stat, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { errorCode } from '@sluice/runtime/errors'
 import { makeFolder } from '@sluice/runtime/make-folder'
-import { type BlobStore, probeName, type Upload, type UploadedPart } from '../blob-store.ts'
+import { type BlobStore, type MultipartUpload, probeName, type UploadedPart } from '../blob-store.ts'
 import { chunksUntilAborted } from '../chunks-until-aborted.ts'
 import { blobNotFound, rangeNotSatisfiable, uploadConflict } from '../errors.ts'
 import { checkName, checkPartNumber, checkParts, checkPrefix, checkRange, totalBytes } from '../rules.ts'
@@ -43,7 +43,7 @@ export function openFileStore(folder: string): BlobStore {
    */
   const requireMounted = () => stat(uploads.folder)
 
-  const complete = async (upload: Upload, parts: readonly UploadedPart[]): Promise<void> => {
+  const complete = async (upload: MultipartUpload, parts: readonly UploadedPart[]): Promise<void> => {
     const draft = join(uploads.folderOf(upload), `joined-${randomBytes(8).toString('hex')}`)
     try {
       await createFile(draft, (file) => joinParts(file, upload, parts, uploads.folderOf(upload)))
@@ -126,7 +126,7 @@ export function openFileStore(folder: string): BlobStore {
       }
     },
 
-    beginParts: async (name) => {
+    createMultipartUpload: async (name) => {
       checkName(name)
       return disk(async () => {
         const upload = await uploads.begin(name)
@@ -135,7 +135,7 @@ export function openFileStore(folder: string): BlobStore {
       })
     },
 
-    writePart: async (upload, n, content) => {
+    uploadPart: async (upload, n, content) => {
       checkPartNumber(n)
       // Each attempt writes its own file, so that a part that a caller knows is never overwritten.
       const etag = randomBytes(8).toString('hex')
@@ -153,13 +153,13 @@ export function openFileStore(folder: string): BlobStore {
       })
     },
 
-    completeParts: async (upload, parts) => {
+    completeMultipartUpload: async (upload, parts) => {
       checkName(upload.name)
       checkParts(parts)
       await disk(() => complete(upload, parts))
     },
 
-    abortParts: async (upload) => {
+    abortMultipartUpload: async (upload) => {
       checkName(upload.name)
       await disk(async () => {
         await requireMounted()
@@ -167,7 +167,7 @@ export function openFileStore(folder: string): BlobStore {
       })
     },
 
-    listUploads: async function* () {
+    listMultipartUploads: async function* () {
       try {
         yield* uploads.list()
       } catch (error) {
@@ -219,7 +219,7 @@ function partPath(folder: string, n: number, etag: string): string {
 /** Appends the parts to `target`. Throws a conflict when one is missing or has another length. */
 async function joinParts(
   target: FileHandle,
-  upload: Upload,
+  upload: MultipartUpload,
   parts: readonly UploadedPart[],
   folder: string,
 ): Promise<void> {

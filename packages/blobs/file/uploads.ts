@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { mkdir, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Upload } from '../blob-store.ts'
+import type { MultipartUpload } from '../blob-store.ts'
 import { uploadConflict } from '../errors.ts'
 import { checkName } from '../rules.ts'
 
@@ -14,11 +14,11 @@ const uploadsName = '.uploads'
  */
 export interface Uploads {
   /** Creates the folder for an upload; the folder of all uploads must exist. */
-  begin(name: string): Promise<Upload>
-  folderOf(upload: Upload): string
+  begin(name: string): Promise<MultipartUpload>
+  folderOf(upload: MultipartUpload): string
   /** Removes an upload with its files. Does nothing if it does not exist. */
-  remove(upload: Upload): Promise<void>
-  list(): AsyncIterable<Upload & { startedAt: number }>
+  remove(upload: MultipartUpload): Promise<void>
+  list(): AsyncIterable<MultipartUpload & { startedAt: number }>
   /** The folder of all uploads. */
   readonly folder: string
 }
@@ -26,7 +26,7 @@ export interface Uploads {
 /** The uploads of the store whose folder is `root`. */
 export function uploadsIn(root: string): Uploads {
   const folder = join(root, uploadsName)
-  const folderOf = (upload: Upload): string => {
+  const folderOf = (upload: MultipartUpload): string => {
     checkName(upload.name)
     // The id comes from a caller's database and becomes part of a path, so its form is checked.
     if (!/^\d+-[0-9a-f]+$/.test(upload.uploadId)) throw uploadConflict(upload, 'it does not exist')

@@ -65,11 +65,11 @@ describeWithS3('an S3 server', () => {
         store.size('a'),
         store.remove(['b']),
         collect(store.list('')),
-        store.beginParts('b'),
-        store.writePart(upload, 1, Buffer.from('x')),
-        store.completeParts(upload, [{ n: 1, etag: 'x', bytes: 1 }]),
-        store.abortParts(upload),
-        collect(store.listUploads()),
+        store.createMultipartUpload('b'),
+        store.uploadPart(upload, 1, Buffer.from('x')),
+        store.completeMultipartUpload(upload, [{ n: 1, etag: 'x', bytes: 1 }]),
+        store.abortMultipartUpload(upload),
+        collect(store.listMultipartUploads()),
         store.check(),
       ]
     }
@@ -176,7 +176,7 @@ describeWithS3('an S3 server', () => {
       // The upload could not be aborted; whoever cleans up finds it.
       const uploads = await uploadsOf(direct)
       expect(uploads).toMatchObject([{ name: 'b' }])
-      for (const upload of uploads) await direct.abortParts(upload)
+      for (const upload of uploads) await direct.abortMultipartUpload(upload)
       expect(await uploadsOf(direct)).toEqual([])
     })
 
@@ -207,8 +207,8 @@ describeWithS3('an S3 server', () => {
         store.size('a'),
         store.remove(['a']),
         collect(store.list('')),
-        store.beginParts('a'),
-        collect(store.listUploads()),
+        store.createMultipartUpload('a'),
+        collect(store.listMultipartUploads()),
       ]
       for (const result of await Promise.allSettled(calls)) {
         expect(result).toMatchObject({ status: 'rejected', reason: error })

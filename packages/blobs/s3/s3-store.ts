@@ -14,7 +14,7 @@ import {
 } from '@aws-sdk/client-s3'
 import { concurrencyLimit } from '@sluice/runtime/concurrency-limit'
 import { internalError, unavailable } from '@sluice/runtime/errors'
-import { type BlobStore, type ByteRange, probeName, type Upload, type UploadedPart } from '../blob-store.ts'
+import { type BlobStore, type ByteRange, type MultipartUpload, probeName, type UploadedPart } from '../blob-store.ts'
 import { blobNotFound, isUploadConflict, rangeNotSatisfiable, uploadConflict } from '../errors.ts'
 import { checkName, checkPartNumber, checkParts, checkPrefix, checkRange, isName, totalBytes } from '../rules.ts'
 import { createClient, type S3Credentials, type S3Timeouts } from './client.ts'
@@ -53,7 +53,7 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
     checkName(name)
     return { Bucket, Key: `${prefix}${name}` }
   }
-  const uploadOf = ({ name, uploadId }: Upload) => ({ ...objectOf(name), UploadId: uploadId })
+  const uploadOf = ({ name, uploadId }: MultipartUpload) => ({ ...objectOf(name), UploadId: uploadId })
   /** `performance.now()` when the last check passed. */
   let passedAt = -Infinity
   const nameOf = (key: string | undefined): string => (key ?? '').slice(prefix.length)
@@ -130,7 +130,7 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
     return undefined
   }
 
-  const beginParts = async (name: string, signal?: AbortSignal): Promise<Upload> => {
+  const createMultipartUpload = async (name: string, signal?: AbortSignal): Promise<MultipartUpload> => {
     const { UploadId } = await attempt(
       `CreateMultipartUpload of ${name}`,
       (options) => client.send(new CreateMultipartUploadCommand(objectOf(name)), options),
@@ -140,7 +140,7 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
     return { name, uploadId: UploadId }
   }
 
-  const writePart = async (upload: Upload, n: number, content: Uint8Array, signal?: AbortSignal) => {
+  const uploadPart = async (upload: MultipartUpload, n: number, content: Uint8Array, signal?: AbortSignal) => {
     checkPartNumber(n)
     const { ETag } = await attempt(
       `UploadPart ${n} of ${upload.name}`,
@@ -154,7 +154,7 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
     return { etag: ETag }
   }
 
-  const completeParts = async (upload: Upload, parts: readonly UploadedPart[]): Promise<void> => {
+  const completeMultipartUpload = async (upload: MultipartUpload, parts: readonly UploadedPart[]): Promise<void> => {
     checkParts(parts)
     const MultipartUpload = { Parts: parts.map(({ n, etag }) => ({ PartNumber: n, ETag: etag })) }
     try {
@@ -167,7 +167,7 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
     }
   }
 
-  const abortParts = async (upload: Upload, signal?: AbortSignal): Promise<void> => {
+  const abortMultipartUpload = async (upload: MultipartUpload, signal?: AbortSignal): Promise<void> => {
     try {
       await attempt(
         `AbortMultipartUpload of ${upload.name}`,
@@ -190,13 +190,13 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
         return { bytes: first.length }
       }
       const writer = {
-        begin: () => beginParts(name, signal),
-        send: (upload: Upload, n: number, part: Buffer) => writePart(upload, n, part, signal),
-        complete: async (upload: Upload, written: readonly UploadedPart[]) => {
+        begin: () => createMultipartUpload(name, signal),
+        send: (upload: MultipartUpload, n: number, part: Buffer) => uploadPart(upload, n, part, signal),
+        complete: async (upload: MultipartUpload, written: readonly UploadedPart[]) => {
           signal?.throwIfAborted()
-          await completeParts(upload, written)
+          await completeMultipartUpload(upload, written)
         },
-        abort: abortParts,
+        abort: abortMultipartUpload,
       }
       return { bytes: await writeInParts(writer, [first, second.value], parts) }
     },
@@ -238,12 +238,12 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
       } while (ContinuationToken !== undefined)
     },
 
-    beginParts: (name) => beginParts(name),
-    writePart: (upload, n, content) => writePart(upload, n, content),
-    completeParts,
-    abortParts: (upload) => abortParts(upload),
+    createMultipartUpload: (name) => createMultipartUpload(name),
+    uploadPart: (upload, n, content) => uploadPart(upload, n, content),
+    completeMultipartUpload,
+    abortMultipartUpload: (upload) => abortMultipartUpload(upload),
 
-    listUploads: async function* () {
+    listMultipartUploads: async function* () {
       let marker: { KeyMarker?: string | undefined; UploadIdMarker?: string | undefined } = {}
       for (;;) {
         const page = await attempt('ListMultipartUploads', () =>
@@ -267,8 +267,8 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
       if (performance.now() - passedAt < checkHeldMs) return
       const signal = AbortSignal.timeout(checkTimeoutMs)
       try {
-        const upload = await beginParts(probeName, signal)
-        await abortParts(upload, signal)
+        const upload = await createMultipartUpload(probeName, signal)
+        await abortMultipartUpload(upload, signal)
         const Prefix = `${prefix}${probeName}`
         await attempt(
           'ListObjectsV2',

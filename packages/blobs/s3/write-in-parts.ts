@@ -1,11 +1,11 @@
-import type { Upload, UploadedPart } from '../blob-store.ts'
+import type { MultipartUpload, UploadedPart } from '../blob-store.ts'
 
 /** The operations of a store that `writeInParts` needs. */
 interface PartWriter {
-  begin(): Promise<Upload>
-  send(upload: Upload, n: number, content: Buffer): Promise<{ etag: string }>
-  complete(upload: Upload, parts: readonly UploadedPart[]): Promise<void>
-  abort(upload: Upload): Promise<void>
+  begin(): Promise<MultipartUpload>
+  send(upload: MultipartUpload, n: number, content: Buffer): Promise<{ etag: string }>
+  complete(upload: MultipartUpload, parts: readonly UploadedPart[]): Promise<void>
+  abort(upload: MultipartUpload): Promise<void>
 }
 
 /**

@@ -17,7 +17,7 @@ export function deleteExportRoute({
   blobs,
 }: {
   exports: Pick<ExportStore, 'find' | 'delete'>
-  blobs: Pick<BlobStore, 'remove' | 'abortParts'>
+  blobs: Pick<BlobStore, 'remove' | 'abortMultipartUpload'>
 }): Route {
   return handle(operations.deleteExport, async ({ params: { export_id: exportId }, credential, log }) => {
     log({ export_id: exportId })

@@ -229,12 +229,12 @@ describe('DELETE /api/v1/exports/{export_id}', () => {
     const exportId = await added()
     const [lease] = await store.leases.take(Date.now(), 1)
     if (!lease) throw new Error('nothing was taken')
-    const upload = await query.blobs.beginParts('exports/1')
+    const upload = await query.blobs.createMultipartUpload('exports/1')
     await store.beginFile(lease, { object: upload.name, uploadId: upload.uploadId })
-    const { etag } = await query.blobs.writePart(upload, 1, Buffer.from('a'))
+    const { etag } = await query.blobs.uploadPart(upload, 1, Buffer.from('a'))
     expect((await remove(exportId)).status).toBe(200)
     expect(await store.leases.renew(lease, Date.now())).toBe('lost')
-    await expect(query.blobs.completeParts(upload, [{ n: 1, etag, bytes: 1 }])).rejects.toMatchObject({
+    await expect(query.blobs.completeMultipartUpload(upload, [{ n: 1, etag, bytes: 1 }])).rejects.toMatchObject({
       code: 'conflict',
     })
   })

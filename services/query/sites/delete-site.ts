@@ -24,7 +24,7 @@ export function deleteSiteRoute({
 }: {
   sites: Pick<SiteLookup, 'find'>
   erasures: Pick<ErasureStore, 'createForSite'>
-  blobs: Pick<BlobStore, 'remove' | 'abortParts'>
+  blobs: Pick<BlobStore, 'remove' | 'abortMultipartUpload'>
   clock: Pick<SynchronizedClock, 'now'>
 }): Route {
   return handle(operations.deleteSite, async ({ params: { site_id: siteId }, credential, signal, log }) => {

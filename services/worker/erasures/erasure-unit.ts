@@ -14,7 +14,7 @@ export interface ErasureUnitDeps {
     'storeTombstone' | 'waitForInserts' | 'count' | 'startDelete' | 'isDeleting' | 'retireTombstone'
   >
   exports: Pick<ExportStore, 'withdraw' | 'withdrawnFiles'>
-  blobs: Pick<BlobStore, 'remove' | 'abortParts'>
+  blobs: Pick<BlobStore, 'remove' | 'abortMultipartUpload'>
   clock: Pick<Clock, 'now'>
   /** Erasures wait for the next multiple of this many ms, to be deleted together; 0: they don't wait. */
   deleteEveryMs: number

@@ -595,7 +595,7 @@ test('export files that may hold it are removed, and those that are being made b
   const running = await addExport(exports, { site }, Date.now())
   const [lease] = await exports.leases.take(Date.now(), 1)
   if (lease?.id !== running.exportId) throw new Error('another export was taken')
-  const upload = await rig.blobs.beginParts(`exports/${running.exportId}`)
+  const upload = await rig.blobs.createMultipartUpload(`exports/${running.exportId}`)
   await exports.beginFile(lease, { object: upload.name, uploadId: upload.uploadId })
 
   await startWorker()

@@ -1,4 +1,4 @@
-import type { Upload } from '@sluice/blobs/blob-store'
+import type { MultipartUpload } from '@sluice/blobs/blob-store'
 import type { LeaseKey } from '@sluice/leases/lease-table'
 import type { ExportRecord } from '@sluice/postgres/export-records'
 import { idPattern } from '@sluice/runtime/ids'
@@ -25,6 +25,6 @@ export function parseExportBlobName(name: string): string | undefined {
 }
 
 /** The upload of the file that an export has begun; undefined when none is under way. */
-export function uploadOf({ object, uploadId }: Pick<ExportRecord, 'object' | 'uploadId'>): Upload | undefined {
+export function uploadOf({ object, uploadId }: Pick<ExportRecord, 'object' | 'uploadId'>): MultipartUpload | undefined {
   return object === null || uploadId === null ? undefined : { name: object, uploadId }
 }

@@ -102,9 +102,9 @@ describeWith(mountRight, canMountTmpfs())('on a small disk', () => {
 
   test('the parts of a file that was interrupted give their room back while it waits', async () => {
     const { exportId, lease, unit } = await take({ format: 'ndjson', compression: 'zstd' })
-    const upload = await rig.blobs.beginParts('exports/interrupted')
+    const upload = await rig.blobs.createMultipartUpload('exports/interrupted')
     await rig.exports.beginFile(lease, { object: upload.name, uploadId: upload.uploadId })
-    await rig.blobs.writePart(upload, 1, Buffer.alloc(10 * mebibyte))
+    await rig.blobs.uploadPart(upload, 1, Buffer.alloc(10 * mebibyte))
     const filler = join(disk, 'filler')
     writeFileSync(filler, Buffer.alloc(13 * mebibyte))
     const job = (await rig.exports.find(exportId, null)) ?? Promise.reject(new Error('it has vanished'))

@@ -19,7 +19,7 @@ import { exportBlobName, uploadOf } from './blob-names.ts'
 
 export interface ExportFailureDeps {
   exports: Pick<ExportStore, 'find' | 'dropFile' | 'leases'>
-  blobs: Pick<BlobStore, 'remove' | 'abortParts'>
+  blobs: Pick<BlobStore, 'remove' | 'abortMultipartUpload'>
   clock: Pick<Clock, 'now'>
 }
 
@@ -60,7 +60,7 @@ export function exportFailures({ exports, blobs, clock }: ExportFailureDeps): Ex
   async function abortUpload(job: ExportRecord): Promise<boolean> {
     // The file may have been begun in this unit, after `job` was read.
     const upload = uploadOf((await exports.find(job.exportId, null)) ?? job)
-    if (upload) await blobs.abortParts(upload)
+    if (upload) await blobs.abortMultipartUpload(upload)
     return upload !== undefined
   }
 
@@ -77,7 +77,7 @@ export function exportFailures({ exports, blobs, clock }: ExportFailureDeps): Ex
     try {
       if ((await exports.find(job.exportId, null)) !== undefined) return
       const upload = uploadOf(job)
-      if (upload) await blobs.abortParts(upload)
+      if (upload) await blobs.abortMultipartUpload(upload)
       await blobs.remove([upload?.name ?? exportBlobName(lease)])
     } catch {
       // export-files.ts removes the file later.

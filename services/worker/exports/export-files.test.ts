@@ -19,7 +19,7 @@ afterAll(async () => {
 async function names(): Promise<string[]> {
   const found: string[] = []
   for await (const { name } of rig.blobs.list('')) found.push(name)
-  for await (const { name } of rig.blobs.listUploads()) found.push(`upload of ${name}`)
+  for await (const { name } of rig.blobs.listMultipartUploads()) found.push(`upload of ${name}`)
   return found.sort()
 }
 
@@ -27,11 +27,11 @@ test('blobs and uploads whose names are not of exports stay', async () => {
   const { exports, blobs } = rig
   const ofOthers = ['exports/report.csv', 'exports/2024/exp_1']
   for (const name of ofOthers) await blobs.write(name, Readable.from([Buffer.from('rows')]))
-  const upload = await blobs.beginParts('exports/photos')
+  const upload = await blobs.createMultipartUpload('exports/photos')
   await removeUnneededExportFiles({ exports, blobs, clock: { now: () => Date.now() + 2 * dayMs } })
   expect(await names()).toStrictEqual([...ofOthers, 'upload of exports/photos'].sort())
   await blobs.remove(ofOthers)
-  await blobs.abortParts(upload)
+  await blobs.abortMultipartUpload(upload)
 })
 
 test('the record of an export goes 90 days after its end, but for those with a file, schedules and their latest run', async () => {
@@ -81,13 +81,13 @@ test('files and uploads go when no export needs them any more, and no earlier, b
   await exports.delete(deleted.exportId, null)
   const failed = await addExport(exports, { site }, 0)
   const { lease } = await rig.take()
-  const left = await blobs.beginParts(`exports/${failed.exportId}`)
+  const left = await blobs.createMultipartUpload(`exports/${failed.exportId}`)
   await exports.beginFile(lease, { object: left.name, uploadId: left.uploadId })
   await exports.leases.fail(lease, 'text', 0)
   const running = await addExport(exports, { site }, 0)
   const taken = await rig.take()
-  const replaced = await blobs.beginParts(`exports/${running.exportId}`)
-  const used = await blobs.beginParts(`exports/${running.exportId}`)
+  const replaced = await blobs.createMultipartUpload(`exports/${running.exportId}`)
+  const used = await blobs.createMultipartUpload(`exports/${running.exportId}`)
   await exports.beginFile(taken.lease, { object: used.name, uploadId: used.uploadId })
   const file = kept.object ?? ''
   // What an earlier attempt wrote before its worker was cut off.
@@ -117,5 +117,5 @@ test('files and uploads go when no export needs them any more, and no earlier, b
   await clean(Date.now() + 2 * dayMs)
   expect(await names()).toStrictEqual([upload])
   // The parts of the running one are still those of its upload.
-  await blobs.writePart(used, 1, Buffer.from('x'))
+  await blobs.uploadPart(used, 1, Buffer.from('x'))
 })

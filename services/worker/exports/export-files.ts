@@ -17,7 +17,7 @@ const expiredMax = 500
 const recordKeptMs = exportLimits.recordKeptDays * dayMs
 
 export interface ExportFilesDeps {
-  blobs: Pick<BlobStore, 'list' | 'remove' | 'listUploads' | 'abortParts'>
+  blobs: Pick<BlobStore, 'list' | 'remove' | 'listMultipartUploads' | 'abortMultipartUpload'>
   exports: Pick<ExportStore, 'find' | 'expire' | 'removeOldRecords'>
   clock: Pick<Clock, 'now' | 'isCompared'>
 }
@@ -49,12 +49,12 @@ export async function removeUnneededExportFiles({ blobs, exports, clock }: Expor
       if (!isKept) await blobs.remove([name])
     }
   }
-  for await (const { startedAt, ...upload } of blobs.listUploads()) {
+  for await (const { startedAt, ...upload } of blobs.listMultipartUploads()) {
     const exportId = parseExportBlobName(upload.name)
     if (exportId === undefined || startedAt >= now - unrecordedMsMax) continue
     const record = await exports.find(exportId, null)
     const isUsed = record !== undefined && isUnfinished(record) && record.uploadId === upload.uploadId
-    if (!isUsed) await blobs.abortParts(upload)
+    if (!isUsed) await blobs.abortMultipartUpload(upload)
   }
   // Last: on a large table this may take too long, which must not keep the files.
   while ((await exports.removeOldRecords(now - recordKeptMs, expiredMax)) === expiredMax);

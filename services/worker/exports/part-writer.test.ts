@@ -9,7 +9,7 @@ test.each([0, 1, 4 * mib, 8 * mib, 13 * mib - 1, 13 * mib, 40 * mib + 3])(
   async (length) => {
     const written: Buffer[] = []
     const blobs = {
-      writePart: (_: unknown, n: number, content: Uint8Array) => {
+      uploadPart: (_: unknown, n: number, content: Uint8Array) => {
         written[n - 4] = Buffer.from(content)
         return Promise.resolve({ etag: `e${n}` })
       },
@@ -31,7 +31,7 @@ test.each([0, 1, 4 * mib, 8 * mib, 13 * mib - 1, 13 * mib, 40 * mib + 3])(
 test('parts grow, so that a file may have more than 10,000 of 8 MiB', async () => {
   const written: number[] = []
   const blobs = {
-    writePart: (_: unknown, n: number, content: Uint8Array) => {
+    uploadPart: (_: unknown, n: number, content: Uint8Array) => {
       // Only the ends are looked at: each chunk below is one part.
       written.push(n, content.length, content[0] ?? -1, content.at(-1) ?? -1)
       return Promise.resolve({ etag: 'e' })

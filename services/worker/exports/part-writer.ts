@@ -1,4 +1,4 @@
-import type { BlobStore, Upload, UploadedPart } from '@sluice/blobs/blob-store'
+import type { BlobStore, MultipartUpload, UploadedPart } from '@sluice/blobs/blob-store'
 import { partBytes, partBytesMin } from '@sluice/blobs/part-bytes'
 import { collectBuffers } from '@sluice/runtime/collect-buffers'
 
@@ -30,8 +30,8 @@ function roomFor(n: number): number {
 
 /** `buffer` is a `partBuffer`. New memory for each part would stay allocated until the next garbage collection. */
 export function partWriter(
-  blobs: Pick<BlobStore, 'writePart'>,
-  upload: Upload,
+  blobs: Pick<BlobStore, 'uploadPart'>,
+  upload: MultipartUpload,
   { firstPart, buffer, signal }: { firstPart: number; buffer: PartBuffer; signal: AbortSignal },
 ): PartWriter {
   const parts: UploadedPart[] = []
@@ -41,7 +41,7 @@ export function partWriter(
 
   async function flush(length: number): Promise<void> {
     signal.throwIfAborted()
-    const { etag } = await blobs.writePart(upload, n, buffer.bytes.subarray(0, length))
+    const { etag } = await blobs.uploadPart(upload, n, buffer.bytes.subarray(0, length))
     // The chunks that were copied into the part.
     collectBuffers()
     parts.push({ n, etag, bytes: length })

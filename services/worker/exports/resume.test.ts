@@ -54,7 +54,7 @@ function killing({ exports, blobs }: ExportRig): { deps: Partial<ExportUnitDeps>
   }
   const around = <A extends unknown[], R>(name: string, work: (...args: A) => Promise<R>) => {
     return async (...args: A): Promise<R> => {
-      const step = `${name} ${name === 'writePart' ? String(args[1]) : ''}`
+      const step = `${name} ${name === 'uploadPart' ? String(args[1]) : ''}`
       kill(`before ${step}`)
       const result = await work(...args)
       kill(`after ${step}`)
@@ -77,12 +77,13 @@ function killing({ exports, blobs }: ExportRig): { deps: Partial<ExportUnitDeps>
         ...blobs,
         write: (...args) => blobs.write(...args),
         remove: (...args) => blobs.remove(...args),
-        abortParts: (...args) => blobs.abortParts(...args),
-        beginParts: (...args) => blobs.beginParts(...args),
+        abortMultipartUpload: (...args) => blobs.abortMultipartUpload(...args),
+        createMultipartUpload: (...args) => blobs.createMultipartUpload(...args),
         disk: () => blobs.disk(),
-        writePart: around('writePart', (...args: Parameters<BlobStore['writePart']>) => blobs.writePart(...args)),
-        completeParts: around('completeParts', (...args: Parameters<BlobStore['completeParts']>) =>
-          blobs.completeParts(...args),
+        uploadPart: around('uploadPart', (...args: Parameters<BlobStore['uploadPart']>) => blobs.uploadPart(...args)),
+        completeMultipartUpload: around(
+          'completeMultipartUpload',
+          (...args: Parameters<BlobStore['completeMultipartUpload']>) => blobs.completeMultipartUpload(...args),
         ),
       },
     },
@@ -109,7 +110,7 @@ function describeResuming(
   async function filesOf(exportId: string): Promise<string[]> {
     const names: string[] = []
     for await (const { name } of rig.blobs.list(`export-files/${exportId}`)) names.push(name)
-    for await (const { name } of rig.blobs.listUploads()) if (name.includes(exportId)) names.push(name)
+    for await (const { name } of rig.blobs.listMultipartUploads()) if (name.includes(exportId)) names.push(name)
     return names
   }
 
@@ -120,7 +121,7 @@ function describeResuming(
       const { exportId } = await addExport(rig.exports, { site: siteId, spec }, exportedAt)
       const { deps, killed } = killing(rig)
       await rig.work({ ...deps, unitMs })
-      expect(killed).toContain('after writePart 3')
+      expect(killed).toContain('after uploadPart 3')
       expect(killed).toContain('before complete ')
       const file = await rig.file(exportId)
       expect(await rig.exports.find(exportId, null)).toMatchObject({
@@ -138,10 +139,10 @@ function describeResuming(
     const reached = Promise.withResolvers<undefined>()
     const frozen: ExportUnitDeps['blobs'] = {
       ...rig.blobs,
-      writePart: async (...args) => {
+      uploadPart: async (...args) => {
         reached.resolve(undefined)
         await gate.promise
-        return rig.blobs.writePart(...args)
+        return rig.blobs.uploadPart(...args)
       },
     }
     const lost = await rig.take()
@@ -182,7 +183,7 @@ function describeResuming(
     let attempts = 0
     const blobs: ExportUnitDeps['blobs'] = {
       ...rig.blobs,
-      completeParts: ({ name }) => {
+      completeMultipartUpload: ({ name }) => {
         if (++attempts > 12) throw new Error('it goes on without end')
         return Promise.reject(new AppError('conflict', { message: `the upload of ${name} lacks a part` }))
       },
@@ -203,10 +204,10 @@ function describeResuming(
     let beginnings = 0
     const blobs: ExportUnitDeps['blobs'] = {
       ...rig.blobs,
-      writePart: async (...args) => {
+      uploadPart: async (...args) => {
         if (++beginnings > 12) throw new Error('it goes on without end')
         await rig.exports.withdraw(site, exportedAt)
-        return rig.blobs.writePart(...args)
+        return rig.blobs.uploadPart(...args)
       },
     }
     await rig.work({ blobs, sliceEventsMax, unitMs: 60_000 })
@@ -264,10 +265,10 @@ function describeResuming(
     const gate = Promise.withResolvers<undefined>()
     const blobs: ExportUnitDeps['blobs'] = {
       ...rig.blobs,
-      completeParts: async (...args) => {
+      completeMultipartUpload: async (...args) => {
         reached.resolve(undefined)
         await gate.promise
-        return rig.blobs.completeParts(...args)
+        return rig.blobs.completeMultipartUpload(...args)
       },
     }
     const late = rig
@@ -282,7 +283,7 @@ function describeResuming(
     await removeFiles(
       {
         remove: (names) => rig.blobs.remove(names).then(continueLate),
-        abortParts: (upload) => rig.blobs.abortParts(upload).then(continueLate),
+        abortMultipartUpload: (upload) => rig.blobs.abortMultipartUpload(upload).then(continueLate),
       },
       await rig.exports.withdraw(site, exportedAt),
     )

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { pipeline } from 'node:stream/promises'
-import type { BlobStore, Upload, UploadedPart } from '@sluice/blobs/blob-store'
+import type { BlobStore, MultipartUpload, UploadedPart } from '@sluice/blobs/blob-store'
 import { DiskFullError, hasFreeSpace } from '@sluice/blobs/disk-space'
 import { partBytes } from '@sluice/blobs/part-bytes'
 import type { Criteria } from '@sluice/contracts/conditions'
@@ -26,7 +26,10 @@ import { recentMembers } from './recent-members.ts'
 export interface FileWriterDeps {
   exports: Pick<ExportStore, 'parts' | 'beginFile' | 'recordParts' | 'complete'>
   reader: Pick<ExportReader, 'read'>
-  blobs: Pick<BlobStore, 'write' | 'beginParts' | 'writePart' | 'completeParts' | 'abortParts' | 'disk'>
+  blobs: Pick<
+    BlobStore,
+    'write' | 'createMultipartUpload' | 'uploadPart' | 'completeMultipartUpload' | 'abortMultipartUpload' | 'disk'
+  >
   clock: Pick<Clock, 'now'>
   metrics: ExportMetrics
   /** Other jobs get their turn after this many ms; tests make it short. */
@@ -51,7 +54,7 @@ const fileStart = { rows: 0, afterKey: undefined, progress: 0 }
 interface OpenFile {
   job: ExportRecord
   frame: FileFrame
-  upload: Upload
+  upload: MultipartUpload
   /** All parts that were written, those of earlier units too. */
   parts: UploadedPart[]
   position: Position
@@ -75,20 +78,20 @@ export function fileWriter(
   const membersOf = recentMembers()
 
   /** Writes parts as long as enough of the disk stays free. */
-  const guarded: Pick<BlobStore, 'writePart'> = {
-    writePart: async (upload, n, content) => {
+  const guarded: Pick<BlobStore, 'uploadPart'> = {
+    uploadPart: async (upload, n, content) => {
       if (!(await hasFreeSpace(blobs, content.length))) throw new DiskFullError()
-      return blobs.writePart(upload, n, content)
+      return blobs.uploadPart(upload, n, content)
     },
   }
 
-  async function begin(lease: Lease, cohortCriteria: Criteria | undefined): Promise<Upload> {
-    const upload = await blobs.beginParts(exportBlobName(lease))
+  async function begin(lease: Lease, cohortCriteria: Criteria | undefined): Promise<MultipartUpload> {
+    const upload = await blobs.createMultipartUpload(exportBlobName(lease))
     try {
       await exports.beginFile(lease, { object: upload.name, uploadId: upload.uploadId, cohortCriteria })
     } catch (error) {
       // No record names the upload. If it can't be aborted, export-files.ts aborts it later.
-      if (error instanceof LeaseLost) await blobs.abortParts(upload).catch(() => undefined)
+      if (error instanceof LeaseLost) await blobs.abortMultipartUpload(upload).catch(() => undefined)
       throw error
     }
     return upload
@@ -170,11 +173,11 @@ export function fileWriter(
     const bytes = sum(parts.map((part) => part.bytes))
     // Completing an upload in a folder copies its parts, which needs as much free space again.
     if (!(await hasFreeSpace(blobs, bytes))) throw new DiskFullError()
-    if (parts.length > 0) await blobs.completeParts(upload, parts)
+    if (parts.length > 0) await blobs.completeMultipartUpload(upload, parts)
     else {
       // An upload needs a part.
       await blobs.write(upload.name, nothing(), { signal: lease.signal })
-      await blobs.abortParts(upload)
+      await blobs.abortMultipartUpload(upload)
     }
     const now = clock.now()
     const etag = etagOf(job.exportId, parts)

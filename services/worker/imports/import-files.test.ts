@@ -42,7 +42,7 @@ async function leftAfter(days: number): Promise<string[]> {
 
 async function uploads(): Promise<unknown[]> {
   const found: unknown[] = []
-  for await (const upload of blobs.listUploads()) found.push(upload)
+  for await (const upload of blobs.listMultipartUploads()) found.push(upload)
   return found
 }
 
@@ -58,10 +58,10 @@ test('files go when nobody needs them any more, and no earlier, by a compared cl
   const lost = `imports/${newId('imp')}/segments`
   const ofOthers = ['exports/other/1', 'imports/2024/01/errors.csv']
   for (const name of [errors, `${lost}/0`, ...ofOthers]) await write(name)
-  const { uploadId } = await blobs.beginParts(`${lost}/1`)
-  const other = await blobs.beginParts('exports/other')
+  const { uploadId } = await blobs.createMultipartUpload(`${lost}/1`)
+  const other = await blobs.createMultipartUpload('exports/other')
   // The upload of a process that was killed while it checked the store.
-  await blobs.beginParts('check')
+  await blobs.createMultipartUpload('check')
 
   const isAhead = { now: () => Date.now() + 100 * dayMs, isCompared: () => false }
   await expect(removeUnneededImportFiles({ blobs, imports, clock: isAhead })).rejects.toMatchObject({

@@ -15,7 +15,7 @@ const orphanMs = dayMs
 const errorsKeptMs = importLimits.errorsKeptDays * dayMs
 
 export interface ImportFilesDeps {
-  blobs: Pick<BlobStore, 'list' | 'remove' | 'listUploads' | 'abortParts'>
+  blobs: Pick<BlobStore, 'list' | 'remove' | 'listMultipartUploads' | 'abortMultipartUpload'>
   imports: Pick<ImportStore, 'find'>
   clock: Pick<Clock, 'now' | 'isCompared'>
 }
@@ -41,10 +41,10 @@ export async function removeUnneededImportFiles({ blobs, imports, clock }: Impor
     const names = unneededNames(files, await imports.find(importId, null), now)
     if (names.length > 0) await blobs.remove(names)
   }
-  for await (const { startedAt, ...upload } of blobs.listUploads()) {
+  for await (const { startedAt, ...upload } of blobs.listMultipartUploads()) {
     // Uploads of exports may take as long as they need.
     const isOurs = parseBlobName(upload.name) !== undefined || upload.name === probeName
-    if (isOurs && startedAt < now - orphanMs) await blobs.abortParts(upload)
+    if (isOurs && startedAt < now - orphanMs) await blobs.abortMultipartUpload(upload)
   }
 }
 
