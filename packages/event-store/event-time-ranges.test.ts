@@ -24,7 +24,7 @@ beforeAll(async () => {
   expect(granular).not.toBe(statement)
   await owner.command('DROP TABLE events SYNC')
   await owner.command(granular)
-  runner = queryReader(reader).as({ key: 'key', signal: new AbortController().signal, priority: 'interactive' })
+  runner = queryReader(reader).runnerFor({ key: 'key', signal: new AbortController().signal, priority: 'interactive' })
 })
 
 afterAll(async () => {

@@ -13,7 +13,7 @@ import type { AnalysisKind, ObserveAnalysis } from './metrics.ts'
  * Read access to the event store for request handlers: `as(caller)` returns a runner that queues, limits and cancels
  * the caller's statements.
  */
-export interface AnalysisReader extends Pick<QueryReader, 'as'> {
+export interface AnalysisReader extends Pick<QueryReader, 'runnerFor'> {
   /** Called with the kind of each analysis that names one, and how long it took. */
   observeAnalysis?: ObserveAnalysis
   /** How long the statements of one analysis, or of a batch, may take together, waiting included; default: 60,000. */
@@ -105,7 +105,7 @@ export async function runAnalysis<Numbers>(
   }
   try {
     const numbers = await withinRequestTime(reader, signal, (ownSignal) =>
-      analysis(reader.as({ key: credential.keyId, signal: ownSignal, priority: 'interactive' })),
+      analysis(reader.runnerFor({ key: credential.keyId, signal: ownSignal, priority: 'interactive' })),
     )
     observe()
     return numbers

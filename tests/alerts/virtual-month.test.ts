@@ -60,7 +60,7 @@ beforeAll(async () => {
   database = testClickHouse()
   await database.create()
   client = openClickHouse(database.readerUrl)
-  runner = queryReader(client).as({
+  runner = queryReader(client).runnerFor({
     key: 'worker',
     signal: new AbortController().signal,
     priority: 'background',

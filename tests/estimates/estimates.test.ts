@@ -122,7 +122,7 @@ async function compare(spec: StatsSpec): Promise<Compared[]> {
 /** Metrics of sessions are sampled from a smaller number of events on than in the service. */
 async function evaluate(spec: StatsSpec): Promise<Pick<RangeNumbers, 'value' | 'isEstimated' | 'groups'>> {
   const caller = { key: 'key_test', signal: new AbortController().signal, priority: 'interactive' } as const
-  const runner = queryReader(database.reader).as(caller)
+  const runner = queryReader(database.reader).runnerFor(caller)
   const isOfSessions = !['visitors', 'unique_users', 'unique_sessions'].includes(spec.metric)
   return isOfSessions && spec.groupBy === undefined
     ? measureSessions(planStats(spec), runner, { eventsMin: 100_000, sampleFactor: 2, sampleMin: 20_000 })

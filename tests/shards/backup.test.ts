@@ -117,7 +117,7 @@ test('a backup has a piece of each shard, which a restore brings back to its pla
 })
 
 test('erasures are repeated on every shard', async () => {
-  const runner = queryReader(store.reader).as({
+  const runner = queryReader(store.reader).runnerFor({
     key: 'test',
     signal: new AbortController().signal,
     priority: 'interactive',

@@ -47,7 +47,7 @@ afterAll(async () => {
 
 const { signal } = new AbortController()
 const runnerOf = ({ events: reader }: Readers): QueryRunner =>
-  reader.as({ key: 'test', signal, priority: 'interactive' })
+  reader.runnerFor({ key: 'test', signal, priority: 'interactive' })
 
 async function expectEqual(ask: (runner: QueryRunner, readers: Readers) => Promise<unknown>): Promise<unknown> {
   const one = await ask(runnerOf(stores.one), stores.one)

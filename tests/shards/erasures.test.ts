@@ -56,7 +56,7 @@ async function storeOnEach(events: readonly Partial<EventRow>[]): Promise<number
 }
 
 async function erasedBy(kind: ErasureKind, value: string): Promise<ErasedRows> {
-  const runner = queryReader(store.reader).as({ key: 'test', signal, priority: 'interactive' })
+  const runner = queryReader(store.reader).runnerFor({ key: 'test', signal, priority: 'interactive' })
   const hashes = kind === 'before' || kind === 'site' ? null : await hashValue({ kind, siteId: site, value }, runner)
   const before = kind === 'before' ? Number(value) : null
   return { erasureId: randomUUID(), siteId: site, kind, hashes, before, requestedAt: Date.now() }

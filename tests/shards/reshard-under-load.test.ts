@@ -125,7 +125,7 @@ describeWithKafka('a reshard under load', () => {
   async function erase(userId: string): Promise<void> {
     const { signal } = new AbortController()
     const eraser = openEventEraser(stores.clickHouseUrl)
-    const runner = queryReader(stores.clickHouse).as({ key: 'test', signal, priority: 'interactive' })
+    const runner = queryReader(stores.clickHouse).runnerFor({ key: 'test', signal, priority: 'interactive' })
     for (const siteId of ['site-0', 'site-1', 'site-2']) {
       const erased: ErasedRows = {
         erasureId: `era-${siteId}`,

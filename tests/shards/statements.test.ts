@@ -23,7 +23,7 @@ afterAll(async () => {
 })
 
 const runner = (signal = new AbortController().signal): QueryRunner =>
-  stores.sharded.events.as({ key: 'test', signal, priority: 'interactive' })
+  stores.sharded.events.runnerFor({ key: 'test', signal, priority: 'interactive' })
 
 test('shards answer from the projections', async () => {
   const spec = { siteId: 'site', environment: 'all', start: now - 50 * dayMs, end: now - dayMs } as const

@@ -23,7 +23,7 @@ let runner: QueryRunner
 
 beforeAll(async () => {
   database = await openStatsDatabase()
-  runner = queryReader(database.reader).as({
+  runner = queryReader(database.reader).runnerFor({
     key: 'worker',
     signal: new AbortController().signal,
     priority: 'background',

@@ -34,7 +34,7 @@ describe('a statement that exceeds a limit', () => {
     ['rows that ClickHouse reads', { max_rows_to_read: '10' }, 'SELECT count() FROM numbers(100) WHERE number % 2 = 0'],
     ['memory', { max_memory_usage: '1000' }, 'SELECT groupArray(number) FROM numbers(1000000)'],
   ])('on %s throws QueryTooLargeError without the name of a field', async (_, limit, sql) => {
-    await expect(queryReader(limited(limit)).as(caller()).query({ sql, params: {} })).rejects.toMatchObject({
+    await expect(queryReader(limited(limit)).runnerFor(caller()).query({ sql, params: {} })).rejects.toMatchObject({
       code: 'query_too_large',
       limit: 'work',
       message: 'The query asks for more than one answer may hold',
@@ -43,7 +43,7 @@ describe('a statement that exceeds a limit', () => {
 
   test('on the bytes of its result throws QueryTooLargeError, whatever its rows', async () => {
     const sql = 'SELECT repeat(toString(number % 9), 2000) AS text FROM numbers(40000)'
-    const runner = queryReader(database.reader).as(caller())
+    const runner = queryReader(database.reader).runnerFor(caller())
     for (const options of [{}, { rowsMax: 100_000 }]) {
       const result = runner.query({ sql, params: {} }, options)
       await expect(result).rejects.toMatchObject({ code: 'query_too_large', limit: 'bytes' })
@@ -54,7 +54,9 @@ describe('a statement that exceeds a limit', () => {
     const clickHouse = limited({ max_execution_time: 0.1, timeout_before_checking_execution_speed: 0 })
     const sql = 'SELECT sum(sleepEachRow(0.1)) FROM numbers(20) SETTINGS max_block_size = 1'
     const metrics = createMetrics()
-    await expect(queryReader(clickHouse, { metrics }).as(caller()).query({ sql, params: {} })).rejects.toMatchObject({
+    await expect(
+      queryReader(clickHouse, { metrics }).runnerFor(caller()).query({ sql, params: {} }),
+    ).rejects.toMatchObject({
       code: 'unavailable',
       message: 'Service temporarily unavailable',
       retryAfterSeconds: 1,
@@ -66,7 +68,7 @@ describe('a statement that exceeds a limit', () => {
     const hasty = openClickHouseAt(database.reader.address, { requestTimeoutMs: 200 })
     const metrics = createMetrics()
     const sql = 'SELECT sum(sleepEachRow(1)) FROM numbers(3) SETTINGS max_block_size = 1'
-    await expect(queryReader(hasty, { metrics }).as(caller()).query({ sql, params: {} })).rejects.toMatchObject({
+    await expect(queryReader(hasty, { metrics }).runnerFor(caller()).query({ sql, params: {} })).rejects.toMatchObject({
       code: 'unavailable',
     })
     expect(await metrics.getSingleMetricAsString('sluice_query_timeouts_total')).toMatch(/ 1$/)
@@ -100,8 +102,8 @@ describe('the queue of statements', () => {
     }
     const limits = { concurrencyMax: 4, concurrencyPerKeyMax: 2, queuedPerKeyMax: 10, queueTimeoutMs: 10_000 }
     const reader = queryReader(gated, { limits })
-    const many = [1, 2, 3].map(() => reader.as(caller({ key: 'many' })).query({ sql: 'SELECT 2', params: {} }))
-    await reader.as(caller({ key: 'one' })).query({ sql: 'SELECT 1', params: {} })
+    const many = [1, 2, 3].map(() => reader.runnerFor(caller({ key: 'many' })).query({ sql: 'SELECT 2', params: {} }))
+    await reader.runnerFor(caller({ key: 'one' })).query({ sql: 'SELECT 1', params: {} })
     // ClickHouse prefers the lower number: the first of each key.
     expect(sent).toEqual(['SELECT 2 1', 'SELECT 2 2', 'SELECT 1 1'])
     gate.resolve(undefined)
@@ -121,7 +123,7 @@ describe('the queue of statements', () => {
         },
       } as Pick<ClickHouse, 'query'>
       const reader = queryReader(gated)
-      const ask = (key: string) => reader.as(caller({ key })).query({ sql: 'SELECT 1', params: {} })
+      const ask = (key: string) => reader.runnerFor(caller({ key })).query({ sql: 'SELECT 1', params: {} })
       const results: Promise<unknown>[] = []
       const runningAfter = async (count: number, key: string) => {
         for (let n = 0; n < count; n++) results.push(ask(key))
@@ -152,7 +154,7 @@ describe('the queue of statements', () => {
     const { sent, client } = sentStatements()
     const reader = queryReader(client)
     for (const priority of ['interactive', 'background'] as const) {
-      await reader.as(caller({ priority })).query({ sql: 'SELECT 1', params: {} })
+      await reader.runnerFor(caller({ priority })).query({ sql: 'SELECT 1', params: {} })
     }
     expect(sent).toEqual(['SELECT 1 1', 'SELECT 1 5'])
   })
@@ -168,7 +170,7 @@ describe('the queue of statements', () => {
     const siteIds = [await database.siteWith([{ at: 0 }, { at: 1 }]), await database.siteWith([])]
     const expected = { first: noon, last: noon + hour }
     for (const asked of [siteIds, siteIds.slice(0, 1)]) {
-      const ranges = await eventTimeRanges(asked, queryReader(client).as(caller({ key: 'key_1' })))
+      const ranges = await eventTimeRanges(asked, queryReader(client).runnerFor(caller({ key: 'key_1' })))
       expect([...ranges]).toEqual([[siteIds[0], expected]])
     }
     // One statement finds the large sites, and one reads the others.
@@ -178,12 +180,14 @@ describe('the queue of statements', () => {
 
 test('a statement that is wrong in itself fails as an internal error', async () => {
   const statement = { sql: 'SELECT nothing FROM events', params: {} }
-  await expect(queryReader(database.reader).as(caller()).query(statement)).rejects.toMatchObject({ code: 'internal' })
+  await expect(queryReader(database.reader).runnerFor(caller()).query(statement)).rejects.toMatchObject({
+    code: 'internal',
+  })
 })
 
 test('more rows than the caller accepts are refused, and name the limit', async () => {
   const statement = { sql: 'SELECT number FROM numbers(11)', params: {} }
-  const runner = queryReader(database.reader).as(caller())
+  const runner = queryReader(database.reader).runnerFor(caller())
   await expect(runner.query(statement, { rowsMax: 10 })).rejects.toMatchObject({
     code: 'query_too_large',
     limit: 'rows',
@@ -194,7 +198,7 @@ test('more rows than the caller accepts are refused, and name the limit', async 
 test('a statement whose caller has left is not sent', async () => {
   const signal = AbortSignal.abort()
   const statement = { sql: 'SELECT 1', params: {} }
-  await expect(queryReader(database.reader).as(caller({ signal })).query(statement)).rejects.toMatchObject({
+  await expect(queryReader(database.reader).runnerFor(caller({ signal })).query(statement)).rejects.toMatchObject({
     code: 'unavailable',
   })
 })

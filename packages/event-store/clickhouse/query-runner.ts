@@ -50,7 +50,7 @@ export interface QueryReader {
    * Returns a runner for the caller. Its statements wait for their turn in the fair queue, are limited, and are
    * cancelled when the caller's signal aborts.
    */
-  as(caller: QueryCaller): QueryRunner
+  runnerFor(caller: QueryCaller): QueryRunner
 }
 
 export interface QueryReaderOptions {
@@ -129,7 +129,7 @@ export function queryReader(
   })
 
   return {
-    as: ({ key, signal, priority }) => {
+    runnerFor: ({ key, signal, priority }) => {
       // ClickHouse prefers lower numbers. The positions of one key are at most concurrencyPerKeyMax.
       const offset = priority === 'interactive' ? 0 : limits.concurrencyPerKeyMax
       return {

@@ -73,7 +73,7 @@ describe('a statement that needs more memory than the server has', () => {
   test('fails as too large when it is an analysis', async () => {
     const caller = { key: 'key_test', signal: new AbortController().signal, priority: 'interactive' } as const
     const memoryMax = statementMemory(serverOf(1_000_000))
-    const runner = queryReader(database.reader, { memoryMax }).as(caller)
+    const runner = queryReader(database.reader, { memoryMax }).runnerFor(caller)
     await expect(runner.query({ sql, params: {} })).rejects.toMatchObject({ code: 'query_too_large', limit: 'work' })
   })
 })
@@ -84,7 +84,7 @@ test('statements of exports, and their files, have the limit of the server', asy
   const limit = await statementMemory(database.owner)()
   try {
     const sql = `SELECT toUInt64(getSetting('max_memory_usage')) AS c0`
-    const { rows } = await reader.runner(signal).query<{ c0: number }>({ sql, params: {} })
+    const { rows } = await reader.runnerFor(signal).query<{ c0: number }>({ sql, params: {} })
     expect(rows).toStrictEqual([{ c0: limit }])
     const columns = [{ name: 'bytes', kind: 'number' }] as const
     const file = await reader.read({ columns, sql, params: {} }, { format: 'ndjson', isCsvSafe: true }, signal)

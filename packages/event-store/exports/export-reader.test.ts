@@ -21,7 +21,7 @@ afterAll(async () => {
 
 test('statements of exports and summaries may take ClickHouse an hour, as nobody waits for the response', async () => {
   const statement = { sql: "SELECT toUInt32(getSetting('max_execution_time')) AS seconds", params: {} }
-  const { rows } = await reader.runner(new AbortController().signal).query(statement)
+  const { rows } = await reader.runnerFor(new AbortController().signal).query(statement)
   expect(rows).toEqual([{ seconds: 3_600 }])
 })
 

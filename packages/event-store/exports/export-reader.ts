@@ -19,7 +19,7 @@ export interface ExportReader {
    * Runs statements with small results. They have a lower priority than interactive statements, and the same time limit
    * as `read`.
    */
-  runner(signal: AbortSignal): QueryRunner
+  runnerFor(signal: AbortSignal): QueryRunner
   /**
    * Writes rows in a format. When the call resolves, ClickHouse has completed the result, in memory or on its disk, and
    * knows the number of rows. A failure of the statement therefore never cuts the result off. Throws ClickHouseError,
@@ -84,7 +84,7 @@ export function openExportReaderAt(storeAddress: ClickHouseAddress): ExportReade
   }
 
   return {
-    runner: (signal) => reader.as({ key: 'exports', signal, priority: 'background' }),
+    runnerFor: (signal) => reader.runnerFor({ key: 'exports', signal, priority: 'background' }),
     read: async (rows, format, signal) => {
       const { sql, params, settings: formatSettings } = formatStatement(rows, format)
       const statementSettings = { ...settings, max_memory_usage: String(await memoryMax()), ...formatSettings }

@@ -43,7 +43,7 @@ test.each([
     filter: [],
     cohort: { criteria, now: noon + day },
   }
-  const runner = reader.runner(new AbortController().signal)
+  const runner = reader.runnerFor(new AbortController().signal)
   const found: boolean[] = []
   for await (const slice of eventSource(scope, runner, { eventsMax: 2, membersMax }).slices(undefined)) {
     found.push(slice.allowsReadAhead)

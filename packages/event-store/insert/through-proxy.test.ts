@@ -92,7 +92,7 @@ test('deletions of a hundred erasures and of two hundred sites pass it, too', as
   const user = { environment: 'prod', user_id: 'bob', email: '', name: '', company: '', plan: '' }
   const users = siteIds.map((site) => JSON.stringify({ ...user, site_id: site, imported_at: now, version: '1' }))
   const reader = openEventReader(database.readerUrl)
-  const runner = reader.as({ key: 'test', signal: new AbortController().signal, priority: 'interactive' })
+  const runner = reader.runnerFor({ key: 'test', signal: new AbortController().signal, priority: 'interactive' })
   try {
     const erased: ErasedRows[] = []
     for (const siteId of siteIds.slice(0, 100)) {

@@ -41,7 +41,7 @@ afterAll(async () => {
 test('a background worker evaluates a metric of a site by the event store alone, without a service', async () => {
   const reader = openEventReader(database.readerUrl)
   const { signal } = new AbortController()
-  const runner = reader.as({ key: 'worker', signal, priority: 'background' })
+  const runner = reader.runnerFor({ key: 'worker', signal, priority: 'background' })
   const range = { siteId, environment: 'prod', start: noon, end: noon + 3 * hourMs } as const
   const { value } = await evaluateStats({ ...range, metric: 'unique_users' }, runner)
   await reader.close()
@@ -50,7 +50,7 @@ test('a background worker evaluates a metric of a site by the event store alone,
 
 test('a spec can have groups and comparisons, and its other fields have the defaults of the HTTP interface', async () => {
   const reader = openEventReader(database.readerUrl)
-  const runner = reader.as({ key: 'worker', signal: new AbortController().signal, priority: 'background' })
+  const runner = reader.runnerFor({ key: 'worker', signal: new AbortController().signal, priority: 'background' })
   const range = { siteId, environment: 'prod', start: noon + hourMs, end: noon + 3 * hourMs } as const
   const numbers = await evaluateStats(
     { ...range, metric: 'event_count', groupBy: 'hour', compare: 'previous_period' },
@@ -81,7 +81,7 @@ test('a spec can have groups and comparisons, and its other fields have the defa
 
 test('too many groups by time are refused before anything is read, and the error names the limit', async () => {
   const reader = openEventReader('http://127.0.0.1:1/none')
-  const runner = reader.as({ key: 'worker', signal: new AbortController().signal, priority: 'background' })
+  const runner = reader.runnerFor({ key: 'worker', signal: new AbortController().signal, priority: 'background' })
   const range = { siteId, environment: 'prod', start: 0, end: noon } as const
   await expect(evaluateStats({ ...range, metric: 'event_count', groupBy: 'hour' }, runner)).rejects.toMatchObject({
     code: 'query_too_large',

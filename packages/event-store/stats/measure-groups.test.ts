@@ -47,7 +47,7 @@ afterAll(async () => {
 /** Remembers the statements that it runs. */
 function countingRunner(): QueryRunner & { statements: Statement[] } {
   const caller = { key: 'key_test', signal: new AbortController().signal, priority: 'interactive' } as const
-  const runner = queryReader(database.reader).as(caller)
+  const runner = queryReader(database.reader).runnerFor(caller)
   const statements: Statement[] = []
   return {
     ...runner,

@@ -66,7 +66,7 @@ async function sampled(
   const range = { start: noon, end: noon + 2 * 86_400_000 }
   const query = validate(statsQuery, { site_id: 'large', metric, ...parameters })
   const spec = statsSpecOf(query, range, { timezone: 'UTC', conversion_event: null }, 'prod')
-  return measureSessions(planStats(spec), queryReader(database.reader).as(caller), limits)
+  return measureSessions(planStats(spec), queryReader(database.reader).runnerFor(caller), limits)
 }
 
 describe('with more than a million sessions and thresholds that admit them', () => {

@@ -38,7 +38,7 @@ function measure(siteId: string, more: Partial<StatsSpec> = {}): Promise<Session
   statements.length = 0
   const range = { siteId, environment: 'prod', start: noon, end: noon + dayMs } as const
   const caller = { key: 'key_test', signal: new AbortController().signal, priority: 'interactive' } as const
-  const runner = queryReader(database.reader).as(caller)
+  const runner = queryReader(database.reader).runnerFor(caller)
   return measureSessions(
     planStats({ ...range, metric: 'conversion_rate', ...more }),
     {

@@ -39,7 +39,7 @@ function measure(siteId: string, isExact = false): Promise<SessionsNumber> {
   const caller = { key: 'key_test', signal: new AbortController().signal, priority: 'interactive' } as const
   return measureSessions(
     planStats({ ...range, metric: 'avg_session_duration', exact: isExact }),
-    queryReader(database.reader).as(caller),
+    queryReader(database.reader).runnerFor(caller),
     { eventsMin: 1_000, sampleFactor: 16, sampleMin: 500 },
   )
 }

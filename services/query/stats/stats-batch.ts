@@ -155,5 +155,8 @@ function failedEntry(error: unknown, request: BatchRequest): BatchEntry {
  */
 function sharedReader(reader: AnalysisReader, count: CountResult): AnalysisReader {
   let shared: QueryRunner | undefined
-  return { ...reader, as: (caller) => (shared ??= deduplicatingRunner(countingRunner(reader.as(caller), count))) }
+  return {
+    ...reader,
+    runnerFor: (caller) => (shared ??= deduplicatingRunner(countingRunner(reader.runnerFor(caller), count))),
+  }
 }

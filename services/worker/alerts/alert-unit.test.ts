@@ -49,13 +49,13 @@ function rig(siteId: string) {
   const metrics = alertMetrics(registry)
   const clickHouseReader = queryReader(client)
   const reader: QueryReader = {
-    as: (caller) => ({
-      ...clickHouseReader.as(caller),
+    runnerFor: (caller) => ({
+      ...clickHouseReader.runnerFor(caller),
       query: async (statement, options) => {
         statements.push(statement)
         const error = failure?.(statement)
         if (error) throw error
-        return clickHouseReader.as(caller).query(statement, options)
+        return clickHouseReader.runnerFor(caller).query(statement, options)
       },
     }),
   }

@@ -14,7 +14,7 @@ import type { AlertMetrics } from './metrics.ts'
 export interface EvaluateRulesDeps {
   rules: Pick<AlertRuleStore, 'step'>
   sites: Pick<SiteStore, 'find'>
-  reader: Pick<QueryReader, 'as'>
+  reader: Pick<QueryReader, 'runnerFor'>
   clock: Pick<Clock, 'now'>
   metrics: AlertMetrics
 }
@@ -58,7 +58,7 @@ export async function evaluateRules(
   if (due.length === 0) return true
   const site = await sites.find(siteId)
   const { usual, last } = splitUnanswered(groupBySpec(due, site?.settings), known)
-  const runner = reader.as({ key: `alerts ${siteId}`, signal, priority: 'background' })
+  const runner = reader.runnerFor({ key: `alerts ${siteId}`, signal, priority: 'background' })
 
   let evaluations: Evaluation[] = []
   let storeAt = clock.now() + storeEveryMs

@@ -78,7 +78,7 @@ export function canaryUnit(deps: CanaryUnitDeps): (job: unknown, lease: Lease) =
   async function copiesOf(watched: readonly WatchedCanaryEvent[], signal: AbortSignal) {
     const times = watched.map(({ timestamp }) => timestamp)
     const range = { start: Math.min(...times), end: Math.max(...times) }
-    const runner = reader.as({ key: 'canary', signal, priority: 'interactive' })
+    const runner = reader.runnerFor({ key: 'canary', signal, priority: 'interactive' })
     try {
       return await countCopies({ siteId, ...range, idPrefix, limit: watchedMax }, runner)
     } catch (error) {

@@ -70,7 +70,7 @@ type Selector =
 
 async function request(siteId: string, selector: Selector, requestedAt = Date.now()): Promise<ErasureRecord> {
   const [[kind, value] = ['site' as const, true]] = Object.entries(selector) as [ErasureKind, string | number | true][]
-  const runner = reader.as({ key: 'test', signal: new AbortController().signal, priority: 'interactive' })
+  const runner = reader.runnerFor({ key: 'test', signal: new AbortController().signal, priority: 'interactive' })
   const hashes =
     kind === 'before' || kind === 'site' ? null : await hashValue({ kind, siteId, value: String(value) }, runner)
   return store.create({

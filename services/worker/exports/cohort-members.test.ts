@@ -97,8 +97,8 @@ describe('a file of many slices', () => {
       if (Object.keys(params).some((name) => name.startsWith('criteria'))) evaluations++
     }
     const reader: ExportUnitDeps['reader'] = {
-      runner: (signal) => {
-        const runner = rig.reader.runner(signal)
+      runnerFor: (signal) => {
+        const runner = rig.reader.runnerFor(signal)
         return {
           ...runner,
           query: (statement, options) => {

@@ -209,8 +209,8 @@ test('while a slice of a file that can’t be resumed is written, no statement r
   const ahead: number[] = []
   const reader: ExportReader = {
     ...rig.reader,
-    runner: (signal) => {
-      const runner = rig.reader.runner(signal)
+    runnerFor: (signal) => {
+      const runner = rig.reader.runnerFor(signal)
       return {
         ...runner,
         query: (...args) => {

@@ -13,7 +13,7 @@ import { fileWriter, type FileWriterDeps } from './write-file.ts'
 export type ExportUnitDeps = SourceDeps &
   FileWriterDeps &
   ExportFailureDeps & {
-    reader: Pick<ExportReader, 'runner'>
+    reader: Pick<ExportReader, 'runnerFor'>
     blobs: Pick<BlobStore, 'disk'>
     storedBlocks: StoredBlocks
     watermarks: Pick<WatermarkStore, 'readCompleteTimes'>
@@ -63,7 +63,7 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
       if (!(await isStored(job, lease.signal)))
         return { next: clock.now() + pauseMs, log: { waits: 'for the writers' } }
       if (!(await hasFreeSpace(blobs, 0))) return await failures.waitForFreeSpace(job, lease)
-      const opened = await openExport(deps, job, reader.runner(lease.signal))
+      const opened = await openExport(deps, job, reader.runnerFor(lease.signal))
       if ('error' in opened) return await failures.failFor(opened.error, lease)
       criteria = opened.cohortCriteria
       if (uploadOf(job) === undefined && job.restarts > restartsMax)

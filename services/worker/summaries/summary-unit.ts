@@ -17,7 +17,7 @@ export interface SummaryUnitDeps {
   summaries: Pick<SummaryStore, 'finish'>
   sites: Pick<SiteStore, 'find'>
   watermarks: Pick<WatermarkStore, 'readCompleteTimes'>
-  reader: { runner(signal: AbortSignal): QueryRunner }
+  reader: { runnerFor(signal: AbortSignal): QueryRunner }
   clock: Pick<Clock, 'now'>
 }
 
@@ -37,7 +37,7 @@ export function summaryUnit(deps: SummaryUnitDeps): (job: SummaryJob, lease: Lea
     // Sessions that began before the period belong to another one. Their events are read to recognise them.
     const completeUntilMs = completeUntilFrom(await watermarks.readCompleteTimes(), period.start - sessionWindowMs)
     if (completeUntilMs < period.end) return { next: now + waitMs, log: { waits: 'for the writers' } }
-    const measured = await measure({ siteId, environment, ...period }, reader.runner(lease.signal))
+    const measured = await measure({ siteId, environment, ...period }, reader.runnerFor(lease.signal))
     await summaries.finish(lease, job, { ...period, body: measured && encodeSummary(siteId, measured) }, clock.now())
     const log = { period_start: period.start, ...(leftOut > 0 && { left_out: leftOut }) }
     return {
