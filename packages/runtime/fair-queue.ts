@@ -7,11 +7,11 @@ import { sum } from './sum.ts'
  */
 export interface FairQueue {
   /**
-   * Runs `call` when a slot is free for `key` and settles as it does. `priority` is the lowest number from 1 on that no
-   * running call of the key has. Throws AppError `unavailable` when too many calls of the key are queued, when the call
-   * was queued for too long, and when `signal` aborts while it is queued.
+   * Runs `call` when a slot is free for `key` and settles as it does. `slot` is the lowest number from 1 on that no
+   * running call of the key uses; the caller may prefer low numbers. Throws AppError `unavailable` when too many calls
+   * of the key are queued, when the call was queued for too long, and when `signal` aborts while it is queued.
    */
-  run<T>(key: string, signal: AbortSignal | undefined, call: (priority: number) => Promise<T>): Promise<T>
+  run<T>(key: string, signal: AbortSignal | undefined, call: (slot: number) => Promise<T>): Promise<T>
   /** How many calls of all keys run, and how many are queued. */
   counts(): { running: number; waiting: number }
 }
@@ -29,12 +29,12 @@ export interface FairQueueLimits {
 }
 
 interface KeyQueue {
-  /** The priorities of the running calls. */
+  /** The slots of the running calls. */
   running: Set<number>
   /** Number of the call that was started last, counted over all keys; 0 before the first. */
   lastStartNumber: number
-  /** Starters of the queued calls, which take the priority of the call, in the order of their arrival. */
-  queued: Set<(priority: number) => void>
+  /** Starters of the queued calls, which take the slot of the call, in the order of their arrival. */
+  queued: Set<(slot: number) => void>
 }
 
 /** `onTimeout` is called for each call that was queued for too long. */
@@ -44,18 +44,18 @@ export function createFairQueue(limits: FairQueueLimits, onTimeout: () => void =
   let running = 0
   let lastStart = 0
 
-  /** Takes a slot; returns the priority of the call. */
+  /** Takes a slot; returns its number. */
   function begin(queue: KeyQueue): number {
-    let priority = 1
-    while (queue.running.has(priority)) priority++
-    queue.running.add(priority)
+    let slot = 1
+    while (queue.running.has(slot)) slot++
+    queue.running.add(slot)
     running++
     queue.lastStartNumber = ++lastStart
-    return priority
+    return slot
   }
 
-  function end(key: string, queue: KeyQueue, priority: number): void {
-    queue.running.delete(priority)
+  function end(key: string, queue: KeyQueue, slot: number): void {
+    queue.running.delete(slot)
     running--
     dispatchNext()
     deleteIfIdle(key, queue)
@@ -80,16 +80,16 @@ export function createFairQueue(limits: FairQueueLimits, onTimeout: () => void =
     }
   }
 
-  /** Queues a call; resolves with its priority once it has a slot. */
+  /** Queues a call; resolves with its slot. */
   function wait(key: string, queue: KeyQueue, signal: AbortSignal | undefined): Promise<number> {
     return new Promise((resolve, reject) => {
       const cleanUp = (): void => {
         clearTimeout(timer)
         signal?.removeEventListener('abort', onAbort)
       }
-      const start = (priority: number): void => {
+      const start = (slot: number): void => {
         cleanUp()
-        resolve(priority)
+        resolve(slot)
       }
       const rejectCall = (reason: string): void => {
         cleanUp()
@@ -117,11 +117,11 @@ export function createFairQueue(limits: FairQueueLimits, onTimeout: () => void =
         running < limits.concurrencyMax && queue.running.size < limits.concurrencyPerKeyMax && queue.queued.size === 0
       if (queue.queued.size >= limits.queuedPerKeyMax) throw unavailable('too many calls of the key wait')
       queues.set(key, queue)
-      const priority = isFree ? begin(queue) : await wait(key, queue, signal)
+      const slot = isFree ? begin(queue) : await wait(key, queue, signal)
       try {
-        return await call(priority)
+        return await call(slot)
       } finally {
-        end(key, queue, priority)
+        end(key, queue, slot)
       }
     },
     counts: () => ({ running, waiting: sum([...queues.values()].map(({ queued }) => queued.size)) }),

@@ -130,7 +130,7 @@ export function queryReader(
 
   return {
     runnerFor: ({ key, signal, priority }) => {
-      // ClickHouse prefers lower numbers. The positions of one key are at most concurrencyPerKeyMax.
+      // ClickHouse prefers lower numbers. The slots of one key are at most concurrencyPerKeyMax.
       const offset = priority === 'interactive' ? 0 : limits.concurrencyPerKeyMax
       return {
         isSharded,
@@ -147,7 +147,7 @@ export function queryReader(
           }
           const memoryLimit = memoryMax && { max_memory_usage: String(await memoryMax()) }
           try {
-            return await queue.run(key, signal, (position) =>
+            return await queue.run(key, signal, (slot) =>
               client.query(sql, params, {
                 signal,
                 settings: {
@@ -155,7 +155,7 @@ export function queryReader(
                   max_execution_time: executionSecondsMax,
                   ...memoryLimit,
                   ...resultLimits,
-                  priority: String(offset + position),
+                  priority: String(offset + slot),
                 },
               }),
             )
