@@ -5,7 +5,7 @@ import { AppError, invalidFormat, notFound } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import type { Metrics } from '@sluice/runtime/metrics'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
-import { causesOf, describeSpan, isTracing, traced } from '@sluice/runtime/tracing'
+import { describeSpan, isTracing, spanContextsOf, traced } from '@sluice/runtime/tracing'
 import type { Admission } from './admission.ts'
 import { AdmittedRequest, noBytes } from './admitted-request.ts'
 import { readWriteKey } from './authenticate.ts'
@@ -161,12 +161,16 @@ function tracedRoute(dispatch: Dispatch): Dispatch['route'] {
   return (route, params, request, response) => {
     const { method = '', headers } = request
     const attributes = { 'http.request.method': method, 'http.route': route.path }
-    return traced(`${method} ${route.path}`, { kind: 'server', attributes, causes: causesOf(headers) }, async () => {
-      await dispatch.route(route, params, request, response)
-      const { statusCode } = response
-      const error = statusCode >= 500 ? new Error(`answered ${statusCode}`) : undefined
-      describeSpan({ 'http.response.status_code': statusCode }, error)
-    })
+    return traced(
+      `${method} ${route.path}`,
+      { kind: 'server', attributes, parentAndLinks: spanContextsOf(headers) },
+      async () => {
+        await dispatch.route(route, params, request, response)
+        const { statusCode } = response
+        const error = statusCode >= 500 ? new Error(`answered ${statusCode}`) : undefined
+        describeSpan({ 'http.response.status_code': statusCode }, error)
+      },
+    )
   }
 }
 

@@ -198,7 +198,7 @@ export function startUnit<Job>(options: UnitOptions<Job>, leased: Leased<Job>, t
     },
   )
   return {
-    ended: traced(`job ${kind}`, { attributes: { 'sluice.job.id': id }, causes: [] }, run),
+    ended: traced(`job ${kind}`, { attributes: { 'sluice.job.id': id }, parentAndLinks: [] }, run),
     stop: () => abortUnit('stopped'),
   }
 }

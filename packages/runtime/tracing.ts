@@ -23,14 +23,14 @@ export interface SpanOptions {
   kind?: 'server' | 'client' | 'producer' | 'consumer' | 'internal'
   attributes?: Attributes
   /**
-   * The spans that caused this one: the first is its parent, the others are links. If the list is empty, the span
+   * The spans that caused this one: the first is its parent, the others are its links. If the list is empty, the span
    * begins a trace. Without a list, the parent is the active span.
    */
-  causes?: readonly SpanContext[]
+  parentAndLinks?: readonly SpanContext[]
 }
 
-/** Maximum number of causes of a span: SDKs allow 128 links by default. */
-export const causesMax = 128
+/** Maximum number of links of a span: SDKs allow 128 links by default. */
+export const linksMax = 128
 let tracer: Tracer | undefined
 
 export type { SpanContext }
@@ -51,14 +51,14 @@ export function isTracing(): boolean {
  */
 export async function traced<T>(
   name: string,
-  { kind = 'internal', attributes = {}, causes }: SpanOptions,
+  { kind = 'internal', attributes = {}, parentAndLinks }: SpanOptions,
   work: (span: Span | undefined) => T | Promise<T>,
 ): Promise<T> {
   if (tracer === undefined) return work(undefined)
-  const [parent, ...others] = causes ?? []
+  const [parent, ...others] = parentAndLinks ?? []
   const around =
-    causes === undefined ? context.active() : parent ? trace.setSpanContext(ROOT_CONTEXT, parent) : ROOT_CONTEXT
-  const links: Link[] = others.slice(0, causesMax).map((each) => ({ context: each }))
+    parentAndLinks === undefined ? context.active() : parent ? trace.setSpanContext(ROOT_CONTEXT, parent) : ROOT_CONTEXT
+  const links: Link[] = others.slice(0, linksMax).map((each) => ({ context: each }))
   const span = tracer.startSpan(name, { kind: kinds[kind], attributes, links }, around)
   try {
     return await context.with(trace.setSpan(around, span), () => work(span))
@@ -113,8 +113,8 @@ export function activeTraceparent(): string | undefined {
   return carrier.traceparent
 }
 
-/** The span in W3C trace headers, as a list for `causes`; empty if there is none or the headers are invalid. */
-export function causesOf(headers: Readonly<Record<string, unknown>>): SpanContext[] {
+/** The span in W3C trace headers, as a list for `parentAndLinks`; empty if there is none or the headers are invalid. */
+export function spanContextsOf(headers: Readonly<Record<string, unknown>>): SpanContext[] {
   if (tracer === undefined) return []
   const found = trace.getSpanContext(propagation.extract(ROOT_CONTEXT, headers))
   return found !== undefined && isSpanContextValid(found) ? [found] : []

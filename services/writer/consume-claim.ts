@@ -1,7 +1,7 @@
 import type { Block } from '@sluice/event-log/block'
 import type { Claim, LogBatch } from '@sluice/event-log/log'
 import { settledOrAborted } from '@sluice/runtime/settled-or-aborted'
-import { causesMax, causesOf, isTracing, type SpanContext, traced } from '@sluice/runtime/tracing'
+import { isTracing, linksMax, type SpanContext, spanContextsOf, traced } from '@sluice/runtime/tracing'
 import type { InsertSlot } from './insert-slots.ts'
 import { type BatchContext, processBatch } from './process-batch.ts'
 
@@ -60,13 +60,13 @@ export async function consumeClaim(claim: Claim, stop: WriterStop, context: Batc
 function tracedBatch(batch: LogBatch, work: () => Promise<void>): Promise<void> {
   const { partition, rows, blocks } = batch
   const attributes = { 'sluice.partition': partition, 'sluice.rows': rows, 'sluice.blocks': blocks.length }
-  return traced('batch', { kind: 'consumer', attributes, causes: causesOfBlocks(blocks) }, work)
+  return traced('batch', { kind: 'consumer', attributes, parentAndLinks: spanContextsOfBlocks(blocks) }, work)
 }
 
-function causesOfBlocks(blocks: readonly Block[]): SpanContext[] {
+function spanContextsOfBlocks(blocks: readonly Block[]): SpanContext[] {
   const traceparents = new Set<string>()
   for (const { headers } of blocks) {
-    if (headers.traceparent !== undefined && traceparents.size < causesMax) traceparents.add(headers.traceparent)
+    if (headers.traceparent !== undefined && traceparents.size < linksMax) traceparents.add(headers.traceparent)
   }
-  return [...traceparents].flatMap((traceparent) => causesOf({ traceparent }))
+  return [...traceparents].flatMap((traceparent) => spanContextsOf({ traceparent }))
 }

@@ -8,7 +8,7 @@ import { type AppError, unavailable } from '@sluice/runtime/errors'
 import { Counter, Gauge, Histogram, type Metrics } from '@sluice/runtime/metrics'
 import { sum } from '@sluice/runtime/sum'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
-import { activeTraceparent, causesMax, sampledSpan, type SpanContext, traced } from '@sluice/runtime/tracing'
+import { activeTraceparent, linksMax, sampledSpan, type SpanContext, traced } from '@sluice/runtime/tracing'
 
 /** The part of EventLog that the gateway uses. */
 export interface PublishLog {
@@ -122,7 +122,7 @@ export function createPublisher(
   /** Encoder of the pending requests. */
   let encoder: BlockEncoder | undefined
   /** Sampled spans of the pending requests. */
-  let senders: SpanContext[] = []
+  let requestSpans: SpanContext[] = []
   let inFlight = 0
   /** Time at which the last publish ended, by `performance.now()`. */
   let endedAt = -Infinity
@@ -143,11 +143,11 @@ export function createPublisher(
     /** The requests that have not settled. */
     let requests = pending
     const finishedEncoder = encoder
-    const causes = senders
+    const spans = requestSpans
     pending = []
     pendingBytes = 0
     encoder = undefined
-    if (causes.length > 0) senders = []
+    if (spans.length > 0) requestSpans = []
     inFlight++
     const stopTimer = seconds.startTimer()
     const durable = new Set<number>()
@@ -161,7 +161,7 @@ export function createPublisher(
     try {
       const blocks = finishedEncoder?.finish() ?? []
       const options = { timeoutMs: publishTimeoutOf(requests, clock.latest()), onDurable }
-      await (causes.length === 0 ? log.publish(blocks, options) : publishTraced(log, blocks, { ...options, causes }))
+      await (spans.length === 0 ? log.publish(blocks, options) : publishTraced(log, blocks, { ...options, spans }))
       acceptRequests(requests)
     } catch (error) {
       failed.inc()
@@ -211,8 +211,8 @@ export function createPublisher(
     encoder ??= blockEncoder({ partitions: partitionCount, defaultPartition: flushNumber++ % partitionCount })
     const { bytes, partitions: requestPartitions } = encoder.add(events)
     state.unacknowledgedBytes += bytes
-    const sender = sampledSpan()
-    if (sender !== undefined && senders.length < causesMax) senders.push(sender)
+    const requestSpan = sampledSpan()
+    if (requestSpan !== undefined && requestSpans.length < linksMax) requestSpans.push(requestSpan)
     return new Promise((resolve, reject) => {
       pending.push({ events: events.length, bytes, partitions: requestPartitions, receivedAt, resolve, reject })
       pendingBytes += bytes
@@ -245,16 +245,20 @@ export function createPublisher(
 function publishTraced(
   log: PublishLog,
   blocks: readonly Block[],
-  { causes, ...options }: PublishOptions & { causes: readonly SpanContext[] },
+  { spans, ...options }: PublishOptions & { spans: readonly SpanContext[] },
 ): Promise<void> {
-  return traced('publish', { kind: 'producer', causes, attributes: { 'sluice.blocks': blocks.length } }, () => {
-    const traceparent = activeTraceparent()
-    const named = blocks.map((block) => ({
-      ...block,
-      headers: { ...block.headers, ...(traceparent && { traceparent }) },
-    }))
-    return log.publish(named, options)
-  })
+  return traced(
+    'publish',
+    { kind: 'producer', parentAndLinks: spans, attributes: { 'sluice.blocks': blocks.length } },
+    () => {
+      const traceparent = activeTraceparent()
+      const named = blocks.map((block) => ({
+        ...block,
+        headers: { ...block.headers, ...(traceparent && { traceparent }) },
+      }))
+      return log.publish(named, options)
+    },
+  )
 }
 
 /**
