@@ -84,10 +84,10 @@ export function openStoreBackup(url: string, credentials?: BackupCredentials): S
   const { database, cluster } = address
   const addresses = untilSuccessful(() => storeServers(address))
   const servers = lazyServers(async () => (await addresses()).map((server) => openServerBackup(server, credentials)))
-  const dropStaged = (): Promise<void> => servers.allDo((server) => server.dropStaged())
+  const dropStaged = (): Promise<void> => servers.forEach((server) => server.dropStaged())
 
   async function isEmpty(): Promise<boolean> {
-    return (await servers.onEach((server) => server.isEmpty())).every(Boolean)
+    return (await servers.map((server) => server.isEmpty())).every(Boolean)
   }
 
   async function requireShardCount(backedUp: number): Promise<void> {
@@ -112,7 +112,7 @@ export function openStoreBackup(url: string, credentials?: BackupCredentials): S
       return firstShard.id
     },
     appliedMigrations: async () => {
-      const [first = [], ...others] = await servers.onEach((server) => server.appliedMigrations())
+      const [first = [], ...others] = await servers.map((server) => server.appliedMigrations())
       if (others.some((other) => JSON.stringify(other) !== JSON.stringify(first))) {
         throw new Error('The ClickHouse servers of the cluster have different migrations. Run "npm run migrate".')
       }
@@ -122,7 +122,7 @@ export function openStoreBackup(url: string, credentials?: BackupCredentials): S
     backUp: async (location, base) => {
       const { length: shards } = await addresses()
       if (base !== undefined) await requireShardCount(base.length)
-      return servers.onEach(async (server, shard) => {
+      return servers.map(async (server, shard) => {
         const own = shards === 1 ? location : locationOfShard(location, shard)
         return { place: own, ...(await server.backUp(own, base?.[shard])) }
       })
@@ -139,18 +139,18 @@ export function openStoreBackup(url: string, credentials?: BackupCredentials): S
           if (location === undefined) throw new TypeError(`there is no piece of shard ${shard}`)
           return location
         }
-        await servers.allDo((server, shard) => server.stage(ownLocation(shard), { ...expected, shard, shards }))
+        await servers.forEach((server, shard) => server.stage(ownLocation(shard), { ...expected, shard, shards }))
       } catch (error) {
         // An unavailable server keeps the staged database. This must not hide the reason of the failure.
         await dropStaged().catch(() => undefined)
         throw error
       }
     },
-    eraseStaged: (erasures) => servers.allDo((server) => server.eraseStaged(erasures)),
+    eraseStaged: (erasures) => servers.forEach((server) => server.eraseStaged(erasures)),
     publishStaged: async () => {
       // Checked before the first rename: while a shard is missing, nothing can be read from the store.
       if (!(await isEmpty())) throw new Error(`The ClickHouse database ${database} was filled meanwhile.`)
-      await servers.allDo((server) => server.publishStaged())
+      await servers.forEach((server) => server.publishStaged())
     },
     dropStaged,
     close: servers.close,

@@ -8,7 +8,7 @@ import {
   type SchemaVersions,
 } from '@sluice/runtime/schema-versions'
 import { type ClickHouse, type ClickHouseAddress, parseClickHouseUrl, withClickHouse } from './clickhouse/client.ts'
-import { createShardsTables, onEach, storeServers } from './clickhouse/cluster.ts'
+import { createShardsTables, mapServers, storeServers } from './clickhouse/cluster.ts'
 import { clickHouseCode, ClickHouseError } from './clickhouse/errors.ts'
 import {
   checkRecordedShards,
@@ -107,7 +107,7 @@ export async function createClosedStore(
   recorded: RecordedShards,
   id: string,
 ): Promise<void> {
-  await onEach(servers, (server, shard) =>
+  await mapServers(servers, (server, shard) =>
     migrateServer(server, {
       folder: migrationFolder,
       identity: { id, shard, shards: servers.length },

@@ -125,7 +125,7 @@ function unknownCluster(cluster: string, { origin }: ClickHouseAddress, known: r
 }
 
 /** Every server does the work, even if another one fails. Throws the first failure. */
-export async function onEach<Server, T>(
+export async function mapServers<Server, T>(
   servers: readonly Server[],
   work: (server: Server, index: number) => Promise<T>,
 ): Promise<T[]> {
@@ -141,10 +141,10 @@ export function lazyServers<Server extends { close(): Promise<void> }>(open: () 
   return {
     /** The servers in the order of their shards. */
     all,
-    onEach: async <T>(work: (server: Server, shard: number) => Promise<T>): Promise<T[]> => onEach(await all(), work),
-    /** `onEach` for work without a result. */
-    allDo: async (work: (server: Server, shard: number) => Promise<void>): Promise<void> => {
-      await onEach(await all(), work)
+    map: async <T>(work: (server: Server, shard: number) => Promise<T>): Promise<T[]> => mapServers(await all(), work),
+    /** `map` for work without a result. */
+    forEach: async (work: (server: Server, shard: number) => Promise<void>): Promise<void> => {
+      await mapServers(await all(), work)
     },
     /** Closes the servers that were opened. A second call has no effect. */
     close: async (): Promise<void> => {

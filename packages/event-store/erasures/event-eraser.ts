@@ -94,25 +94,25 @@ function openClusterEraser(address: ClickHouseAddress): EventEraser {
     return addresses.map(openServerEraser)
   })
   return {
-    storeTombstone: (erased) => servers.allDo((server) => server.storeTombstone(erased)),
-    waitForInserts: (signal) => servers.allDo((server) => server.waitForInserts(signal)),
+    storeTombstone: (erased) => servers.forEach((server) => server.storeTombstone(erased)),
+    waitForInserts: (signal) => servers.forEach((server) => server.waitForInserts(signal)),
     count: async (erased) => {
-      const counts = await servers.onEach((server) => server.count(erased))
+      const counts = await servers.map((server) => server.count(erased))
       // Each shard has a copy of every user.
       return { events: sum(counts.map(({ events }) => events)), users: Math.max(...counts.map(({ users }) => users)) }
     },
-    startDelete: (erased) => servers.allDo((server) => server.startDelete(erased)),
-    isDeleting: async () => (await servers.onEach((server) => server.isDeleting())).includes(true),
-    retireTombstone: (erased) => servers.allDo((server) => server.retireTombstone(erased)),
+    startDelete: (erased) => servers.forEach((server) => server.startDelete(erased)),
+    isDeleting: async () => (await servers.map((server) => server.isDeleting())).includes(true),
+    retireTombstone: (erased) => servers.forEach((server) => server.retireTombstone(erased)),
     startExpiry: async (sites, confirm) => {
-      const started = await servers.onEach((server) => server.startExpiry(sites, confirm))
+      const started = await servers.map((server) => server.startExpiry(sites, confirm))
       return {
         partitions: sum(started.map(({ partitions }) => partitions)),
         events: sum(started.map(({ events }) => events)),
       }
     },
-    startCleanup: () => servers.allDo((server) => server.startCleanup()),
-    check: () => servers.allDo((server) => server.check()),
+    startCleanup: () => servers.forEach((server) => server.startCleanup()),
+    check: () => servers.forEach((server) => server.check()),
     close: servers.close,
   }
 }

@@ -123,17 +123,17 @@ export function openEventInserterAt(address: ClickHouseAddress): EventInserter {
       (await serverOf(partition)).insert(batch, { ...options, store: await storeId() }),
     insertUsers: async (payloads, { timeoutMs }) => {
       const store = await storeId()
-      await servers.onEach((server) => server.insertUsers(payloads, { store, timeoutMs }))
+      await servers.map((server) => server.insertUsers(payloads, { store, timeoutMs }))
     },
     storeId,
     shards: async () => (await servers.all()).length,
     findBadRows: async (rows, { partition, timeoutMs }) => (await serverOf(partition)).findBadRows(rows, timeoutMs),
-    freeBytes: async () => Math.min(...(await servers.onEach((server) => server.freeBytes()))),
-    check: () => servers.allDo((server) => server.check()),
+    freeBytes: async () => Math.min(...(await servers.map((server) => server.freeBytes()))),
+    check: () => servers.forEach((server) => server.check()),
     checkSchema: async () => {
-      await servers.onEach((server) => server.checkSchema())
+      await servers.map((server) => server.checkSchema())
       const store = await storeId()
-      await servers.onEach((server) => server.requireStore(store))
+      await servers.map((server) => server.requireStore(store))
     },
     close: servers.close,
   }

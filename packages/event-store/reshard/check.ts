@@ -1,6 +1,6 @@
 import { type AppError, internalError, isRetryable } from '@sluice/runtime/errors'
 import { type ClickHouse, type ClickHouseAddress, withClickHouse } from '../clickhouse/client.ts'
-import { onEach, retiredDatabase } from '../clickhouse/cluster.ts'
+import { mapServers, retiredDatabase } from '../clickhouse/cluster.ts'
 import { ClickHouseError } from '../clickhouse/errors.ts'
 import { checkClickHouseSchema } from '../migrate.ts'
 import { checkRecordedShards, readRecordedShard, type RecordedShard, type RecordedShards } from '../store-identity.ts'
@@ -67,7 +67,7 @@ export async function findStarted(servers: ReshardServers): Promise<StartedResha
   const sources = await findSources(servers)
   const id = await requireStore(servers, sources)
   const all = [...servers.old, ...servers.joining]
-  const found = await onEach(all, async (server) => {
+  const found = await mapServers(all, async (server) => {
     try {
       const recorded = await readRecordedShard(server.address)
       await requireOwnShard(server, recorded, id)

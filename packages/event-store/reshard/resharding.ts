@@ -1,6 +1,6 @@
 import { internalError, isRetryable } from '@sluice/runtime/errors'
 import { sum } from '@sluice/runtime/sum'
-import { onEach, retiredDatabase } from '../clickhouse/cluster.ts'
+import { mapServers, retiredDatabase } from '../clickhouse/cluster.ts'
 import { defaultTimes, waitForMutationsOf } from '../clickhouse/mutations.ts'
 import { waitForStatements } from '../clickhouse/running-statements.ts'
 import { createClosedStore } from '../migrate.ts'
@@ -130,10 +130,10 @@ export async function openResharding(
       const { sources } = store()
       // A command that was killed, or that has lost its lock, may have left statements that run. They would change what
       // is compared now.
-      await onEach(all, ({ anywhere }) =>
+      await mapServers(all, ({ anywhere }) =>
         waitForStatements(anywhere, target.database, { kinds: ['Insert', 'Alter', 'Drop'] }),
       )
-      const copied = await onEach(old, async (server, shard) => {
+      const copied = await mapServers(old, async (server, shard) => {
         const joined = joining[shard]
         if (joined === undefined) throw new TypeError(`nothing joins shard ${shard}`)
         return copyFrom(
@@ -149,13 +149,13 @@ export async function openResharding(
     },
     waitForMutations: async (say) => {
       const { sources } = store()
-      await onEach(old, async (server, shard) => {
+      await mapServers(old, async (server, shard) => {
         if (sources[shard] === database) await waitForMutationsOn(server, database, say)
       })
     },
     retire: async (say) => {
       const { sources } = store()
-      await onEach(old, async (server, shard) => {
+      await mapServers(old, async (server, shard) => {
         const { anywhere } = server
         if (sources[shard] === database) await anywhere.command(`RENAME DATABASE ${database} TO ${retired}`)
         await waitForStatements(anywhere, database, { kinds: ['Insert', 'Delete', 'Alter', 'Update'] })
@@ -171,10 +171,10 @@ export async function openResharding(
     cancel: async () => {
       if (started === undefined) throw new TypeError('it is not known yet what was started')
       const { sources, copies, away } = started
-      await onEach(old, async ({ anywhere }, shard) => {
+      await mapServers(old, async ({ anywhere }, shard) => {
         if (sources[shard] === retired) await anywhere.command(`RENAME DATABASE ${retired} TO ${database}`)
       })
-      const dropped = await onEach(copies, async ({ anywhere }) => {
+      const dropped = await mapServers(copies, async ({ anywhere }) => {
         try {
           await anywhere.command(`DROP DATABASE IF EXISTS ${target.database} SYNC`)
           return true
