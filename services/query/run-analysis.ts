@@ -56,7 +56,7 @@ export interface FieldText {
 /** The texts of a request for the failures of its analysis. */
 export interface FieldTexts {
   /**
-   * The text for each limit. A limit without an entry has the text of `work`; without that, the text says that the
+   * The text for each limit. A limit without an entry has the text of `resources`; without that, the text says that the
    * range is too long. `unavailable`: the request has no field that could ask for less, so an analysis that is too
    * large is answered 503.
    */
@@ -120,8 +120,8 @@ export async function runAnalysis<Numbers>(
 export function toFieldError(error: unknown, { tooLarge = {}, conditions = {} }: FieldTexts): unknown {
   if (error instanceof QueryTooLargeError) {
     if (tooLarge === 'unavailable') return unavailable(error.internal, error)
-    const { work = rangeTooLong } = tooLarge
-    const { field, reason } = tooLarge[error.limit] ?? work
+    const { resources = rangeTooLong } = tooLarge
+    const { field, reason } = tooLarge[error.limit] ?? resources
     if (error.limit === 'buckets' || error.limit === 'rows') return invalidField(field, reason)
     const { internal, cause } = error
     return new AppError('query_too_large', { message: `Invalid field: ${field} ${reason}`, internal, cause })

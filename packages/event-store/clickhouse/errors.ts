@@ -151,7 +151,7 @@ export class ClickHouseError extends AppError {
  * The limit that a statement exceeds: groups by time, rows or bytes of the result, or what ClickHouse may read and
  * hold.
  */
-export type ExceededLimit = 'buckets' | 'rows' | 'bytes' | 'work'
+export type ExceededLimit = 'buckets' | 'rows' | 'bytes' | 'resources'
 
 /**
  * A request for more than one analysis may read or return, whenever it is made. The message names no field: callers

@@ -36,7 +36,7 @@ describe('a statement that exceeds a limit', () => {
   ])('on %s throws QueryTooLargeError without the name of a field', async (_, limit, sql) => {
     await expect(queryReader(limited(limit)).runnerFor(caller()).query({ sql, params: {} })).rejects.toMatchObject({
       code: 'query_too_large',
-      limit: 'work',
+      limit: 'resources',
       message: 'The query asks for more than one answer may hold',
     })
   })

@@ -188,5 +188,5 @@ function toQueryTooLargeError(error: unknown, rowsMax: number | undefined): Quer
     const isOfRows = rowsMax !== undefined && !internal.includes('max bytes')
     return new QueryTooLargeError(isOfRows ? 'rows' : 'bytes', { internal, cause: error })
   }
-  return exceedsLimit(error) ? new QueryTooLargeError('work', { internal, cause: error }) : undefined
+  return exceedsLimit(error) ? new QueryTooLargeError('resources', { internal, cause: error }) : undefined
 }

@@ -74,7 +74,10 @@ describe('a statement that needs more memory than the server has', () => {
     const caller = { key: 'key_test', signal: new AbortController().signal, priority: 'interactive' } as const
     const memoryMax = statementMemory(serverOf(1_000_000))
     const runner = queryReader(database.reader, { memoryMax }).runnerFor(caller)
-    await expect(runner.query({ sql, params: {} })).rejects.toMatchObject({ code: 'query_too_large', limit: 'work' })
+    await expect(runner.query({ sql, params: {} })).rejects.toMatchObject({
+      code: 'query_too_large',
+      limit: 'resources',
+    })
   })
 })
 

@@ -51,7 +51,7 @@ export function previewAlertRoute({
       (runner) => measureAlertSeries(spec, { start: end - previewMs, end }, measureOptionsOf(trigger), runner),
       {
         kind: 'alert_preview',
-        tooLarge: { work: tooLarge, rows: tooLarge },
+        tooLarge: { resources: tooLarge, rows: tooLarge },
         conditions: { 'condition.filter': condition.filter ?? [] },
       },
     )

@@ -35,7 +35,7 @@ export function cohortAnalysisRoute({
     const spec = { siteId, environment, now: receivedAt, criteria, weeks }
     const numbers = await runAnalysis(eventReader, { credential, signal }, (runner) => analyseCohort(spec, runner), {
       kind: 'cohort',
-      tooLarge: { work: cohortTooLarge('cohort_id') },
+      tooLarge: { resources: cohortTooLarge('cohort_id') },
       conditions: { criteria },
     })
     return {

@@ -50,7 +50,7 @@ export function retentionRoute({
     }
     const matrix = await runAnalysis(eventReader, { credential, signal }, (runner) => analyseRetention(spec, runner), {
       kind: 'retention',
-      tooLarge: { work: cohort ? cohortTooLarge('cohort_id') : tooManyUsers },
+      tooLarge: { resources: cohort ? cohortTooLarge('cohort_id') : tooManyUsers },
       ...(criteria && { conditions: { criteria } }),
     })
     return {

@@ -26,7 +26,7 @@ export function previewCohortRoute({
 
     const completeUntilMs = readCompleteUntil(-Infinity)
     const spec = { siteId, environment, now: receivedAt, criteria }
-    const texts = { tooLarge: { work: cohortTooLarge('criteria') }, conditions: { criteria } }
+    const texts = { tooLarge: { resources: cohortTooLarge('criteria') }, conditions: { criteria } }
     const { size, share } = await runAnalysis(
       eventReader,
       { credential, signal },

@@ -17,6 +17,6 @@ export function readEventTimeRanges(
   request: Pick<ApiRequest, 'credential' | 'signal'>,
 ): Promise<EventTimeRanges> {
   return runAnalysis(reader, request, (runner) => eventTimeRanges(siteIds, runner), {
-    tooLarge: siteIds.length > 1 ? { work: tooManyEvents } : 'unavailable',
+    tooLarge: siteIds.length > 1 ? { resources: tooManyEvents } : 'unavailable',
   })
 }

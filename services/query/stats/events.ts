@@ -8,7 +8,7 @@ import { rangeOf } from './read-stats-request.ts'
 
 const tooLarge = {
   bytes: { field: 'limit', reason: 'asks for more than one answer may hold: ask for fewer events at once' },
-  work: {
+  resources: {
     field: 'start_date',
     reason: 'asks for more than one answer may read: ask for a shorter range or a filter that more events meet',
   },

@@ -27,7 +27,7 @@ export function liveRoute({ eventReader, sites, readCompleteUntil }: LiveDeps): 
     const spec = { siteId, environment, now: receivedAt, conditions }
     const live = await runAnalysis(eventReader, { credential, signal }, (runner) => readLive(spec, runner), {
       kind: 'live',
-      tooLarge: { work: siteTooLarge },
+      tooLarge: { resources: siteTooLarge },
       conditions: { filter: conditions },
     })
     return {

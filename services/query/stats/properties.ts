@@ -20,7 +20,7 @@ export function propertiesRoute({ eventReader, sites }: { eventReader: AnalysisR
         eventReader,
         { credential, signal },
         (runner) => listObservedProperties(spec, runner),
-        { kind: 'properties', tooLarge: { work: siteTooLarge } },
+        { kind: 'properties', tooLarge: { resources: siteTooLarge } },
       ),
     }
   })

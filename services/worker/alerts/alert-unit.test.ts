@@ -238,7 +238,7 @@ test('a question that is too large fails alone, is told, and is asked again with
   await sendEvents(siteId, [0.5])
   failWith(({ sql, params }) =>
     sql.includes('value_1') || Number(params.end) - Number(params.start) === 7 * minuteMs
-      ? new QueryTooLargeError('work')
+      ? new QueryTooLargeError('resources')
       : undefined,
   )
   expect(await runAt(1.5, { completeMinutes: 1 })).toBe(2)

@@ -26,7 +26,7 @@ async function measureWith(error: Error) {
 }
 
 test.each([
-  ['is too large', new QueryTooLargeError('work')],
+  ['is too large', new QueryTooLargeError('resources')],
   ['has a defect', new TypeError('there is no spec')],
 ])('a statement for several groups that %s measures none of them, and is counted once', async (_reason, error) => {
   expect(await measureWith(error)).toStrictEqual({

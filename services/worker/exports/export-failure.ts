@@ -104,7 +104,7 @@ export function exportFailures({ exports, blobs, clock }: ExportFailureDeps): Ex
     }
     if (exceedsLimit(error)) {
       // Not retryable, because such attempts are counted.
-      throw new QueryTooLargeError('work', { message: tooLarge, internal: internalMessage(error), cause: error })
+      throw new QueryTooLargeError('resources', { message: tooLarge, internal: internalMessage(error), cause: error })
     }
     const refusal = refusedPatternText(error, job.spec.filter, criteria)
     if (refusal !== undefined) return failFor(refusal, lease)
