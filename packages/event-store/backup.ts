@@ -73,7 +73,7 @@ const projections = ['counts', 'user_weeks']
 const projectionSettings = 'check_projection_parts = false, allow_backup_broken_projections = true'
 const isBrokenProjection = (message: string): boolean => message.includes('(BROKEN_PROJECTION)')
 /** Checking a table reads it whole. */
-const noTimeLimit = 24 * 3_600_000
+const checkTimeoutMs = 24 * 3_600_000
 
 /**
  * Opens no connection before the first use. `credentials` are for backups to S3. Throws TypeError for a URL that names
@@ -172,7 +172,7 @@ function openServerBackup(address: ClickHouseAddress, credentials: BackupCredent
   // Uses the database `system`, because `database` may not exist, and `default` may be the target of the rename.
   const server = openClickHouseAt(
     { ...address, database: 'system' },
-    { requestTimeoutMs: noTimeLimit, settings: dropSettings },
+    { requestTimeoutMs: checkTimeoutMs, settings: dropSettings },
   )
 
   /**

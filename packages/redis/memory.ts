@@ -5,7 +5,7 @@ import type { FoundSession, Sessions } from '@sluice/access/sessions'
 import type { SignInCodes } from '@sluice/access/sign-in-codes'
 import { idempotencyLimits } from '@sluice/contracts/idempotency'
 import { LimitWindow } from './limit-window.ts'
-import type { Redis, Times } from './port.ts'
+import type { Redis, RedisLifetimes } from './port.ts'
 
 /** Above these numbers, the least recently used entries are removed. */
 const countersMax = 100_000
@@ -15,7 +15,7 @@ const claimsMax = 100_000
 const claimCharactersMax = 32 * 1024 * 1024
 
 /** Keeps counts, sessions, sign-in codes and results in the memory of this process, until it ends. */
-export function openMemory(times: Times): Redis {
+export function openMemory(times: RedisLifetimes): Redis {
   return {
     limiter: memoryLimiter(times),
     sessions: memorySessions(times),
@@ -26,7 +26,7 @@ export function openMemory(times: Times): Redis {
   }
 }
 
-function memoryLimiter({ limitWindowSeconds }: Times): Limiter {
+function memoryLimiter({ limitWindowSeconds }: RedisLifetimes): Limiter {
   const windows = new LRUCache<string, LimitWindow>({ max: countersMax })
   const unusedWindow = new LimitWindow(limitWindowSeconds * 1000)
 
@@ -53,7 +53,7 @@ function memoryLimiter({ limitWindowSeconds }: Times): Limiter {
   }
 }
 
-function memorySessions({ sessionIdleMs, sessionAgeMsMax }: Times): Sessions {
+function memorySessions({ sessionIdleMs, sessionAgeMsMax }: RedisLifetimes): Sessions {
   interface Stored {
     keyHash: string
     /** Unix ms at which the session ends even if it is used. */
@@ -87,7 +87,7 @@ function memorySessions({ sessionIdleMs, sessionAgeMsMax }: Times): Sessions {
   }
 }
 
-function memorySignInCodes({ signInCodeMs }: Times): SignInCodes {
+function memorySignInCodes({ signInCodeMs }: RedisLifetimes): SignInCodes {
   const codes = new LRUCache<string, { keyHash: string; expiresAt: number }>({ max: signInCodesMax })
 
   const find = (codeHash: string): { keyHash: string } | undefined => {
@@ -109,7 +109,7 @@ function memorySignInCodes({ signInCodeMs }: Times): SignInCodes {
   }
 }
 
-function memoryIdempotency({ claimMs, resultMs }: Times): IdempotencyStore {
+function memoryIdempotency({ claimMs, resultMs }: RedisLifetimes): IdempotencyStore {
   interface Claim {
     fingerprint: string
     owner: string

@@ -1,5 +1,5 @@
 import { openMemory } from './memory.ts'
-import { defaultTimes, type Redis, type RedisLogger, type Times } from './port.ts'
+import { type Redis, type RedisLifetimes, redisLifetimes, type RedisLogger } from './port.ts'
 import { openRedisServer } from './redis.ts'
 import { parseRedisUrl } from './redis-url.ts'
 
@@ -8,7 +8,7 @@ export type { Redis } from './port.ts'
 export interface OpenRedisOptions {
   logger: RedisLogger
   /** Lifetimes that differ from the defaults; for tests. */
-  times?: Partial<Times>
+  times?: Partial<RedisLifetimes>
   /**
    * Longest wait for a reply, 100 ms by default. Tests of stored values allow more, because the machine may be busy.
    */
@@ -21,7 +21,7 @@ export interface OpenRedisOptions {
  * that names every mistake in the URL.
  */
 export function openRedis(url: string, { logger, times, replyTimeoutMs }: OpenRedisOptions): Redis {
-  const allTimes = { ...defaultTimes, ...times }
+  const allTimes = { ...redisLifetimes, ...times }
   if (url === 'memory:') return openMemory(allTimes)
   return openRedisServer(parseRedisUrl(url), { logger, times: allTimes, replyTimeoutMs })
 }

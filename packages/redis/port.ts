@@ -26,7 +26,7 @@ export interface Redis {
 }
 
 /** Lifetimes of the entries in Redis. */
-export interface Times {
+export interface RedisLifetimes {
   limitWindowSeconds: number
   sessionIdleMs: number
   sessionAgeMsMax: number
@@ -38,7 +38,7 @@ export interface Times {
 }
 
 /** The lifetimes in production; tests shorten them. */
-export const defaultTimes: Times = {
+export const redisLifetimes: RedisLifetimes = {
   limitWindowSeconds,
   sessionIdleMs,
   sessionAgeMsMax,

@@ -1,7 +1,7 @@
 import type { Result } from 'ioredis'
 import type { IdempotencyStore, StoredResponse } from '@sluice/access/idempotency'
 import { idempotencyLimits } from '@sluice/contracts/idempotency'
-import type { Times } from './port.ts'
+import type { RedisLifetimes } from './port.ts'
 import type { RedisConnection } from './redis-connection.ts'
 
 type ClaimReply =
@@ -62,7 +62,7 @@ return redis.call('del', KEYS[1])
  * Keeps claims and results of requests as hashes at `answer:<id>`, and the bytes of the results of an API key at
  * `answer-bytes:<key id>`. All of them expire in Redis; the count does so with the first result in it.
  */
-export function redisIdempotency(connection: RedisConnection, { claimMs, resultMs }: Times): IdempotencyStore {
+export function redisIdempotency(connection: RedisConnection, { claimMs, resultMs }: RedisLifetimes): IdempotencyStore {
   const { client } = connection
   client.defineCommand('claimRequest', { numberOfKeys: 2, lua: claimScript })
   client.defineCommand('completeRequest', { numberOfKeys: 2, lua: completeScript })

@@ -2,7 +2,7 @@ import type { Result } from 'ioredis'
 import { LRUCache } from 'lru-cache'
 import type { Consumption, Limiter, LimitState } from '@sluice/access/limiter'
 import { LimitWindow } from './limit-window.ts'
-import type { Times } from './port.ts'
+import type { RedisLifetimes } from './port.ts'
 import type { RedisConnection } from './redis-connection.ts'
 
 /** Above this number, this process removes the least recently used counters; Redis keeps them. */
@@ -127,7 +127,7 @@ interface RemoteCount {
  * rest only increases by refunds, and this process learns of them by its next call. If Redis does not reply, costs are
  * counted in this process, on top of the last count that Redis returned.
  */
-export function redisLimiter(connection: RedisConnection, { limitWindowSeconds }: Times): Limiter {
+export function redisLimiter(connection: RedisConnection, { limitWindowSeconds }: RedisLifetimes): Limiter {
   const windowMs = limitWindowSeconds * 1000
   const counters = new LRUCache<string, Counter>({ max: countersMax })
   const untouched = new LimitWindow(windowMs)

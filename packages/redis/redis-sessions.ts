@@ -1,6 +1,6 @@
 import type { Result } from 'ioredis'
 import type { Sessions } from '@sluice/access/sessions'
-import type { Times } from './port.ts'
+import type { RedisLifetimes } from './port.ts'
 import type { RedisConnection } from './redis-connection.ts'
 
 declare module 'ioredis' {
@@ -31,7 +31,10 @@ return {session[1], left}
 `
 
 /** Keeps sessions as hashes at `session:<hash of the token>`, which expire in Redis. */
-export function redisSessions(connection: RedisConnection, { sessionIdleMs, sessionAgeMsMax }: Times): Sessions {
+export function redisSessions(
+  connection: RedisConnection,
+  { sessionIdleMs, sessionAgeMsMax }: RedisLifetimes,
+): Sessions {
   const { client } = connection
   client.defineCommand('createSession', { numberOfKeys: 1, lua: createScript })
   client.defineCommand('findSession', { numberOfKeys: 1, lua: findScript })

@@ -1,9 +1,9 @@
 import type { SignInCodes } from '@sluice/access/sign-in-codes'
-import type { Times } from './port.ts'
+import type { RedisLifetimes } from './port.ts'
 import type { RedisConnection } from './redis-connection.ts'
 
 /** Keeps the key's hash at `sign-in:<hash of the code>`, which expires in Redis. */
-export function redisSignInCodes(connection: RedisConnection, { signInCodeMs }: Times): SignInCodes {
+export function redisSignInCodes(connection: RedisConnection, { signInCodeMs }: RedisLifetimes): SignInCodes {
   const { client } = connection
   const redisKey = (codeHash: string): string => `sign-in:${codeHash}`
 

@@ -1,4 +1,4 @@
-import type { Redis, RedisLogger, Times } from './port.ts'
+import type { Redis, RedisLifetimes, RedisLogger } from './port.ts'
 import { connectRedis } from './redis-connection.ts'
 import { redisIdempotency } from './redis-idempotency.ts'
 import { redisLimiter } from './redis-limiter.ts'
@@ -9,7 +9,11 @@ import type { RedisAddress } from './redis-url.ts'
 /** Opens a Redis server, which all processes share. It must be version 6.2 or newer, or a compatible server. */
 export function openRedisServer(
   address: RedisAddress,
-  { logger, times, replyTimeoutMs }: { logger: RedisLogger; times: Times; replyTimeoutMs?: number | undefined },
+  {
+    logger,
+    times,
+    replyTimeoutMs,
+  }: { logger: RedisLogger; times: RedisLifetimes; replyTimeoutMs?: number | undefined },
 ): Redis {
   const connection = connectRedis(address, logger, replyTimeoutMs)
   return {

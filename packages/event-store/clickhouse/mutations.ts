@@ -20,7 +20,7 @@ interface MutationTimes {
 }
 
 /** For mutations of whole tables. */
-export const defaultTimes: MutationTimes = { pollMs: 1_000, failingMs: 60_000 }
+export const mutationWaitTimes: MutationTimes = { pollMs: 1_000, failingMs: 60_000 }
 
 /**
  * Waits until no mutation of the store runs on any server. `onProgress` gets the running mutations each time they have
@@ -29,7 +29,7 @@ export const defaultTimes: MutationTimes = { pollMs: 1_000, failingMs: 60_000 }
 export async function waitForMutations(
   url: string,
   onProgress: (running: readonly Mutation[]) => void,
-  times = defaultTimes,
+  times = mutationWaitTimes,
 ): Promise<void> {
   const address = parseClickHouseUrl(url)
   const servers = await openStoreServers(address)

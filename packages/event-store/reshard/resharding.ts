@@ -1,7 +1,7 @@
 import { internalError, isRetryable } from '@sluice/runtime/errors'
 import { sum } from '@sluice/runtime/sum'
 import { mapServers, retiredDatabase } from '../clickhouse/cluster.ts'
-import { defaultTimes, waitForMutationsOf } from '../clickhouse/mutations.ts'
+import { mutationWaitTimes, waitForMutationsOf } from '../clickhouse/mutations.ts'
 import { waitForStatements } from '../clickhouse/running-statements.ts'
 import { createClosedStore } from '../migrate.ts'
 import { checkRecordedShards } from '../store-identity.ts'
@@ -94,7 +94,7 @@ export async function openResharding(
         }
       },
       advice: 'Remove the reason.',
-      ...defaultTimes,
+      ...mutationWaitTimes,
     })
   }
 

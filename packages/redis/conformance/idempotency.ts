@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals'
 import { idempotencyLimits } from '@sluice/contracts/idempotency'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { fresh, redisOpener } from '../../../tests/support/test-redis.ts'
-import type { Times } from '../port.ts'
+import type { RedisLifetimes } from '../port.ts'
 
 /**
  * The tests that the idempotency store of every adapter passes, on a real engine. `createUrl` returns the URL of a
@@ -10,7 +10,7 @@ import type { Times } from '../port.ts'
  */
 export function describeIdempotency(name: string, createUrl: () => string): void {
   const { openAnswering } = redisOpener({ replyTimeoutMs: 10_000 })
-  const open = (times: Partial<Times> = {}) => openAnswering(createUrl(), { times })
+  const open = (times: Partial<RedisLifetimes> = {}) => openAnswering(createUrl(), { times })
 
   describe(`${name}: the idempotency store`, () => {
     const keyId = fresh('key')

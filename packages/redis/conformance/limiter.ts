@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import type { Consumption, Limiter } from '@sluice/access/limiter'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { fresh, redisOpener } from '../../../tests/support/test-redis.ts'
-import type { Times } from '../port.ts'
+import type { RedisLifetimes } from '../port.ts'
 
 /**
  * The tests that the limiter of every adapter passes, on a real engine. `createUrl` returns the URL of a Redis without
@@ -11,7 +11,7 @@ import type { Times } from '../port.ts'
  */
 export function describeLimiter(name: string, createUrl: () => string): void {
   const { openAnswering } = redisOpener({ replyTimeoutMs: 10_000 })
-  const limiterOf = async (times: Partial<Times> = {}) => (await openAnswering(createUrl(), { times })).limiter
+  const limiterOf = async (times: Partial<RedisLifetimes> = {}) => (await openAnswering(createUrl(), { times })).limiter
 
   describe(`${name}: the limiter`, () => {
     test('counts a cost that fits whole, and nothing of a cost that does not fit', async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { fresh, redisOpener } from '../../../tests/support/test-redis.ts'
-import type { Times } from '../port.ts'
+import type { RedisLifetimes } from '../port.ts'
 
 /**
  * The tests that the sessions of every adapter pass, on a real engine. `createUrl` returns the URL of a Redis without
@@ -9,7 +9,7 @@ import type { Times } from '../port.ts'
  */
 export function describeSessions(name: string, createUrl: () => string): void {
   const { openAnswering } = redisOpener({ replyTimeoutMs: 10_000 })
-  const open = (times: Partial<Times> = {}) => openAnswering(createUrl(), { times })
+  const open = (times: Partial<RedisLifetimes> = {}) => openAnswering(createUrl(), { times })
 
   describe(`${name}: sessions`, () => {
     test('are found by the hash of their token until they are deleted', async () => {

@@ -31,7 +31,7 @@ export interface RegisteredLog extends PublishLog {
 
 const defaultWatchMs = 5_000
 
-/** The log, guarded by what the two stores of Postgres know of it. */
+/** The log, which publishes nothing before Postgres has confirmed its registration and its shards. */
 export function registeredLog(
   log: Pick<EventLog, 'id' | 'partitions' | 'publish'>,
   stores: { watermarks: Pick<WatermarkStore, 'isRegistered'>; shards: Pick<ShardStore, 'readState'> },
