@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Environment } from '@sluice/contracts/scopes'
 import type { DeliveryBody, DeliveryKind } from '@sluice/contracts/webhooks'
 import { newId } from '@sluice/runtime/ids'
-import { isNotSwitchedOff } from './endpoints.ts'
+import { isNotDisabled } from './endpoints.ts'
 import type { Db } from './tables.ts'
 
 /** A delivery that is to be queued. */
@@ -49,7 +49,7 @@ export async function queueDeliveries(
       ${sorted.map(({ requested = false }) => requested)}::boolean[]
     ) AS new (delivery_id, endpoint_id, source, kind, body, requested)
     JOIN endpoints USING (endpoint_id)
-    CROSS JOIN LATERAL (SELECT new.requested OR ${isNotSwitchedOff} AS is_sent) AS choice
+    CROSS JOIN LATERAL (SELECT new.requested OR ${isNotDisabled} AS is_sent) AS choice
     WHERE active OR new.requested
     FOR KEY SHARE OF endpoints
     ON CONFLICT (source, endpoint_id) DO NOTHING

@@ -158,8 +158,8 @@ test('the target of an alert rule that an earlier build has switched off is sent
   await queue.record(
     first,
     attempt,
-    (_, { isOn, canBeSwitchedOff }) => {
-      expect([isOn, canBeSwitchedOff]).toStrictEqual([true, false])
+    (_, { isEnabled, canBeDisabled }) => {
+      expect([isEnabled, canBeDisabled]).toStrictEqual([true, false])
       return done
     },
     now,

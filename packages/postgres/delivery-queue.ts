@@ -2,7 +2,7 @@ import { type Selectable, sql } from 'kysely'
 import type { Channel, DeliveryKind, DeliveryStatus } from '@sluice/contracts/webhooks'
 import { webhookLimits } from '@sluice/contracts/webhooks'
 import { type LeaseKey, LeaseLost, leaseMs } from '@sluice/leases/lease-table'
-import { failWaitingDeliveries, isNotSwitchedOff } from './endpoints.ts'
+import { failWaitingDeliveries, isNotDisabled } from './endpoints.ts'
 import type { Postgres } from './open.ts'
 import type { Db, Tables } from './tables.ts'
 import { toDate } from './time.ts'
@@ -35,10 +35,10 @@ type AttemptedDelivery = LeaseKey & Pick<TakenDelivery, 'endpointId' | 'targetFi
 
 /** The state of an endpoint according to its latest attempts. Times are Unix ms. */
 export interface EndpointHealth {
-  /** False when the endpoint is inactive or was switched off. */
-  isOn: boolean
+  /** False when the endpoint is inactive or was disabled. */
+  isEnabled: boolean
   /** False for the target of an alert rule: a rule has no field that would show it as disabled. */
-  canBeSwitchedOff: boolean
+  canBeDisabled: boolean
   failingSince: number | null
   failuresInRow: number
   /** Number of deliveries without attempts left since `failingSince`. */
@@ -51,7 +51,7 @@ export interface AttemptOutcome {
   /** When the next attempt is due, Unix ms; null when there is none. */
   dueAt: number | null
   health: Pick<EndpointHealth, 'failingSince' | 'failuresInRow' | 'exhausted'>
-  /** If present, the endpoint is switched off. Users read this reason. */
+  /** If present, the endpoint is disabled. Users read this reason. */
   disabledReason?: string
 }
 
@@ -137,7 +137,7 @@ export function deliveryQueue(postgres: Postgres): DeliveryQueue {
       postgres.run(async (db) => {
         const { rows } = await sql<{ disabled: number; due_at: Date | null }>`
           SELECT
-            (SELECT count(*)::int FROM endpoints WHERE NOT ${isNotSwitchedOff}) AS disabled,
+            (SELECT count(*)::int FROM endpoints WHERE NOT ${isNotDisabled}) AS disabled,
             (
               SELECT min(first.due_at) FROM ${waitingEndpoints(now)}
               WHERE failures_in_row < ${failingFrom} AND ${busyAt(sql`endpoint.endpoint_id`, now)} < ${slots}::int
@@ -218,7 +218,7 @@ async function lockEndpoints(
 ): Promise<LockedEndpoint[]> {
   const isFailing = sql`failures_in_row >= ${failingFrom}`
   const { rows } = await sql<LockedEndpoint>`
-    SELECT endpoint.endpoint_id, active AND ${isNotSwitchedOff} AS is_on, ${isFailing} AS is_failing
+    SELECT endpoint.endpoint_id, active AND ${isNotDisabled} AS is_on, ${isFailing} AS is_failing
     FROM ${waitingEndpoints(now)}
     WHERE ${busyAt(sql`endpoint.endpoint_id`, now)} < ${slotsOf(isFailing)} AND (${failingMax > 0} OR NOT ${isFailing})
     ORDER BY ${isFailing}, first.due_at LIMIT ${max} FOR NO KEY UPDATE OF endpoint SKIP LOCKED`.execute(db)
@@ -298,10 +298,10 @@ async function lockHeld(
   const [row] = endpoint.rows
   const [held] = delivery.rows
   if (!row || !held) throw new LeaseLost(key)
-  const canBeSwitchedOff = row.owner === 'webhook'
+  const canBeDisabled = row.owner === 'webhook'
   const health = {
-    isOn: row.active && (row.disabled_at === null || !canBeSwitchedOff),
-    canBeSwitchedOff,
+    isEnabled: row.active && (row.disabled_at === null || !canBeDisabled),
+    canBeDisabled,
     failingSince: row.failing_since?.getTime() ?? null,
     failuresInRow: row.failures_in_row,
     exhausted: row.exhausted,

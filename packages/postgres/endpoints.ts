@@ -6,7 +6,10 @@ import type { Postgres } from './open.ts'
 import type { Db, Tables } from './tables.ts'
 import { toDate } from './time.ts'
 
-/** Where deliveries go. The caller encrypts and decrypts (packages/runtime/secret-cipher.ts). */
+/**
+ * Where deliveries go, as it is stored; the server of the user that gets them is its receiver. The caller encrypts and
+ * decrypts (packages/runtime/secret-cipher.ts).
+ */
 export interface Endpoint {
   /** The id of the webhook or alert rule that owns the endpoint. */
   endpointId: string
@@ -30,7 +33,7 @@ export interface Endpoint {
   failingSince: number | null
   failuresInRow: number
   exhausted: number
-  /** Unix ms; null: deliveries were not switched off after failures. */
+  /** Unix ms; null: the endpoint was not disabled after failures. */
   disabledAt: number | null
   disabledReason: string | null
   /** Unix ms. */
@@ -182,10 +185,10 @@ export async function deleteSiteEndpoints(db: Db, siteId: string): Promise<void>
 }
 
 /**
- * SQL: the endpoint was not switched off. The endpoint of an alert rule never is. Earlier builds may have set its
+ * SQL: the endpoint was not disabled. The endpoint of an alert rule never is. Earlier builds may have set its
  * `disabled_at`, but the record of a rule does not show that.
  */
-export const isNotSwitchedOff = sql`(disabled_at IS NULL OR owner = 'alert_rule')`
+export const isNotDisabled = sql`(disabled_at IS NULL OR owner = 'alert_rule')`
 
 /**
  * Makes waiting deliveries of these endpoints `failed`, except those that a user requested and those that are being

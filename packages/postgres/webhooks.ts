@@ -125,7 +125,7 @@ export function webhookStore(postgres: Postgres): WebhookStore {
         return { webhooks: rows.map(toEndpoint), total }
       }),
     update: async (webhookId, siteIds, change, at) => {
-      // Of a long queue, some deliveries may still wait from the time before the webhook was switched off.
+      // Of a long queue, some deliveries may still wait from the time before the webhook was disabled.
       await failWhatWaits(postgres, webhookId, at)
       const updated = await postgres.transaction(async (transaction) => {
         const found = await find(transaction, webhookId, siteIds, sql`FOR NO KEY UPDATE`)

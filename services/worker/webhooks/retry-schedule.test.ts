@@ -3,7 +3,7 @@ import { type AttemptFacts, decideAfterAttempt, retryDelaysMs } from './retry-sc
 
 const hourMs = 3_600_000
 const now = 1_700_000_000_000
-const well = { isOn: true, canBeSwitchedOff: true, failingSince: null, failuresInRow: 0, exhausted: 0 }
+const well = { isEnabled: true, canBeDisabled: true, failingSince: null, failuresInRow: 0, exhausted: 0 }
 const failed = { succeeded: false, status: 500, retryAfterMs: null }
 
 const decide = (parts: Partial<AttemptFacts> = {}) =>
@@ -84,7 +84,7 @@ describe('an endpoint is switched off', () => {
   test('unless it is the target of an alert rule, whose notifications are tried to the last attempt', () => {
     const health = {
       ...well,
-      canBeSwitchedOff: false,
+      canBeDisabled: false,
       failingSince: now - 500 * hourMs,
       failuresInRow: 50,
       exhausted: 9,
@@ -95,7 +95,7 @@ describe('an endpoint is switched off', () => {
   })
 
   test('and gets one attempt of what somebody asks for', () => {
-    const outcome = decide({ health: { ...well, isOn: false }, result: { ...failed, status: 410 } })
+    const outcome = decide({ health: { ...well, isEnabled: false }, result: { ...failed, status: 410 } })
     expect(outcome).toMatchObject({ status: 'failed', dueAt: null })
     // It is off already.
     expect(outcome).not.toHaveProperty('disabledReason')

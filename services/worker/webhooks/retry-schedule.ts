@@ -24,7 +24,7 @@ const jitter = 0.2
 /** `Retry-After` is obeyed up to this many times the delay. */
 const retryAfterFactorMax = 2
 /**
- * The endpoint of a webhook is switched off when no attempt has succeeded for this long while this many deliveries ran
+ * The endpoint of a webhook is disabled when no attempt has succeeded for this long while this many deliveries ran
  * out of attempts.
  */
 const disabledAfterMs = 120 * hourMs
@@ -57,10 +57,10 @@ export function decideAfterAttempt(facts: AttemptFacts): AttemptOutcome {
     exhausted: health.exhausted + (isLast ? 1 : 0),
   }
   const disabledReason = reasonToDisable(facts, after)
-  const goesOn = health.isOn && !isLast && disabledReason === undefined
+  const willRetry = health.isEnabled && !isLast && disabledReason === undefined
   return {
-    status: goesOn ? 'pending' : 'failed',
-    dueAt: goesOn ? now + delayMs(facts) : null,
+    status: willRetry ? 'pending' : 'failed',
+    dueAt: willRetry ? now + delayMs(facts) : null,
     health: after,
     ...(disabledReason === undefined ? {} : { disabledReason }),
   }
@@ -76,7 +76,7 @@ function reasonToDisable(
   { channel, result: { status }, health, now }: AttemptFacts,
   { failingSince, exhausted }: { failingSince: number; exhausted: number },
 ): string | undefined {
-  if (!health.canBeSwitchedOff || !health.isOn) return undefined
+  if (!health.canBeDisabled || !health.isEnabled) return undefined
   if (status === 410 && channel !== 'email')
     return 'The receiver answered with status 410: it wants no more deliveries.'
   if (exhausted < disabledAfterExhausted || now - failingSince < disabledAfterMs) return undefined
