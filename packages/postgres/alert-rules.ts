@@ -23,7 +23,7 @@ import type { Postgres } from './open.ts'
 import { selectPage } from './page.ts'
 import { lockSite } from './sites.ts'
 import type { Db } from './tables.ts'
-import { siteCondition } from './visible-sites.ts'
+import { visibleSiteCondition } from './visible-sites.ts'
 
 /** Where a rule's notifications go. The caller encrypts (packages/runtime/secret-cipher.ts). */
 export interface AlertTarget {
@@ -141,7 +141,7 @@ export function alertRuleStore(postgres: Postgres): AlertRuleStore {
     delete: async (ruleId, siteIds) => {
       await removeDeliveries(
         postgres,
-        sql`endpoint_id = ${ruleId} AND owner = 'alert_rule' AND ${siteCondition(siteIds)}`,
+        sql`endpoint_id = ${ruleId} AND owner = 'alert_rule' AND ${visibleSiteCondition(siteIds)}`,
       )
       return postgres.transaction((transaction) => deleteRule(transaction, ruleId, siteIds))
     },
@@ -197,7 +197,7 @@ function siteLeases(postgres: Postgres): LeaseTable<AlertSite> {
 async function findRule(db: Db, ruleId: string, siteIds: SiteIds): Promise<AlertRule | undefined> {
   const row = await selectRules(db)
     .where('alert_rules.rule_id', '=', ruleId)
-    .where(siteCondition(siteIds, 'alert_rules.site_id'))
+    .where(visibleSiteCondition(siteIds, 'alert_rules.site_id'))
     .executeTakeFirst()
   return row && toRule(row)
 }

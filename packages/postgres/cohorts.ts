@@ -8,7 +8,7 @@ import type { Postgres } from './open.ts'
 import { requirePageSize, selectPage } from './page.ts'
 import { lockSite } from './sites.ts'
 import type { Db, Tables } from './tables.ts'
-import { siteCondition } from './visible-sites.ts'
+import { visibleSiteCondition } from './visible-sites.ts'
 
 /** A cohort's record (docs/http-interface.md#cohort-record). */
 export interface CohortRecord {
@@ -90,7 +90,7 @@ export function cohortStore(postgres: Postgres): CohortStore {
           // Columns that are undefined are left out.
           .set({ name, description, criteria: criteria && JSON.stringify(criteria), updated_at: sql`now()` })
           .where('cohort_id', '=', cohortId)
-          .where(siteCondition(siteIds))
+          .where(visibleSiteCondition(siteIds))
           .returningAll()
           .executeTakeFirst()
         return row && toRecord(row)
@@ -100,7 +100,7 @@ export function cohortStore(postgres: Postgres): CohortStore {
         const { numDeletedRows } = await db
           .deleteFrom('cohorts')
           .where('cohort_id', '=', cohortId)
-          .where(siteCondition(siteIds))
+          .where(visibleSiteCondition(siteIds))
           .executeTakeFirst()
         return numDeletedRows > 0n
       }),
@@ -112,7 +112,7 @@ async function find(db: Db, cohortId: string, siteIds: SiteIds): Promise<CohortR
     .selectFrom('cohorts')
     .selectAll()
     .where('cohort_id', '=', cohortId)
-    .where(siteCondition(siteIds))
+    .where(visibleSiteCondition(siteIds))
     .executeTakeFirst()
   return row && toRecord(row)
 }

@@ -33,7 +33,7 @@ import { leaseEnd, leaseTable, progress as leaseProgress, updateHeld } from './l
 import type { Postgres } from './open.ts'
 import { lockSite } from './sites.ts'
 import type { Db } from './tables.ts'
-import { siteCondition } from './visible-sites.ts'
+import { visibleSiteCondition } from './visible-sites.ts'
 
 /** A part of the file, in the form in which the blob store completes it. */
 export interface ExportPart {
@@ -204,7 +204,7 @@ export function exportStore(postgres: Postgres): ExportStore {
       postgres.transaction(async (transaction) => {
         const { numAffectedRows } = await sql`
           UPDATE exports SET name = coalesce(${name ?? null}, name)
-          WHERE export_id = ${exportId} AND ${siteCondition(siteIds)}`.execute(transaction)
+          WHERE export_id = ${exportId} AND ${visibleSiteCondition(siteIds)}`.execute(transaction)
         if (numAffectedRows === 0n) return undefined
         if (scheduled) await updateSchedule(transaction, exportId, scheduled)
         return findRecord(transaction, exportId)
@@ -212,7 +212,7 @@ export function exportStore(postgres: Postgres): ExportStore {
     delete: (exportId, siteIds) =>
       postgres.run(async (db) => {
         const { rows } = await sql<{ object: string | null; upload_id: string | null }>`
-          DELETE FROM exports WHERE (export_id = ${exportId} OR schedule_id = ${exportId}) AND ${siteCondition(siteIds)}
+          DELETE FROM exports WHERE (export_id = ${exportId} OR schedule_id = ${exportId}) AND ${visibleSiteCondition(siteIds)}
           RETURNING object, upload_id`.execute(db)
         return rows.length === 0 ? undefined : filesOf(rows)
       }),
@@ -333,7 +333,7 @@ export function exportStore(postgres: Postgres): ExportStore {
 }
 
 async function find(db: Db, exportId: string, siteIds: SiteIds): Promise<ExportRecord | undefined> {
-  const { rows } = await selectRecords(sql`export_id = ${exportId} AND ${siteCondition(siteIds)}`).execute(db)
+  const { rows } = await selectRecords(sql`export_id = ${exportId} AND ${visibleSiteCondition(siteIds)}`).execute(db)
   return rows[0] && toRecord(rows[0])
 }
 

@@ -15,7 +15,7 @@ import { lockReceiptTimes } from './receipt-time-lock.ts'
 import { lockSite } from './sites.ts'
 import type { Db, EndOffsets, Tables } from './tables.ts'
 import { type UploadLeaseStore, uploadLeaseStore } from './uploads.ts'
-import { siteCondition } from './visible-sites.ts'
+import { visibleSiteCondition } from './visible-sites.ts'
 
 /** An import whose file has been received. */
 export type NewImport = Pick<
@@ -153,7 +153,7 @@ export function importStore(postgres: Postgres): ImportStore {
       postgres.transaction(async (transaction) => {
         const { numAffectedRows } = await sql`
           UPDATE imports SET status = 'cancelled', finished_at = ${new Date(at)}, due_at = NULL, ${leaseEnd}
-          WHERE import_id = ${importId} AND ${siteCondition(siteIds)}
+          WHERE import_id = ${importId} AND ${visibleSiteCondition(siteIds)}
             AND status IN ('queued', 'processing')`.execute(transaction)
         if (numAffectedRows === 1n) await requeueNext(transaction, importId, at)
         const row = await selectVisible(transaction, importId, siteIds).executeTakeFirst()
@@ -266,7 +266,7 @@ async function insertSegments(db: Db, importId: string, segments: readonly NewSe
 }
 
 function selectVisible(db: Db, importId: string, siteIds: SiteIds) {
-  return db.selectFrom('imports').selectAll().where('import_id', '=', importId).where(siteCondition(siteIds))
+  return db.selectFrom('imports').selectAll().where('import_id', '=', importId).where(visibleSiteCondition(siteIds))
 }
 
 function toRecord(row: Selectable<Tables['imports']>): ImportRecord {

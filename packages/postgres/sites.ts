@@ -7,7 +7,7 @@ import { isChangedSince, readChangeCursor } from './changes.ts'
 import type { Postgres } from './open.ts'
 import { selectPage } from './page.ts'
 import type { Db, Tables } from './tables.ts'
-import { siteCondition } from './visible-sites.ts'
+import { visibleSiteCondition } from './visible-sites.ts'
 
 /** A process that is suspended while it holds the lock must not delay others for longer. They try again later. */
 const lockTimeoutMs = 400
@@ -27,7 +27,7 @@ export function siteStore(postgres: Postgres): SiteStore {
         const byId = db
           .selectFrom('sites')
           .selectAll()
-          .where(siteCondition(siteIds))
+          .where(visibleSiteCondition(siteIds))
           .orderBy(sql`site_id COLLATE "C"`)
         const { rows, total } = await selectPage(byId, page)
         return { sites: rows.map(toRecord), total }

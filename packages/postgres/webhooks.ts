@@ -21,7 +21,7 @@ import type { Postgres } from './open.ts'
 import { selectPage } from './page.ts'
 import { lockSite } from './sites.ts'
 import type { Db, Tables } from './tables.ts'
-import { siteCondition } from './visible-sites.ts'
+import { visibleSiteCondition } from './visible-sites.ts'
 
 /** The record of an attempt to deliver. */
 export interface AttemptRecord {
@@ -203,7 +203,7 @@ async function failWhatWaits(postgres: Postgres, webhookId: string, at: number):
 
 /** SQL of the condition that an endpoint is this webhook, if the caller may see it. */
 function isVisible(webhookId: string, siteIds: SiteIds) {
-  return sql`endpoint_id = ${webhookId} AND owner = 'webhook' AND ${siteCondition(siteIds)}`
+  return sql`endpoint_id = ${webhookId} AND owner = 'webhook' AND ${visibleSiteCondition(siteIds)}`
 }
 
 function webhooksOf(db: Db, siteId: string) {

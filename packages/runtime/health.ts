@@ -59,7 +59,7 @@ export async function readiness(
       try {
         await withDeadline(check(), timeoutMs, () => new NotReady(`no answer within ${timeoutMs} ms`))
       } catch (error) {
-        ;(required ? missing : degraded)[name] = describeFailure(error)
+        ;(required ? missing : degraded)[name] = failureName(error)
         onFailure?.(name, internalMessage(error))
       }
     }),
@@ -68,17 +68,17 @@ export async function readiness(
 }
 
 /** Names of failures: `ECONNREFUSED`, `28P01` of Postgres, `AUTHENTICATION_FAILED` of ClickHouse. */
-const failureName = /^[A-Z\d][A-Za-z\d_]+$/
+const failureNameForm = /^[A-Z\d][A-Za-z\d_]+$/
 
 /**
  * The failure in a few words, without addresses or credentials, because /readyz may be public: the name that it or one
  * of its causes has.
  */
-export function describeFailure(error: unknown): string {
+export function failureName(error: unknown): string {
   if (error instanceof NotReady) return error.message
   if (typeof error !== 'object' || error === null) return 'does not answer'
   const names = [!(error instanceof AppError) && 'type' in error && error.type, errorCode(error)]
-  const name = names.find((each) => typeof each === 'string' && failureName.test(each))
+  const name = names.find((each) => typeof each === 'string' && failureNameForm.test(each))
   if (typeof name === 'string') return name
-  return 'cause' in error ? describeFailure(error.cause) : 'does not answer'
+  return 'cause' in error ? failureName(error.cause) : 'does not answer'
 }

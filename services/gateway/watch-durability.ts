@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { internalMessage } from '@sluice/runtime/errors'
-import { describeFailure } from '@sluice/runtime/health'
+import { failureName } from '@sluice/runtime/health'
 import type { Logger } from '@sluice/runtime/logger'
 import { poller } from '@sluice/runtime/poller'
 import type { Component } from '@sluice/runtime/supervisor'
@@ -33,7 +33,7 @@ export function watchDurability(
    */
   const warnUnchecked = (error: unknown): string => {
     logger.warn({ reason: internalMessage(error) }, unchecked)
-    return `${unchecked}: ${describeFailure(error)}`
+    return `${unchecked}: ${failureName(error)}`
   }
   const polling = poller({
     name: 'durability watch',

@@ -3,7 +3,7 @@ import { openClickHouse } from '@sluice/event-store/clickhouse/client'
 import type { QueryRunner } from '@sluice/event-store/clickhouse/query-runner'
 import { statementMemory } from '@sluice/event-store/clickhouse/statement-memory'
 import { userWeeksScope } from '@sluice/event-store/event-scope'
-import { countRows } from '@sluice/event-store/stats/row-sources'
+import { countRowSource } from '@sluice/event-store/stats/row-sources'
 import { planStats } from '@sluice/event-store/stats/spec'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { type ClickHouseCluster, startClickHouseCluster } from '../support/engines/clickhouse-cluster.ts'
@@ -27,7 +27,7 @@ const runner = (signal = new AbortController().signal): QueryRunner =>
 
 test('shards answer from the projections', async () => {
   const spec = { siteId: 'site', environment: 'all', start: now - 50 * dayMs, end: now - dayMs } as const
-  const counted = countRows(planStats({ ...spec, metric: 'event_count' }))
+  const counted = countRowSource(planStats({ ...spec, metric: 'event_count' }))
   if (counted === undefined) throw new Error('the count is not read from the projection')
   const forced = (projection: string) => `SETTINGS force_optimize_projection_name = '${projection}'`
   const count = await runner().query<{ value: number }>({

@@ -39,7 +39,7 @@ export interface RowSource {
 
 /** Chooses the rows that a plan is evaluated over. */
 export function rowSourceOf(plan: StatsPlan): RowSource {
-  return isSessionMetric(plan.metric) ? sessionRows(plan) : (countRows(plan) ?? eventRows(plan))
+  return isSessionMetric(plan.metric) ? sessionRows(plan) : (countRowSource(plan) ?? eventRows(plan))
 }
 
 /** The events of the range that match the filters and the further conditions, which are SQL. */
@@ -91,7 +91,7 @@ function measuredColumns(metric: Metric): readonly string[] {
  * quarters at the ends of the range are counted from the events. Undefined for plans that need more than counts by
  * type, country and device, or whose buckets begin within a quarter.
  */
-export function countRows(plan: StatsPlan): RowSource | undefined {
+export function countRowSource(plan: StatsPlan): RowSource | undefined {
   const { metric, start, end, groupBy, conditions } = plan
   const whole = wholeQuarters(plan)
   const isByTime = isTimeUnit(groupBy)

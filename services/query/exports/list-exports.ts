@@ -4,7 +4,7 @@ import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { toExportResource } from '@sluice/postgres/export-resource'
 import type { ExportStore } from '@sluice/postgres/exports'
-import { permittedTypes } from './permitted-types.ts'
+import { permittedExportTypes } from './permitted-types.ts'
 
 /** GET /api/v1/exports: a site's exports and schedules, newest first. */
 export function listExportsRoute({
@@ -18,7 +18,7 @@ export function listExportsRoute({
     const { site_id: siteId, ...page } = query
     log({ site_id: siteId })
     await requireReadableSite(sites, { credential, signal }, siteId)
-    const { exports: records, total } = await exports.list(siteId, permittedTypes(credential.scopes), page)
+    const { exports: records, total } = await exports.list(siteId, permittedExportTypes(credential.scopes), page)
     return { exports: records.map(toExportResource), total, ...page }
   })
 }

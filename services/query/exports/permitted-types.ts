@@ -7,6 +7,6 @@ export function scopeOfType(type: ExportType): Scope {
 }
 
 /** The types of exports that a key may make and see. */
-export function permittedTypes(held: readonly Scope[]): readonly ExportType[] {
+export function permittedExportTypes(held: readonly Scope[]): readonly ExportType[] {
   return exportTypes.filter((type) => grants(held, scopeOfType(type)))
 }

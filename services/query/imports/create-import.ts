@@ -18,7 +18,7 @@ import { newId } from '@sluice/runtime/ids'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { retryUnknownOutcome } from '../retry-unknown-outcome.ts'
 import { currentCredential } from './current-credential.ts'
-import { permittedTypes } from './permitted-types.ts'
+import { permittedImportTypes } from './permitted-types.ts'
 import { ReceivedFile } from './received-file.ts'
 
 type Imports = Pick<ImportStore, 'create' | 'find' | 'uploads'>
@@ -94,7 +94,7 @@ function renewUpload(uploads: UploadLeaseStore, importId: string, clock: Pick<Sy
 }
 
 function requireType(type: ImportType, { scopes }: Credential): void {
-  if (!permittedTypes(scopes).includes(type)) throw insufficientScope('admin')
+  if (!permittedImportTypes(scopes).includes(type)) throw insufficientScope('admin')
 }
 
 /**

@@ -4,7 +4,7 @@ import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { toImportResource } from '@sluice/postgres/import-resource'
 import type { ImportStore } from '@sluice/postgres/imports'
-import { permittedTypes } from './permitted-types.ts'
+import { permittedImportTypes } from './permitted-types.ts'
 
 /** GET /api/v1/imports: a site's imports, newest first. */
 export function listImportsRoute({
@@ -18,7 +18,7 @@ export function listImportsRoute({
     const { site_id: siteId, ...page } = query
     log({ site_id: siteId })
     await requireReadableSite(sites, { credential, signal }, siteId)
-    const { imports: records, total } = await imports.list(siteId, permittedTypes(credential.scopes), page)
+    const { imports: records, total } = await imports.list(siteId, permittedImportTypes(credential.scopes), page)
     return { imports: records.map(toImportResource), total, ...page }
   })
 }
