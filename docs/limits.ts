@@ -185,10 +185,13 @@ const importLimitDescriptions: Readonly<
     value: `${number(fileLimits.eventRowBytesMax)} bytes`,
     beyond: `${ofRecord}\`Event is larger than ${fileLimits.eventRowBytesMax} bytes when it is stored\``,
   },
-  errorsKeptDays: {
+  errorRetentionDays: {
     what: 'time for which the errors of an import can be read after its end',
-    value: `${importLimits.errorsKeptDays} days`,
-    beyond: refused(410, `The errors of an import can be read for ${importLimits.errorsKeptDays} days after its end`),
+    value: `${importLimits.errorRetentionDays} days`,
+    beyond: refused(
+      410,
+      `The errors of an import can be read for ${importLimits.errorRetentionDays} days after its end`,
+    ),
   },
   userFieldLengthMax: {
     what: 'field of a user',
@@ -200,14 +203,14 @@ const importLimitDescriptions: Readonly<
 /** Every limit of exports; a file may have any number of rows. */
 const exportLimitDescriptions: Readonly<Record<keyof typeof exportLimits, LimitDescription>> = {
   nameLengthMax: text('name', exportLimits.nameLengthMax),
-  fileKeptDays: {
+  fileRetentionDays: {
     what: 'time for which a file can be downloaded after its completion',
-    value: `${exportLimits.fileKeptDays} days`,
-    beyond: refused(410, `The file of an export can be downloaded for ${exportLimits.fileKeptDays} days`),
+    value: `${exportLimits.fileRetentionDays} days`,
+    beyond: refused(410, `The file of an export can be downloaded for ${exportLimits.fileRetentionDays} days`),
   },
-  recordKeptDays: {
+  recordRetentionDays: {
     what: 'time for which the record of an export is kept after its end; a schedule and its latest run stay',
-    value: `${exportLimits.recordKeptDays} days`,
+    value: `${exportLimits.recordRetentionDays} days`,
     beyond: refused(404, 'Export not found'),
   },
   waitingPerKeyMax: {
@@ -246,9 +249,9 @@ const webhookLimitDescriptions: Readonly<Record<keyof typeof webhookLimits, Limi
     value: number(webhookLimits.webhooksPerSiteMax),
     beyond: refused(409, `Site has ${webhookLimits.webhooksPerSiteMax} webhooks, and may not have more`),
   },
-  deliveriesKeptDays: {
+  deliveryRetentionDays: {
     what: 'time for which a delivery can be read and sent again',
-    value: `${webhookLimits.deliveriesKeptDays} days`,
+    value: `${webhookLimits.deliveryRetentionDays} days`,
     beyond: refused(404, 'Delivery not found'),
   },
   attemptsKeptMax: {

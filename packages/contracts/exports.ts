@@ -35,9 +35,9 @@ export const exportLimits = {
   /** Code points of an export's name. */
   nameLengthMax: 256,
   /** Days after its completion for which a file can be downloaded. */
-  fileKeptDays: 7,
+  fileRetentionDays: 7,
   /** Days after its end for which the record of an export is kept; the latest run of a schedule stays. */
-  recordKeptDays: 90,
+  recordRetentionDays: 90,
   /** Exports of a site that one key has requested and that have not ended. */
   waitingPerKeyMax: 100,
   schedulesPerSiteMax: 100,

@@ -19,7 +19,7 @@ export const importLimits = {
   /** Code points of each field of a user's record. */
   userFieldLengthMax: 256,
   /** Days after the end of an import for which its errors can be read. */
-  errorsKeptDays: 30,
+  errorRetentionDays: 30,
 } as const
 
 /** The text fields of POST /api/v1/imports. */

@@ -23,7 +23,7 @@ export const webhookLimits = {
   secretLengthMax: 256,
   webhooksPerSiteMax: 100,
   /** For how many days a delivery and its attempts can be read. */
-  deliveriesKeptDays: 30,
+  deliveryRetentionDays: 30,
   /** How many attempts of a delivery are kept, the last ones. */
   attemptsKeptMax: 100,
   /** Bytes that are read of a response. */

@@ -17,7 +17,7 @@ export interface FinishedFile {
 export async function finishExport(
   { exports, blobs }: { exports: ExportStore; blobs: Pick<BlobStore, 'write'> },
   exportId: string,
-  { content, rows = 1, at = Date.now(), expiresAt = at + exportLimits.fileKeptDays * 86_400_000 }: FinishedFile,
+  { content, rows = 1, at = Date.now(), expiresAt = at + exportLimits.fileRetentionDays * 86_400_000 }: FinishedFile,
 ): Promise<void> {
   async function* chunks(): AsyncGenerator<Uint8Array> {
     if (content instanceof Uint8Array) yield await Promise.resolve(content)

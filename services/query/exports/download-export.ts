@@ -69,6 +69,8 @@ function fileOf(record: ExportRecord, blobs: Pick<BlobStore, 'read'>, now: numbe
   }
 }
 
-function fileGone(message = `The file of an export can be downloaded for ${exportLimits.fileKeptDays} days`): AppError {
+function fileGone(
+  message = `The file of an export can be downloaded for ${exportLimits.fileRetentionDays} days`,
+): AppError {
   return new AppError('gone', { message })
 }

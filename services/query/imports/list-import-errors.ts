@@ -13,7 +13,7 @@ import { AppError } from '@sluice/runtime/errors'
 import { countErrors, readImportErrors } from './read-import-errors.ts'
 import { requireVisibleImport } from './require-visible-import.ts'
 
-const errorsKeptMs = importLimits.errorsKeptDays * dayMs
+const errorRetentionMs = importLimits.errorRetentionDays * dayMs
 
 /**
  * GET /api/v1/imports/:import_id/errors: the records that failed, by their line and number: a page, or all of them with
@@ -31,7 +31,7 @@ export function listImportErrorsRoute({
     const { import_id: importId } = params
     log({ import_id: importId })
     const { finishedAt } = await requireVisibleImport(imports, importId, credential)
-    if (finishedAt !== null && finishedAt < receivedAt - errorsKeptMs) throw errorsGone()
+    if (finishedAt !== null && finishedAt < receivedAt - errorRetentionMs) throw errorsGone()
     const segments = await imports.segments(importId)
     if (prefersType(accept, 'text/csv')) return { file: toCsvFile(importId, segments, blobs) }
     const errors: ImportError[] = []
@@ -44,7 +44,7 @@ export function listImportErrorsRoute({
 
 function errorsGone(): AppError {
   return new AppError('gone', {
-    message: `The errors of an import can be read for ${importLimits.errorsKeptDays} days after its end`,
+    message: `The errors of an import can be read for ${importLimits.errorRetentionDays} days after its end`,
   })
 }
 

@@ -14,7 +14,7 @@ const unrecordedMsMax = hourMs
 /** A file without a record stays for so long: this Postgres may be the wrong one, or restored from an old dump. */
 const unknownMsMax = dayMs
 const expiredMax = 500
-const recordKeptMs = exportLimits.recordKeptDays * dayMs
+const recordRetentionMs = exportLimits.recordRetentionDays * dayMs
 
 export interface ExportFilesDeps {
   blobs: Pick<BlobStore, 'list' | 'remove' | 'listMultipartUploads' | 'abortMultipartUpload'>
@@ -57,7 +57,7 @@ export async function removeUnneededExportFiles({ blobs, exports, clock }: Expor
     if (!isUsed) await blobs.abortMultipartUpload(upload)
   }
   // Last: on a large table this may take too long, which must not keep the files.
-  while ((await exports.removeOldRecords(now - recordKeptMs, expiredMax)) === expiredMax);
+  while ((await exports.removeOldRecords(now - recordRetentionMs, expiredMax)) === expiredMax);
 }
 
 function isUnfinished({ status }: ExportRecord): boolean {

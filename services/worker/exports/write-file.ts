@@ -37,7 +37,7 @@ export interface FileWriterDeps {
 }
 
 const unitMsDefault = 10_000
-const fileKeptMs = exportLimits.fileKeptDays * dayMs
+const fileRetentionMs = exportLimits.fileRetentionDays * dayMs
 
 /** How far a file has been written. */
 interface Position {
@@ -181,7 +181,7 @@ export function fileWriter(
     }
     const now = clock.now()
     const etag = etagOf(job.exportId, parts)
-    await exports.complete(lease, { rows, bytes, etag, expiresAt: now + fileKeptMs }, now)
+    await exports.complete(lease, { rows, bytes, etag, expiresAt: now + fileRetentionMs }, now)
     return { next: 'done', log: { export_rows: rows, file_bytes: bytes } }
   }
 

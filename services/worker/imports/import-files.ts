@@ -12,7 +12,7 @@ const intervalMs = hourMs
 /** An upload writes a blob at least every few minutes. If it has written none for this long, it is not under way. */
 const orphanMs = dayMs
 /** Queries answer 410 by then. */
-const errorsKeptMs = importLimits.errorsKeptDays * dayMs
+const errorRetentionMs = importLimits.errorRetentionDays * dayMs
 
 export interface ImportFilesDeps {
   blobs: Pick<BlobStore, 'list' | 'remove' | 'listMultipartUploads' | 'abortMultipartUpload'>
@@ -65,7 +65,7 @@ async function listFiles(blobs: Pick<BlobStore, 'list'>): Promise<Map<string, Fi
 function unneededNames({ segments, errors, newestAt }: Files, record: ImportRecord | undefined, now: number): string[] {
   if (record === undefined) return newestAt < now - orphanMs ? [...segments, ...errors] : []
   if (record.finishedAt === null) return []
-  return record.finishedAt < now - errorsKeptMs ? [...segments, ...errors] : segments
+  return record.finishedAt < now - errorRetentionMs ? [...segments, ...errors] : segments
 }
 
 /** Looks every hour for files of imports that are no longer needed. */

@@ -18,7 +18,7 @@ export interface RetentionUnitDeps {
  * Time for which Postgres keeps the hashes of a completed erasure, the same as ClickHouse keeps tombstones: after it, a
  * restore of an older backup can't repeat the erasure.
  */
-const hashesKeptMs = 400 * dayMs
+const hashRetentionMs = 400 * dayMs
 /** Twice a day: what expires just after a run is deleted within 24 hours, if the next run takes less than 12 hours. */
 const everyMs = dayMs / 2
 /** The pause after the start of a deletion, which has mostly ended by then. */
@@ -79,7 +79,7 @@ export function retentionUnit({
       if (!isLast && partitions > 0) return { next: clock.now() + startedPauseMs, log }
     }
     lease.signal.throwIfAborted()
-    await erasures.forgetHashes(clock.now() - hashesKeptMs)
+    await erasures.forgetHashes(clock.now() - hashRetentionMs)
     // After the deletions: mutations are carried out in their order.
     await eraser.startCleanup()
     await runs.end(lease)

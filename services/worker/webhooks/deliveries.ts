@@ -9,7 +9,7 @@ import { deliverySender } from './sender.ts'
 
 const measureMs = 10_000
 const removalMs = hourMs
-const retentionMs = webhookLimits.deliveriesKeptDays * dayMs
+const retentionMs = webhookLimits.deliveryRetentionDays * dayMs
 const removalBatchMax = 2_000
 
 /** The deliveries of webhooks and alert rules. */

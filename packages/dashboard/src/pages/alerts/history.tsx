@@ -107,7 +107,7 @@ const outcomes = { pending: 'busy', succeeded: 'good', failed: 'danger' } as con
 
 function NotificationOf({ entry: { timestamp, notification } }: { entry: AlertHistoryEntry }) {
   if (notification === null) {
-    const isKept = timestamp > serverNow() - webhookLimits.deliveriesKeptDays * dayMs
+    const isKept = timestamp > serverNow() - webhookLimits.deliveryRetentionDays * dayMs
     return <span class="muted">{isKept ? texts.asWebhook : texts.noLongerKept}</span>
   }
   const { status, last_error: error } = notification
