@@ -1,10 +1,11 @@
+import { unitMs } from '@sluice/runtime/durations'
 import { type Block, type DeadLetter, deadLetterTextMax } from './block.ts'
 import type { BlockAtOffset } from './block-lines.ts'
 import type { CommittedOffset, EventLog } from './log.ts'
 
 /** Days for which dead letters are kept. */
 export const deadLetterDays = 365
-export const deadLetterRetentionMs = deadLetterDays * 86_400_000
+export const deadLetterRetentionMs = deadLetterDays * unitMs.d
 
 /** The group whose committed offsets separate replayed dead letters from those that still wait. */
 export const replayGroup = 'sluice-replay-dead-letters'

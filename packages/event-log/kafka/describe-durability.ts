@@ -1,9 +1,10 @@
 import type { Admin } from 'kafkajs'
+import { unitMs } from '@sluice/runtime/durations'
 import type { Logger } from '@sluice/runtime/logger'
 import { silentLogger } from '@sluice/runtime/silent-logger'
 import { deadLetterDays } from '../dead-letters.ts'
 import { kafkaErrorType } from './client.ts'
-import { dayMs, describeTopic, inSyncWanted, replicasWanted, siblingTopics, topicSettings } from './topic-settings.ts'
+import { describeTopic, inSyncWanted, replicasWanted, siblingTopics, topicSettings } from './topic-settings.ts'
 import { parseKafkaUrl } from './url.ts'
 import { withKafkaAdmin } from './with-admin.ts'
 
@@ -68,7 +69,7 @@ function findRisks(replicas: number, settings: ReadonlyMap<string, string>, rete
     found.push('unclean.leader.election.enable=true: a replica that lags may become leader and lose events')
   }
   const retentionMs = Number(settings.get('retention.ms'))
-  if (retentionMs >= 0 && retentionMs < retentionDaysMin * dayMs) {
+  if (retentionMs >= 0 && retentionMs < retentionDaysMin * unitMs.d) {
     found.push(`retention.ms=${retentionMs}: below ${retentionDaysMin} days, events that wait for longer are lost`)
   }
   const retentionBytes = Number(settings.get('retention.bytes'))

@@ -1,11 +1,11 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Admin } from 'kafkajs'
+import { unitMs } from '@sluice/runtime/durations'
 import type { Logger } from '@sluice/runtime/logger'
 import { retry } from '@sluice/runtime/retry'
 import { silentLogger } from '@sluice/runtime/silent-logger'
 import { deadLetterRetentionMs } from '../dead-letters.ts'
 import {
-  dayMs,
   describeTopic,
   inSyncWanted,
   replicasWanted,
@@ -26,7 +26,7 @@ const leaderDelays = { firstMs: 50, longestMs: 50 }
  * Kafka deletes older events, even if they are not stored yet, so a writer may be down for this long. Unlimited
  * retention would fill the disks.
  */
-const retentionMs = 30 * dayMs
+const retentionMs = 30 * unitMs.d
 
 export interface EnsureTopicsOptions {
   /** Number of partitions of new topics. Existing topics are not changed. Default 4. */

@@ -8,7 +8,6 @@ const topicConfigSource = kafkajs.ConfigSource.TOPIC_CONFIG
 export const replicasWanted = 3
 /** The number of these replicas that must have an event before it is acknowledged (`min.insync.replicas`). */
 export const inSyncWanted = 2
-export const dayMs = 86_400_000
 
 /** The names of a topic's siblings, of old events and of dead letters. open-event-log.ts makes their URLs. */
 export function siblingTopics(topic: string): { backfill: string; dead: string } {
