@@ -12,8 +12,8 @@ import { workerTasks } from './worker-tasks.ts'
 
 export interface WorkerOptions {
   /**
-   * Erasures wait for the next multiple of this many ms, to be deleted together; 0: they don't wait. An hour by default,
-   * because a deletion rewrites a column of every part that it concerns.
+   * Interval in ms at which the rows of all waiting erasures are deleted by one statement; 0: each erasure deletes its
+   * rows at once. An hour by default, because a deletion rewrites a column of every part that it concerns.
    */
   deleteEveryMs?: number
   /** Undefined: the canary is off. */

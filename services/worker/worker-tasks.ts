@@ -15,7 +15,10 @@ import { secretsReencryption } from './webhooks/secrets-reencryption.ts'
 import type { WorkerTask } from './worker-task.ts'
 
 export interface TaskOptions {
-  /** Erasures wait for the next multiple of this many ms, to be deleted together; 0: they don't wait. */
+  /**
+   * Interval in ms at which the rows of all waiting erasures are deleted by one statement; 0: each erasure deletes its
+   * rows at once.
+   */
   deleteEveryMs: number
   /** Undefined: the canary is off. */
   canary?: CanaryOptions | undefined

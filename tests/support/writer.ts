@@ -34,7 +34,7 @@ export interface TestStores {
   deadLetters: EventLog
   clickHouse: ClickHouse
   inserter: EventInserter
-  /** Rows of the site of this place, by id. */
+  /** Ids of all stored events, sorted. */
   stored(): Promise<string[]>
   /**
    * The rows in the log of dead letters, as text, with their reason, and with their lane when it is that of old rows.

@@ -13,8 +13,9 @@ export interface SessionExpiry {
 }
 
 /**
- * A session that has begun to join. `onExpired` gets the reason in the first `check` after the timeout. After a freeze
- * of this process, `check` detects the expiry before any response from the network is processed.
+ * Creates the expiry of a session whose member is joining the group. `onExpired` gets the reason in the first `check`
+ * after the timeout. After a freeze of this process, `check` detects the expiry before any response from the network is
+ * processed.
  */
 export function createSessionExpiry(
   times: Pick<KafkaGroupTimes, 'sessionTimeoutMs' | 'rebalanceTimeoutMs'>,

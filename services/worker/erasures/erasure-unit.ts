@@ -16,7 +16,10 @@ export interface ErasureUnitDeps {
   exports: Pick<ExportStore, 'withdraw' | 'withdrawnFiles'>
   blobs: Pick<BlobStore, 'remove' | 'abortMultipartUpload'>
   clock: Pick<Clock, 'now'>
-  /** Erasures wait for the next multiple of this many ms, to be deleted together; 0: they don't wait. */
+  /**
+   * Interval in ms at which the rows of all waiting erasures are deleted by one statement; 0: each erasure deletes its
+   * rows at once.
+   */
   deleteEveryMs: number
 }
 

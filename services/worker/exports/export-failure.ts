@@ -23,7 +23,7 @@ export interface ExportFailureDeps {
   clock: Pick<Clock, 'now'>
 }
 
-/** The ways in which a unit of work ends before the file does. */
+/** What a unit does when it can't finish its part of the file. */
 export interface ExportFailures {
   /** Fails the export permanently, with a text for users. */
   failFor(error: string, lease: Lease): Promise<UnitResult>
@@ -33,8 +33,8 @@ export interface ExportFailures {
    */
   waitForFreeSpace(job: ExportRecord, lease: Lease): Promise<UnitResult>
   /**
-   * Gives the unit that failed with `error` its outcome: the result of one that waits or has failed permanently, or an
-   * error, after which the unit is repeated (packages/leases/run-unit.ts). `criteria` are those of the export's cohort.
+   * Decides what follows after `error`. Resolves when the job waits or has failed permanently; otherwise throws, and the
+   * unit is repeated (packages/leases/run-unit.ts). `criteria` are those of the export's cohort.
    */
   settle(error: unknown, unit: { job: ExportRecord; criteria: Criteria | undefined; lease: Lease }): Promise<UnitResult>
 }

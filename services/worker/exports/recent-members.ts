@@ -1,6 +1,6 @@
 import type { ExportMembers } from '@sluice/event-store/exports/source'
 
-/** The list of a file has 200 KB at most. */
+/** Number of files whose cohort members are kept; the members of one file take at most 200 KB. */
 const filesMax = 8
 
 /**
