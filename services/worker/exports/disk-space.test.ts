@@ -12,7 +12,7 @@ import { addExport } from '../../../tests/support/export-jobs.ts'
 import { createExportRig, exportedAt, type ExportRig } from '../../../tests/support/export-rig.ts'
 import { noon } from '../../../tests/support/stats-database.ts'
 import { canMountTmpfs, mountRight, mountTmpfs, unmount } from '../../../tests/support/tmpfs.ts'
-import { addDiskMetrics } from './disk-metrics.ts'
+import { addDiskMetrics } from '../blobs/disk-metrics.ts'
 
 const mebibyte = 1024 * 1024
 const now = exportedAt + 3_600_000
