@@ -21,7 +21,7 @@ export interface LanePolicy {
   statements(
     blocks: readonly BlockAtOffset[],
     batch: { oldestAppendedAt: number; signal: AbortSignal },
-  ): AsyncIterable<readonly BlockAtOffset[]>
+  ): Iterable<readonly BlockAtOffset[]> | AsyncIterable<readonly BlockAtOffset[]>
   lockWait: LockWait
 }
 
@@ -47,9 +47,7 @@ export function livePolicy({
     // With 20,000 to 50,000 rows in a batch, ClickHouse takes the least CPU per row (docs/benchmarks.md).
     batch: { batchRowsMax: 50_000, batchBytesMax: 16 * 1024 * 1024, lingerMs },
     reserve: insertSlots(insertsMax),
-    async *statements(blocks) {
-      yield await Promise.resolve(blocks)
-    },
+    statements: (blocks) => [blocks],
     lockWait: { msMax: 10_000, onTimeout: 'fail' },
   }
 }
