@@ -13,19 +13,12 @@ const placeholderPrefix = randomBytes(8).toString('hex')
  * SyntaxError.
  */
 export function parseJson(text: string, reviver?: Reviver): unknown {
-  const pieces: string[] = []
-  let end = 0
-  let hasPlaceholders = false
-  for (const found of escapedNames(text)) {
-    const name = JSON.parse(text.slice(found.start, found.end)) as string
-    const needsEscapes = JSON.stringify(name).length > name.length + 2
-    hasPlaceholders ||= needsEscapes
-    pieces.push(text.slice(end, found.start), `"${needsEscapes ? toPlaceholder(name) : name}"`)
-    end = found.end
-  }
-  if (end === 0) return parse(text, reviver)
-  const value = parse(pieces.join('') + text.slice(end), reviver)
-  return hasPlaceholders ? restoreNames(value) : value
+  const replaced = replaceEscapedNames(text)
+  if (replaced === undefined) return parse(text, reviver)
+  // Throws for a text that is not JSON, which the one with replaced names may be.
+  JSON.parse(text)
+  const value = parse(replaced.text, reviver)
+  return replaced.hasPlaceholders ? restoreNames(value) : value
 }
 
 /** The reviver's source text costs time, so that JSON.parse gets no reviver where there is none. */
@@ -33,42 +26,68 @@ function parse(text: string, reviver: Reviver | undefined): unknown {
   return reviver === undefined ? JSON.parse(text) : JSON.parse(text, reviver)
 }
 
-/** A name of characters that JSON does not escape. Equal names have equal placeholders. */
-const toPlaceholder = (name: string): string => placeholderPrefix + Buffer.from(name, 'utf16le').toString('hex')
-
-const nameOf = (key: string): string =>
-  key.startsWith(placeholderPrefix) ? Buffer.from(key.slice(placeholderPrefix.length), 'hex').toString('utf16le') : key
-
-/** Replaces placeholders by their names. It does not recurse, because clients may send thousands of levels. */
-function restoreNames(value: unknown): unknown {
-  const root = { value }
-  const containers: Record<string, unknown>[] = [root]
-  for (let container = containers.pop(); container !== undefined; container = containers.pop()) {
-    for (const [key, member] of Object.entries(container)) {
-      if (typeof member !== 'object' || member === null || JSON.isRawJSON(member)) continue
-      const restored = Array.isArray(member)
-        ? member
-        : Object.fromEntries(Object.entries(member).map(([name, each]) => [nameOf(name), each]))
-      container[key] = restored
-      containers.push(restored as Record<string, unknown>)
-    }
-  }
-  return root.value
-}
-
 /**
- * Finds the names that have an escape: the positions of their first quotation mark and after their last one. In a text
- * that is not JSON it may find anything. It takes linear time.
+ * The text with names that have no escapes, and whether some of them are placeholders; undefined if no name has an
+ * escape. The result for a text that is not JSON may be any text. Takes linear time.
  */
-function* escapedNames(text: string): Generator<{ start: number; end: number }> {
+function replaceEscapedNames(text: string): { text: string; hasPlaceholders: boolean } | undefined {
+  const pieces: string[] = []
+  /** By the name as it stands in the text: a batch repeats the names of its events. */
+  const replacements = new Map<string, string>()
+  let hasPlaceholders = false
+  let copied = 0
   let at = text.indexOf('\\')
   while (at !== -1) {
     // A backslash is always within a string, and this is the first one of its string.
     const end = endOfString(text, at)
-    if (isFollowedByColon(text, end)) yield { start: text.lastIndexOf('"', at), end }
+    if (isFollowedByColon(text, end)) {
+      const start = text.lastIndexOf('"', at)
+      const source = text.slice(start, end)
+      const replacement = replacements.get(source) ?? withoutEscapes(source)
+      replacements.set(source, replacement)
+      hasPlaceholders ||= replacement.startsWith(placeholderPrefix, 1)
+      pieces.push(text.slice(copied, start), replacement)
+      copied = end
+    }
     at = text.indexOf('\\', end)
   }
+  return copied === 0 ? undefined : { text: pieces.join('') + text.slice(copied), hasPlaceholders }
 }
+
+/** Characters that JSON has to escape. */
+// eslint-disable-next-line no-control-regex -- JSON escapes control characters
+const special = /[\0-\x1f"\\]/
+
+/** The JSON of a name without escapes: that of a placeholder if the name has characters that JSON has to escape. */
+function withoutEscapes(source: string): string {
+  const name = JSON.parse(source) as string
+  return `"${special.test(name) ? placeholderPrefix + Buffer.from(name, 'utf16le').toString('hex') : name}"`
+}
+
+/** Replaces placeholders by their names. It does not recurse, because clients may send thousands of levels. */
+function restoreNames(value: unknown): unknown {
+  const root = [value]
+  const containers: unknown[] = [root]
+  for (let container = containers.pop(); container !== undefined; container = containers.pop()) {
+    const members = container as Record<string, unknown>
+    for (const key of Array.isArray(container) ? container.keys() : Object.keys(members)) {
+      const member = members[key]
+      if (typeof member !== 'object' || member === null || JSON.isRawJSON(member)) continue
+      const restored = Array.isArray(member) ? member : restoreOwnNames(member as Record<string, unknown>)
+      members[key] = restored
+      containers.push(restored)
+    }
+  }
+  return root[0]
+}
+
+function restoreOwnNames(object: Record<string, unknown>): Record<string, unknown> {
+  if (!Object.keys(object).some((key) => key.startsWith(placeholderPrefix))) return object
+  return Object.fromEntries(Object.entries(object).map(([key, member]) => [nameOf(key), member]))
+}
+
+const nameOf = (key: string): string =>
+  key.startsWith(placeholderPrefix) ? Buffer.from(key.slice(placeholderPrefix.length), 'hex').toString('utf16le') : key
 
 /** The position after the string that includes position `at`. */
 function endOfString(text: string, at: number): number {

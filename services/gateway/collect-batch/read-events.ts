@@ -32,7 +32,7 @@ export interface BatchEvents {
   items: Iterable<BatchItem>
 }
 
-/** A list up to this size is parsed as a whole, which takes at most 65 MB. */
+/** A list up to this size is parsed as a whole, which takes at most 120 MB: names with escapes take the most. */
 const parsedWholeBytesMax = 1024 * 1024
 
 /**
