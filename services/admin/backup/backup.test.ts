@@ -91,6 +91,25 @@ test('a slow dump of Postgres does not replace the newer one of a later call, an
   expect(await dumps()).toStrictEqual([newer])
 })
 
+test('overlapping calls leave the dump that the backup names', async () => {
+  for (let round = 0; round < 5; round++) {
+    const calls = Array.from({ length: 4 }, () =>
+      renewPostgres(engines, { target: { url: 'the backup', store }, ...keys }),
+    )
+    expect((await Promise.all(calls)).filter(Boolean)).not.toStrictEqual([])
+    expect(await dumps()).toStrictEqual([await namedDump()])
+  }
+})
+
+test('a dump that is older than the one of the backup is not kept', async () => {
+  const manifest = await readManifest(store, 'the backup')
+  await store.write('postgres-9999999999999.dump', [])
+  const newer = { ...manifest.postgres, name: 'postgres-9999999999999.dump', at: 9_999_999_999_999 }
+  await writeManifest(store, { ...manifest, postgres: newer })
+  expect(await renewPostgres(engines, { target: { url: 'the backup', store }, ...keys })).toBe(false)
+  expect(await namedDump()).toBe(newer.name)
+})
+
 test('dumps that commands which were killed have left are removed with the next renewal', async () => {
   await store.write('postgres-2.dump', [])
   await renewPostgres(engines, { target: { url: 'the backup', store }, ...keys })

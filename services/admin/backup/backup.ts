@@ -3,6 +3,7 @@ import { openIfThere, type Piece, writePiece } from '@sluice/blobs/pieces'
 import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
 import { writerGroup } from '@sluice/event-log/writer-group'
 import type { StoreBackup } from '@sluice/event-store/backup'
+import { takeAdvisoryLock } from '@sluice/postgres/advisory-lock'
 import { backupStore, type FinishedBackup } from '@sluice/postgres/backups'
 import { dumpPostgres, type PostgresPrograms, requireDumpable } from '@sluice/postgres/dump'
 import { appliedPostgresMigrations } from '@sluice/postgres/migrate'
@@ -120,13 +121,13 @@ export async function backUp(engines: BackupEngines, options: BackupOptions): Pr
 
 /**
  * Replaces the dump of Postgres in a backup by a new one, so that a restore knows later erasures and revoked keys. The
- * backup can be restored at every moment, and keeps the newest dump of overlapping calls. Throws when there is no backup
- * of this installation.
+ * backup can be restored at every moment, and keeps the newest dump of overlapping calls. Returns whether that is the one
+ * of this call. Throws when there is no backup of this installation.
  */
 export async function renewPostgres(
   engines: BackupEngines,
   { target, ...keys }: Pick<BackupOptions, 'target'> & SecretsKeys,
-): Promise<void> {
+): Promise<boolean> {
   const manifest = await readManifest(target.store, target.url)
   if ((await engines.clickHouse.storeId()) !== manifest.clickHouse.storeId) throw otherInstallation(target.url)
   requireKeyOf(manifest, keys)
@@ -137,18 +138,23 @@ export async function renewPostgres(
     throw new Error(`A migration ran since the backup in ${target.url}. Make a whole backup, at an address of its own.`)
   }
   const dump = await writeDump(engines, target.store)
-  // Another call may have renewed it during the dump, which can take longer than the interval between two calls.
-  const latest = await readManifest(target.store, target.url)
-  if (latest.postgres.at > dump.at) {
-    await target.store.remove([dump.name])
-    return
-  }
-  await writeManifest(target.store, {
-    ...latest,
-    secretsKeyFingerprint: fingerprintOf(keys.secretsKey),
-    postgres: dump,
+  const isNewest = await engines.postgres.transaction(async (transaction) => {
+    // Another call may have renewed it during the dump, which can take longer than the interval between two calls.
+    await takeAdvisoryLock(transaction, 'backup', target.url)
+    const latest = await readManifest(target.store, target.url)
+    if (latest.postgres.at > dump.at) {
+      await target.store.remove([dump.name])
+      return false
+    }
+    await writeManifest(target.store, {
+      ...latest,
+      secretsKeyFingerprint: fingerprintOf(keys.secretsKey),
+      postgres: dump,
+    })
+    await removeDumpsBefore(dump.at, target.store)
+    return true
   })
-  await removeDumpsBefore(dump.at, target.store)
+  if (!isNewest) return false
   const backupId = newId('bak')
   await recordBackup(engines.postgres, {
     backupId,
@@ -156,6 +162,7 @@ export async function renewPostgres(
     target: target.url,
     startedAt: dump.at,
   })
+  return true
 }
 
 /**

@@ -34,8 +34,12 @@ await runCommand(async () => {
   try {
     const opened = await open(target, 'The target', { mustExist: postgresOnly })
     if (postgresOnly) {
-      await renewPostgres(engines, { target: opened, ...secretsKeysOf(config) })
-      console.log(`Renewed the dump of Postgres in ${target}.`)
+      const isNewest = await renewPostgres(engines, { target: opened, ...secretsKeysOf(config) })
+      console.log(
+        isNewest
+          ? `Renewed the dump of Postgres in ${target}.`
+          : `The backup in ${target} has a newer dump of Postgres, of another command or a clock that was ahead. It stays.`,
+      )
     } else {
       const { backupId } = await backUp(engines, {
         target: opened,
