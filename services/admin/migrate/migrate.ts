@@ -64,7 +64,10 @@ export async function migrate({
     await shardStore(postgres).requireSame(shards)
     const isLost = await isStoreLost(postgres, servers)
     if (isLost && !acceptLoss) throw hasEmbeddedEngines ? lostStoreOfStandalone() : lostStore(servers)
-    const isRecorded = (await checkRecordedShards(servers)).some((shard) => shard !== undefined)
+    // The number of shards is recorded last: until then, a store may have got its id from an interrupted call.
+    const isKnown =
+      (await shardStore(postgres).read()) !== undefined &&
+      (await checkRecordedShards(servers)).some((shard) => shard !== undefined)
     const done = {
       postgres: migratedPostgres,
       // Erasures and imports of users are queued again before there is a new store, because the store no longer counts
@@ -76,7 +79,7 @@ export async function migrate({
     await continueImports(postgres, servers)
     // An empty store that replaces a lost one reads the log from the beginning, also when `migrate` runs again before
     // its writers have committed an offset.
-    await prepareLog({ postgres, logUrl, clickHouseUrl, shards, takesOver: !isLost && !isRecorded })
+    await prepareLog({ postgres, logUrl, clickHouseUrl, shards, takesOver: !isLost && !isKnown })
     return done
   })
 }
