@@ -209,7 +209,11 @@ function openServerBackup(address: ClickHouseAddress, credentials: BackupCredent
     }
   }
 
-  const dropStaged = (): Promise<void> => server.command(`DROP DATABASE IF EXISTS ${staging} SYNC`)
+  // A restore that was killed while it loaded a table again has left that table detached.
+  const dropStaged = (): Promise<void> =>
+    server.command(`DROP DATABASE IF EXISTS ${staging} SYNC`, {
+      settings: { force_remove_data_recursively_on_drop: 1 },
+    })
 
   /** The restored tables that have parts. */
   async function stagedTables(): Promise<string[]> {
