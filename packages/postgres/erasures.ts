@@ -84,10 +84,10 @@ export interface ErasureStore {
    */
   complete(lease: LeaseKey, at: number): Promise<void>
   /**
-   * Makes unfinished erasures without a due time due at `at`. Workers of build 1 leave such erasures: for them, the step
+   * Makes unfinished erasures without a due time due at once. Workers of build 1 leave such erasures: for them, the step
    * `done` has nothing left to do, and the end of their lease removes the due time.
    */
-  resumeStalled(at: number): Promise<void>
+  resumeStalled(): Promise<void>
   /** Removes the hashes of erasures that were completed before `before` (Unix ms). */
   forgetHashes(before: number): Promise<void>
 }
@@ -218,11 +218,11 @@ export function erasureStore(postgres: Postgres): ErasureStore {
           sql`status = 'completed', step = 'done', completed_at = ${new Date(at)}, due_at = NULL, ${progress}`,
         ),
       ),
-    resumeStalled: (at) =>
+    resumeStalled: () =>
       postgres.run(async (db) => {
         await db
           .updateTable('erasures')
-          .set({ due_at: new Date(at) })
+          .set({ due_at: sql`now()` })
           .where('status', '<>', 'completed')
           .where('due_at', 'is', null)
           .execute()

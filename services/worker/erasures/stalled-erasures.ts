@@ -7,12 +7,12 @@ import type { WorkerTask } from '../worker-task.ts'
 const intervalMs = hourMs
 
 /** Makes erasures due again, every hour, that a worker of an earlier build has left without a due time. */
-export const stalledErasures: WorkerTask = ({ postgres }, { clock, logger }) => {
+export const stalledErasures: WorkerTask = ({ postgres }, { logger }) => {
   const store = erasureStore(postgres)
   return poller({
     name: 'stalled erasures',
     intervalMs,
-    poll: () => store.resumeStalled(clock.now()),
+    poll: () => store.resumeStalled(),
     onUnavailable: (error) => {
       logger.warn({ err: error }, 'stalled erasures could not be resumed, retrying')
     },
