@@ -17,11 +17,14 @@ export interface PollerOptions {
   onUnavailable?: (error: AppError) => void
 }
 
+/** The longest sleep after a poll that failed because the engine was unavailable. */
+const unavailableMsMax = 60_000
+
 /**
  * Creates a component that polls an engine from its start until its stop. The stop does not wait for a poll under way,
  * because the engine may hang and nobody needs the result any more. After a retryable failure (AppError.retryable), the
- * next poll follows after the usual sleep. Any other failure is a failure of the component, and the supervisor runs it
- * again.
+ * next poll follows after the usual sleep, or after a minute if that is shorter. Any other failure is a failure of the
+ * component, and the supervisor runs it again.
  */
 export function poller({
   name,
@@ -55,7 +58,7 @@ export function poller({
       isFirstRun = false
       while (!signal.aborted) {
         await settledOrStopped(pollOnce(), signal)
-        await sleep(intervalMs, signal)
+        await sleep(isUnavailable ? Math.min(intervalMs, unavailableMsMax) : intervalMs, signal)
       }
     },
   }
