@@ -48,7 +48,7 @@ function scopeOf({ scope, alternativeScope }: Operation): string {
 }
 
 function costOf({ limit, cost }: Operation): string {
-  if (limit === undefined) return '–'
+  if (limit === undefined || cost === 0) return '–'
   const names = {
     events: ['1 event', 'its events'],
     queries: ['1 query', 'its queries'],

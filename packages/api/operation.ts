@@ -26,9 +26,9 @@ export interface Operation {
   limit?: LimitClass
   /**
    * Absent: a request costs 1, which is consumed before the scope is checked. `body`: the cost depends on the body, and
-   * the handler consumes it with `ApiRequest.consume`.
+   * the handler consumes it with `ApiRequest.consume`. 0: a request is answered although the limit is exhausted.
    */
-  cost?: 'body'
+  cost?: 'body' | 0
   /** Where the request names the site or the object that the rights of a key depend on. */
   rights: Rights
   /**

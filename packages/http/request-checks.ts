@@ -206,7 +206,7 @@ function openRateLimit(context: RequestContext): void {
 function consumeRateLimit({ rate, route }: RequestContext): void | Promise<void> {
   // The cost depends on the body, which has not been read yet.
   if (route.cost === 'body') rate?.rejectIfExhausted()
-  else return rate?.consume(1)
+  else if (route.cost !== 0) return rate?.consume(1)
 }
 
 /** Applies to requests with a session's cookie, and to public operations, which may set one. */

@@ -188,7 +188,7 @@ describe('the error statuses of an operation', () => {
     [operations.collect, [400, 401, 403, 404, 413, 415, 429, 500, 503]],
     [operations.stats, [400, 401, 403, 404, 429, 500, 503]],
     [operations.createSession, [400, 401, 403, 413, 415, 429, 500, 503]],
-    [operations.getSession, [400, 401, 429, 500, 503]],
+    [operations.getSession, [400, 401, 500, 503]],
     [operations.deleteSession, [400, 401, 403, 429, 500, 503]],
     [operations.getKey, [400, 401, 403, 404, 429, 500, 503]],
     [operations.createSite, [400, 401, 403, 409, 413, 415, 429, 500, 503]],

@@ -85,7 +85,7 @@ export function openApiDocument(
 
 /** The error statuses that an operation may respond with, in ascending order (docs/http-interface.md#errors). */
 export function failuresOf(operation: Operation): ErrorStatus[] {
-  const { method, path, scope, limit, rights, body, response, errors = [], idempotent } = operation
+  const { method, path, scope, limit, cost, rights, body, response, errors = [], idempotent } = operation
   const isPublic = scope === 'public'
   const isWrite = method !== 'GET'
   const takesPath = path.includes(':')
@@ -101,7 +101,7 @@ export function failuresOf(operation: Operation): ErrorStatus[] {
     [413, body !== undefined],
     [415, body !== undefined],
     [416, hasRanges(response)],
-    [429, limit !== undefined],
+    [429, limit !== undefined && cost !== 0],
     [500, true],
     [503, true],
   ]

@@ -148,6 +148,23 @@ describe('a session', () => {
     })
   })
 
+  test('costs no queries when it is described, and is described when none are left', async () => {
+    const { key } = await createTestKey(query.keys, { scopes: ['stats:read'], rateLimits: { queries_per_minute: 5 } })
+    const { Cookie } = await opened(key)
+    const describe20 = async () => {
+      const answers = new Set<string>()
+      for (let n = 0; n < 20; n++) {
+        const { status, headers } = await withCookie('/api/v1/session', Cookie)
+        answers.add(`${status}, ${headers.get('x-ratelimit-remaining')} of ${headers.get('x-ratelimit-limit')}`)
+      }
+      return [...answers]
+    }
+    expect(await describe20()).toStrictEqual(['200, 5 of 5'])
+    for (let n = 0; n < 5; n++) expect((await withCookie('/api/v1/sites', Cookie)).status).toBe(200)
+    expect((await withCookie('/api/v1/sites', Cookie)).status).toBe(429)
+    expect(await describe20()).toStrictEqual(['200, 0 of 5'])
+  })
+
   test('ends with DELETE, which removes the cookie', async () => {
     const { Cookie } = await opened(query.admin)
     const { status, headers } = await withCookie('/api/v1/session', Cookie, 'DELETE')
