@@ -52,7 +52,10 @@ export interface FailureCounts {
  * while the table is unavailable. Methods with a lease throw LeaseLost when another worker, or nobody, holds the job.
  */
 export interface LeaseTable<Job> {
-  /** Takes up to `max` due jobs without a lease, each for `leaseMs`. The job that has been due longest comes first. */
+  /**
+   * Takes up to `max` due jobs without a lease, each for `leaseMs`. The job that has been due longest comes first; of
+   * erasures, those of sites that have fewer of them running.
+   */
   take(now: number, max: number): Promise<Leased<Job>[]>
   /** Prolongs the lease to `now + leaseMs`. `lost`: another worker has taken the job, or the lease has ended. */
   renew(lease: LeaseKey, now: number): Promise<'held' | 'lost' | 'cancelled'>
@@ -69,7 +72,7 @@ export interface LeaseTable<Job> {
   countFailure(lease: LeaseKey, options: { isCausedByJob: boolean }): Promise<FailureCounts>
   /** Records that the job has failed permanently, with a text for users. The lease continues. */
   fail(lease: LeaseKey, error: string, now: number): Promise<void>
-  /** Due time (Unix ms) of the job that `take` would return first; undefined if there is none. */
+  /** Due time (Unix ms) of the job that can be taken and has been due longest; undefined if there is none. */
   oldestDue(now: number): Promise<number | undefined>
   /** The numbers of unfinished jobs, by their state. */
   count(now: number): Promise<JobCounts>

@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals'
-import type { LeaseKey } from '@sluice/leases/lease-table'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { sql } from 'kysely'
+import { type LeaseKey, leaseMs } from '@sluice/leases/lease-table'
 import { newId } from '@sluice/runtime/ids'
 import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { type ErasureStep, type ErasureStore, erasureStore, type NewErasure } from './erasures.ts'
@@ -67,4 +68,54 @@ test('the hashes of a value are kept until a time after the end of its erasure, 
   expect(await store.find('shop', lease.id)).toMatchObject({ hashes })
   await store.forgetHashes(noon + 1)
   expect(await store.find('shop', lease.id)).toMatchObject({ hashes: null })
+})
+
+describe('sites have their turns', () => {
+  /** Adds erasures of a site, requested one after the other from a time on. Returns their ids. */
+  async function addMany(siteId: string, count: number, requestedAt: number): Promise<string[]> {
+    const ids = Array.from({ length: count }, () => newId('era'))
+    for (const [n, erasureId] of ids.entries()) {
+      const erasure = { erasureId, siteId, kind: 'user_id', hashes: null, before: null, keyId: 'key_1' } as const
+      await store.create({ ...erasure, requestedAt: requestedAt + n })
+    }
+    return ids
+  }
+  const takenSites = async (max: number) => (await store.leases.take(noon, max)).map(({ job }) => job.siteId).sort()
+
+  beforeEach(async () => {
+    await sql`TRUNCATE erasures`.execute(postgres.db)
+  })
+
+  test('when erasures are taken: those that run count', async () => {
+    await addMany('script', 150, noon - 1_000)
+    const [late] = await addMany('late', 1, noon - 1)
+    expect(await takenSites(4)).toStrictEqual(['late', 'script', 'script', 'script'])
+    const leased = await store.leases.take(noon + leaseMs, 3)
+    expect(leased.map(({ id }) => id)).toContain(late)
+  })
+
+  test('when a slot becomes free after the erasures of one site took all', async () => {
+    await addMany('script', 150, noon - 1_000)
+    const [first, ...others] = await store.leases.take(noon, 4)
+    expect(others).toHaveLength(3)
+    if (!first) throw new Error('nothing was taken')
+    await addMany('late', 1, noon - 1)
+    await store.leases.release(first, noon + 1, { isProgress: true })
+    expect(await takenSites(1)).toStrictEqual(['late'])
+  })
+
+  test('when more sites have many than there are slots', async () => {
+    for (const siteId of ['a', 'b', 'c', 'd', 'e']) await addMany(siteId, 3, noon - 1_000)
+    await addMany('late', 1, noon - 1)
+    expect(await takenSites(1)).toStrictEqual(['late'])
+  })
+
+  test('when erasures are deleted together', async () => {
+    await addMany('script', 150, noon - 1_000)
+    const [late] = await addMany('late', 1, noon - 1)
+    await sql`UPDATE erasures SET step = 'delete'`.execute(postgres.db)
+    const deletable = (await store.listDeletable(100)).map(({ erasureId }) => erasureId)
+    expect(deletable).toHaveLength(100)
+    expect(deletable.indexOf(late ?? '')).toBe(1)
+  })
 })

@@ -4,6 +4,7 @@ import { dayMs } from '@sluice/contracts/time-units'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
 import { lockSiteRules } from './alert-rules.ts'
 import { deleteSiteEndpoints, removeDeliveries } from './endpoints.ts'
+import { deletionTurns } from './erasure-turns.ts'
 import { type ExportFiles, filesOf } from './exports.ts'
 import { leaseTable, progress, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
@@ -66,7 +67,7 @@ export interface ErasureStore {
   find(siteId: string, erasureId: string): Promise<ErasureRecord | undefined>
   /** When the last deletion of the site was requested, in Unix ms; undefined if never. */
   siteDeletedAt(siteId: string): Promise<number | undefined>
-  /** The oldest erasures that are at the step `delete`, up to `max`. */
+  /** Up to `max` erasures at the step `delete`: the oldest one of each site, then the second one of each, and so on. */
   listDeletable(max: number): Promise<ErasureRecord[]>
   /** When the oldest uncompleted erasure was requested, in Unix ms. */
   oldestUnfinished(): Promise<number | undefined>
@@ -170,14 +171,9 @@ export function erasureStore(postgres: Postgres): ErasureStore {
       }),
     listDeletable: (max) =>
       postgres.run(async (db) => {
-        const rows = await db
-          .selectFrom('erasures')
-          .selectAll()
-          .where('status', '<>', 'completed')
-          .where('step', '=', 'delete')
-          .orderBy('requested_at')
-          .limit(max)
-          .execute()
+        const { rows } = await sql<Selectable<Tables['erasures']>>`
+          SELECT erasures.* FROM (${deletionTurns(max)}) AS turns JOIN erasures ON erasure_id = turns.id
+          ORDER BY turn`.execute(db)
         return rows.map(toErasureRecord)
       }),
     oldestUnfinished: () =>

@@ -1,5 +1,6 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import { type JobCounts, type LeaseKey, LeaseLost, leaseMs, type LeaseTable } from '@sluice/leases/lease-table'
+import { takeTurns } from './erasure-turns.ts'
 import type { Postgres } from './open.ts'
 import type { Db, Tables } from './tables.ts'
 
@@ -8,6 +9,11 @@ interface WorkTable {
   id: string
   /** SQL of a further condition on the row `job`. A job that is due at `at` is taken only if it is true. */
   canTake: (at: Date) => RawBuilder<unknown>
+  /**
+   * SQL of a query with the columns `id` and `turn` of jobs that are due at `at`. Only these are taken, in the order of
+   * `turn`. Absent: the job that has been due longest comes first.
+   */
+  turns?: (at: Date) => RawBuilder<unknown>
   /** Columns that a take sets in addition to those of the lease. */
   onTake: RawBuilder<unknown>
   /** SQL of the next due time of a job that is released without one and has not ended. */
@@ -49,6 +55,8 @@ const workTables = {
   erasures: {
     id: 'erasure_id',
     canTake: () => sql`true`,
+    // A site's erasures run at the same time, because most of them only wait for ClickHouse.
+    turns: takeTurns,
     onTake: sql`status = 'processing'`,
     dueAfterEnd: sql`failed_at + interval '1 hour'`,
   },
@@ -107,7 +115,7 @@ export function leaseTable<N extends WorkTableName, Job>(
   name: N,
   toJob: (row: Selectable<Tables[N]>) => Job,
 ): Omit<LeaseTable<Job>, 'fail'> {
-  const { id, canTake, onTake, dueAfterEnd } = workTables[name]
+  const { id, canTake, turns, onTake, dueAfterEnd }: WorkTable = workTables[name]
   const table = sql.table(name)
   const idColumn = sql.ref(id)
 
@@ -115,15 +123,16 @@ export function leaseTable<N extends WorkTableName, Job>(
     take: (now, max) =>
       postgres.run(async (db) => {
         const until = new Date(now + leaseMs)
+        const inTurn = turns && sql`JOIN (${turns(new Date(now))}) AS turns ON turns.id = job.${idColumn}`
         // Materialized, because a plan that repeated the selection would lock more rows than `max`. A lease that has
         // expired was not released: its worker has died or lost its connection to Postgres.
         const { rows } = await sql<
           Selectable<Tables[N]> & { id: string; lease: string; failures: number; due_at: Date }
         >`
           WITH due AS MATERIALIZED (
-            SELECT job.${idColumn} AS id FROM ${table} AS job
+            SELECT job.${idColumn} AS id FROM ${table} AS job ${inTurn ?? sql``}
             WHERE ${isDue(now, canTake)}
-            ORDER BY due_at LIMIT ${max} FOR UPDATE OF job SKIP LOCKED
+            ORDER BY ${inTurn ? sql`turns.turn` : sql`due_at`} LIMIT ${max} FOR UPDATE OF job SKIP LOCKED
           )
           UPDATE ${table} AS job SET
             lease = lease + 1, lease_until = ${until},

@@ -41,6 +41,7 @@ const all = [
   '028-retention-runs',
   '029-indexes',
   '030-email-tests',
+  '031-erasure-turns',
 ]
 
 let postgres: TestPostgres

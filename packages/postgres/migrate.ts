@@ -35,6 +35,7 @@ import * as settledRecipients from './migrations/027-settled-recipients.ts'
 import * as retentionRuns from './migrations/028-retention-runs.ts'
 import * as indexes from './migrations/029-indexes.ts'
 import * as emailTests from './migrations/030-email-tests.ts'
+import * as erasureTurns from './migrations/031-erasure-turns.ts'
 import type { Postgres } from './open.ts'
 import type { Db } from './tables.ts'
 
@@ -75,6 +76,7 @@ export const migrations: Migrations = {
   '028-retention-runs': retentionRuns,
   '029-indexes': indexes,
   '030-email-tests': emailTests,
+  '031-erasure-turns': erasureTurns,
 }
 
 /**

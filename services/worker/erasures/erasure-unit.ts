@@ -59,7 +59,7 @@ export function erasureUnit(deps: ErasureUnitDeps): (job: ErasureRecord, lease: 
   }
 
   /**
-   * Deletes the rows of this erasure and of the oldest others. The deletion of one of them may have begun meanwhile.
+   * Deletes the rows of this erasure and of others that are first in turn. The deletion of one of them may have begun meanwhile.
    */
   async function deleteRows(job: ErasureRecord, lease: Lease): Promise<UnitResult> {
     if (await eraser.isDeleting()) return waitForClickHouse(job)
