@@ -85,7 +85,7 @@ export function Samples() {
       <ErrorPanel error={found.error} onRetry={found.retry} />
       {found.isLoading ? <SkeletonRows rows={10} /> : null}
       {data === undefined ? null : (
-        <div class={found.isPlaceholderData ? 'old refreshing' : undefined}>
+        <div class={`sample-list${found.isPlaceholderData ? ' old refreshing' : ''}`}>
           <DataTable
             caption={texts.samples}
             columns={[

@@ -1,0 +1,48 @@
+import { afterAll, beforeAll, expect, it } from '@jest/globals'
+import type { BrowserContextOptions, Page } from 'playwright-core'
+import { copied, readCsv } from './support/numbers.ts'
+import { addResources } from './support/resources.ts'
+import { openSession, type Rig, startRig } from './support/rig.ts'
+import { seededEvents } from './support/seed.ts'
+import { describeWithChromium, useBrowser } from './support/use-browser.ts'
+import { waitUntilPasses } from './support/wait-until-passes.ts'
+
+const siteId = 'shop'
+
+describeWithChromium('a narrow page', () => {
+  const visitors = useBrowser()
+  let rig: Rig
+
+  beforeAll(async () => {
+    rig = await startRig()
+    await rig.send(seededEvents({ siteId, now: Date.now() }))
+    await addResources(rig, siteId)
+  })
+  afterAll(() => rig.stop())
+
+  const open = async (path: string, options: BrowserContextOptions = {}): Promise<Page> => {
+    const { page } = await visitors.open({ viewport: { width: 390, height: 844 }, ...options })
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/sites/${siteId}${path}`)
+    return page
+  }
+
+  it('shows all columns of the tables of the events, though its list has only three', async () => {
+    const page = await open('/events')
+    const list = page.getByRole('table', { name: 'What was sent' }).locator('tbody tr').first().locator('td:visible')
+    await waitUntilPasses(async () => expect(await list.count()).toBe(3))
+    const more = page.locator('main').getByRole('button', { name: 'More', exact: true })
+    expect(await more.count()).toBe(2)
+    for (const menu of await more.all()) {
+      const [fields = []] = readCsv(await copied(page, menu, 'Copy CSV'))
+      expect(fields.length).toBeGreaterThan(3)
+      await menu.click()
+      await page.getByRole('button', { name: 'Show table', exact: true }).click()
+      const row = page.getByRole('dialog').locator('tbody tr').first()
+      await row.waitFor()
+      expect(await row.locator('td:visible').count()).toBe(fields.length)
+      await page.keyboard.press('Escape')
+      await row.waitFor({ state: 'detached' })
+    }
+  })
+})
