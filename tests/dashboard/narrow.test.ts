@@ -45,4 +45,17 @@ describeWithChromium('a narrow page', () => {
       await row.waitFor({ state: 'detached' })
     }
   })
+
+  it('names the columns of a cohort’s weeks', async () => {
+    const page = await open('/cohorts')
+    await page.getByRole('button', { name: 'Readers Résumé' }).click()
+    const table = page.getByRole('dialog').getByRole('table', { name: 'Who came back' })
+    const header = table.locator('th', { hasText: 'Came back' })
+    await header.waitFor()
+    const [name, cell] = await Promise.all([header, table.locator('td').nth(2)].map((each) => each.boundingBox()))
+    expect(name?.width).toBeGreaterThan(1)
+    // It stands above its column.
+    expect(name?.x).toBe(cell?.x)
+    expect(name?.width).toBe(cell?.width)
+  })
 })
