@@ -58,4 +58,23 @@ describeWithChromium('a narrow page', () => {
     expect(name?.x).toBe(cell?.x)
     expect(name?.width).toBe(cell?.width)
   })
+
+  it.each([390, 320])('of %d px shows the value of a tap on the chart within the window', async (width) => {
+    const page = await open('?range=7d&by=hour&zone=Asia/Kolkata', { hasTouch: true, viewport: { width, height: 844 } })
+    const chart = page.getByRole('figure').first()
+    const plot = chart.locator('.u-over')
+    const tip = chart.locator('.chart-tip')
+    for (const share of [0.05, 0.45, 0.55, 0.95]) {
+      const { width: plotWidth } = (await plot.boundingBox()) ?? { width: NaN }
+      await plot.tap({ position: { x: plotWidth * share, y: 60 } })
+      await tip.waitFor()
+      const box = await tip.boundingBox()
+      expect(box?.x).toBeGreaterThanOrEqual(0)
+      expect((box?.x ?? NaN) + (box?.width ?? NaN)).toBeLessThanOrEqual(width)
+      expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width)
+      // A tap elsewhere hides it: the next one is a first one again.
+      await page.getByRole('heading', { level: 1 }).tap()
+      await tip.waitFor({ state: 'detached' })
+    }
+  })
 })

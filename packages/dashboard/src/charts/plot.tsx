@@ -145,7 +145,7 @@ export default function Plot(props: ChartProps) {
         <div
           class={`chart-tip${place.current !== null && cursor.left > place.current.clientWidth / 2 ? ' before' : ''}`}
           aria-hidden="true"
-          style={{ left: `${cursor.left}px` }}
+          style={{ '--at': cursor.left / (place.current?.clientWidth ?? 1) }}
         >
           <p>
             <span class="key-line" />
