@@ -175,6 +175,21 @@ describeWithChromium('imports', () => {
       .waitFor({ timeout: 30_000 })
   })
 
+  it('have their end spoken while they are looked at', async () => {
+    const { page, id } = await openFailed()
+    let status = 'processing'
+    await page.route(/\/api\/v1\/imports\/imp_\w+$/, async (route) => {
+      await route.fulfill({ json: await answerWith(route, { status }) })
+    })
+    await page.goto(`${rig.url}/sites/${siteId}/imports?open=${id}`)
+    const dialog = page.getByRole('dialog')
+    await dialog.getByText('Processing').waitFor()
+    const announcer = dialog.locator('.announcer')
+    expect(await announcer.textContent()).toBe('')
+    status = 'completed'
+    await waitUntilPasses(async () => expect(await announcer.textContent()).toBe('Completed'))
+  })
+
   it('with more errors than a page has room for end with a word, and with a CSV of any size', async () => {
     const { page, id } = await openFailed()
     await page.addInitScript({

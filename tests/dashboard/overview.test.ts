@@ -473,6 +473,25 @@ describeWithChromium('the overview', () => {
     await rig.call('DELETE', `/api/v1/exports/${all[0]?.export_id ?? ''}`)
   })
 
+  it('has the end of an export spoken while it is looked at', async () => {
+    const body = { site_id: siteId, type: 'events', format: 'csv', name: 'Spoken' }
+    const { export_id: id } = await rig.call<{ export_id: string }>('POST', '/api/v1/exports', body)
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    let status = 'processing'
+    await page.route(`**/api/v1/exports/${id}`, async (route) => {
+      const answer = (await (await route.fetch()).json()) as { data: object }
+      await route.fulfill({ json: { ...answer, data: { ...answer.data, status } } })
+    })
+    await page.goto(`${rig.url}/sites/${siteId}/exports?open=${id}`)
+    const dialog = page.getByRole('dialog')
+    await dialog.getByText('Processing').waitFor()
+    status = 'completed'
+    await waitUntilPasses(async () => expect(await dialog.locator('.announcer').textContent()).toBe('Completed'))
+    await page.close()
+    await rig.call('DELETE', `/api/v1/exports/${id}`)
+  })
+
   it('keeps in the address that countries are a map, and copies a command with the whole address', async () => {
     const page = await overview()
     await settledHeadline(page, 'Visitors')

@@ -8,6 +8,7 @@ import { formatBytes } from '../../format/numbers.ts'
 import { conditionLabel } from '../../format/sentences.ts'
 import { messages } from '../../messages/en.ts'
 import { UnknownRecord } from '../../page-components/unknown-record.tsx'
+import { useSpokenEnd } from '../../page-components/use-spoken-end.ts'
 import { useSite } from '../../state/session.tsx'
 import { toast } from '../../ui/announce.tsx'
 import { Button } from '../../ui/button.tsx'
@@ -47,6 +48,9 @@ export function ExportDrawer({ id, onClose, onOpen }: ExportDrawerProps) {
   const data = record.data?.site_id === siteId ? record.data : undefined
   const [doing, setDoing] = useState<'remove' | 'edit'>()
   const hasEnded = data !== undefined && !isUnderWay(data)
+  // A schedule that waits for its first run has not ended.
+  const isOpen = data && (data.status === 'queued' || data.status === 'processing')
+  useSpokenEnd(isOpen, data === undefined ? '' : texts.statuses[data.status])
   useEffect(() => {
     if (hasEnded) void invalidate('listExports', 'listExportRuns')
   }, [hasEnded])

@@ -3,6 +3,7 @@ import type { ImportResource } from '@sluice/contracts/imports'
 import { useApi, useInvalidate, useOperationMutation } from '../../api/hooks.ts'
 import { messages } from '../../messages/en.ts'
 import { UnknownRecord } from '../../page-components/unknown-record.tsx'
+import { useSpokenEnd } from '../../page-components/use-spoken-end.ts'
 import { useSite } from '../../state/session.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Details } from '../../ui/details.tsx'
@@ -27,6 +28,7 @@ export function ImportDrawer({ id, onClose }: { id: string; onClose: () => void 
   const data = record.data?.site_id === siteId ? record.data : undefined
   const [isCancelling, setCancelling] = useState(false)
   const hasEnded = data !== undefined && !isUnderWay(data)
+  useSpokenEnd(data && isUnderWay(data), data === undefined ? '' : texts.statuses[data.status])
   useEffect(() => {
     if (hasEnded) void invalidate('listImports', 'getSite')
   }, [hasEnded])
