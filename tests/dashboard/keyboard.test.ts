@@ -158,6 +158,18 @@ describeWithChromium('the keyboard alone', () => {
     await page.waitForURL(/\/live\?f=device_type:equals:mobile$/)
   })
 
+  it('draws a line around the option of a list that the arrow keys are on', async () => {
+    const page = await overview()
+    await page.keyboard.press('/')
+    await page.getByRole('combobox', { name: 'Property', exact: true }).click()
+    await page.keyboard.press('ArrowDown')
+    await page.locator('.menu-item.active').waitFor()
+    const outline = `getComputedStyle(document.querySelector('.menu-item.active')).outlineStyle`
+    expect(await page.evaluate(outline)).toBe('solid')
+    await page.emulateMedia({ forcedColors: 'active' })
+    expect(await page.evaluate(outline)).toBe('solid')
+  })
+
   it('takes no letter for a shortcut in a field or with a modifier', async () => {
     const page = await overview()
     const before = page.url()
