@@ -8,6 +8,7 @@ import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type BuildOptions, type BuildResult, context, type Metafile, type Plugin } from 'esbuild'
 import { writeBuiltFile } from '@sluice/runtime/built-file'
+import { browsers, browsersText } from './browsers.ts'
 import { pseudoTexts } from './pseudo-texts.ts'
 import { serveNewest } from './serve-newest.ts'
 import { messages } from './src/messages/en.ts'
@@ -36,7 +37,7 @@ const common: BuildOptions = {
   entryNames: '[name]-[hash]',
   chunkNames: '[name]-[hash]',
   assetNames: '[name]-[hash]',
-  target: ['chrome111', 'firefox114', 'safari16.4'],
+  target: Object.entries(browsers).map(([name, version]) => `${name}${version}`),
   define: { 'process.env.NODE_ENV': isWatching ? '"development"' : '"production"' },
   // The licences of all packages are in one file, see thirdPartyLicences.
   legalComments: 'none',
@@ -168,7 +169,10 @@ function entriesOf(builds: readonly BuildResult[]): Outputs {
   return entries
 }
 
-/** index.html with `{{nav live events}}` replaced by these entries of the navigation, without icons and links. */
+/**
+ * index.html with `{{nav live events}}` replaced by these entries of the navigation, without icons and links, and
+ * `{{browsers}}` by the names of the oldest browsers.
+ */
 function withTexts(template: string): string {
   const texts: Readonly<Record<string, unknown>> = isPseudo ? pseudoTexts(messages.nav) : messages.nav
   const textOf = (name: string): string => {
@@ -179,6 +183,7 @@ function withTexts(template: string): string {
   const entryOf = (name: string): string =>
     `<li><span class="nav-link"><svg class="icon" width="16" height="16"></svg>${textOf(name)}</span></li>`
   return template
+    .replace('{{browsers}}', browsersText)
     .replaceAll(/\{\{nav ([\w ]+)\}\}/g, (_, names: string) => `<ul>${names.split(' ').map(entryOf).join('')}</ul>`)
     .replaceAll(/\{\{text (\w+)\}\}/g, (_, name: string) => textOf(name))
 }

@@ -664,6 +664,14 @@ describeWithChromium('the overview', () => {
     expect(notice?.y).toBeLessThan(100)
   })
 
+  it('names the browsers that it needs where the browser is an older one', async () => {
+    const { page } = await visitors.open()
+    await page.addInitScript('delete HTMLElement.prototype.showPopover')
+    await page.goto(rig.url)
+    await page.getByRole('alert').getByText('Chrome 120, Firefox 125 or Safari 17').waitFor()
+    expect(await page.getByLabel('API key').count()).toBe(0)
+  })
+
   it('takes the metric and the filters along to a new alert rule', async () => {
     const page = await overview('?f=country:equals:DE')
     await settledHeadline(page, 'Events')

@@ -35,13 +35,21 @@ function start(): void {
  * broke. The page says so in place of its outline.
  */
 function showFailure(): void {
-  const page = document.getElementById('load-failed')
-  if (page === null) return
-  page.hidden = false
-  document.getElementById('app')?.replaceChildren(page)
-  page.querySelector('button')?.addEventListener('click', () => location.reload())
+  const page = replaceOutline('load-failed')
+  page?.querySelector('button')?.addEventListener('click', () => location.reload())
 }
 
+/** Shows an element of index.html, by its id, in place of the outline. */
+function replaceOutline(id: string): HTMLElement | null {
+  const page = document.getElementById(id)
+  if (page === null) return null
+  page.hidden = false
+  document.getElementById('app')?.replaceChildren(page)
+  return page
+}
+
+// In a browser that does not know popovers, the first message would end the dashboard.
+if (!('showPopover' in HTMLElement.prototype)) addEventListener('DOMContentLoaded', () => replaceOutline('old-browser'))
 // A page in the background is not painted. A task that is queued in a frame's callback runs after the frame is painted.
-if (document.hidden) start()
+else if (document.hidden) start()
 else requestAnimationFrame(() => setTimeout(start))
