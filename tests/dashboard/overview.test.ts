@@ -524,6 +524,32 @@ describeWithChromium('the overview', () => {
     )
   })
 
+  it('draws a dashed line around weeks that are in progress, and a ring while it is unknown how fresh numbers are', async () => {
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    const styleOf = (selector: string, property: string) =>
+      page.evaluate<string>(`getComputedStyle(document.querySelector('${selector}')).${property}`)
+    await page.goto(`${rig.url}/sites/${siteId}/retention?of=visitor`)
+    await page.locator('td.in-progress').first().waitFor()
+    for (const forcedColors of ['none', 'active'] as const) {
+      await page.emulateMedia({ forcedColors })
+      for (const selector of ['td.in-progress', '.swatch.in-progress']) {
+        expect(await styleOf(selector, 'outlineStyle')).toBe('dashed')
+        expect(await styleOf(selector, 'outlineColor')).toBe(await styleOf('td.in-progress', 'color'))
+      }
+    }
+    await page.emulateMedia({ forcedColors: 'none' })
+    await page.locator('.freshness.quiet').waitFor()
+    const fill = () => styleOf('.freshness .dot', 'backgroundColor')
+    expect(await fill()).not.toBe('rgba(0, 0, 0, 0)')
+    // The first request for the freshness comes later than the page.
+    await page.route(/\/api\/v1\/stats\?/, () => undefined)
+    await page.reload()
+    await page.locator('.freshness.unknown').waitFor()
+    expect(await fill()).toBe('rgba(0, 0, 0, 0)')
+    expect(await styleOf('.freshness .dot', 'borderTopStyle')).toBe('solid')
+  })
+
   it('shows a message above the dialog that is opened after it', async () => {
     const page = await overview()
     await settledHeadline(page, 'Visitors')

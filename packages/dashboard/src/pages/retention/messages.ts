@@ -31,7 +31,7 @@ export const texts = {
   table: 'Retention by week',
   scroll: 'Retention by week, scrolls sideways',
   inProgress: 'in progress',
-  legend: (zone: string) => `Hatched: the week is in progress. Weeks begin on Monday, in the time zone ${zone}.`,
+  legend: (zone: string) => `Dashed: the week is in progress. Weeks begin on Monday, in the time zone ${zone}.`,
   cell: (of: Actor, returning: number, size: number) => `${count(returning, of)} of ${count(size, of)}`,
   none: { user: 'No user in these weeks', visitor: 'No visitor in these weeks' },
   noneWhy: {

@@ -18,7 +18,7 @@ export interface MatrixTableProps {
   onPin: (weekStart: number) => void
 }
 
-/** Week by week, the average first. What is in progress is hatched, and says so. */
+/** Week by week, the average first. What is in progress is hatched within a dashed line, and says so. */
 export function MatrixTable({ matrix, of, isWeek0Counted, shown, onShow, onPin }: MatrixTableProps) {
   const { average, cohorts, timezone, weeks } = matrix
   const range = tintedRange(matrix, isWeek0Counted)
