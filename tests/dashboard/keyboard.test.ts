@@ -370,6 +370,35 @@ describeWithChromium('the keyboard alone', () => {
     expect(await page.evaluate('document.activeElement === document.body')).toBe(true)
   })
 
+  it('is on the title of an alert rule that is opened, once the rule is there, and then of the list', async () => {
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    const { rule_id: id } = await rig.call<{ rule_id: string }>('POST', '/api/v1/alerts', {
+      site_id: siteId,
+      name: 'Late',
+      condition: { metric: 'event_count', operator: 'greater_than', threshold: 1_000_000, window: '5m' },
+      notification_type: 'webhook',
+      notification_config: { url: 'http://127.0.0.1:9/' },
+    })
+    const held = Promise.withResolvers<undefined>()
+    await page.route(`**/api/v1/alerts/${id}`, async (route) => {
+      await held.promise
+      await route.fallback()
+    })
+    await page.goto(`${rig.url}/sites/${siteId}/alerts`)
+    await page.getByRole('button', { name: 'Late', exact: true }).focus()
+    await page.keyboard.press('Enter')
+    await page.locator('main .skeleton').first().waitFor()
+    // The frame after the one in which the list was replaced has been painted.
+    await page.evaluate('new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))')
+    held.resolve(undefined)
+    await page.getByRole('heading', { level: 1, name: 'Late' }).waitFor()
+    await waitUntilPasses(async () => expect(await focused(page)).toBe('Late'), 5_000)
+    await page.getByRole('button', { name: 'All alerts' }).focus()
+    await page.keyboard.press('Enter')
+    await waitUntilPasses(async () => expect(await focused(page)).toBe('Alerts'), 5_000)
+  })
+
   it('gives the focus back to what opened a dialog', async () => {
     const page = await overview()
     await page.goto(`${rig.url}/settings/keys`)

@@ -550,6 +550,17 @@ describeWithChromium('the overview', () => {
     expect(await styleOf('.freshness .dot', 'borderTopStyle')).toBe('solid')
   })
 
+  it('calls a week of the retention pressed that stays, and not one that the focus is on', async () => {
+    const page = await overview('/retention?of=visitor')
+    const week = page.getByRole('table', { name: 'Retention by week' }).getByRole('button').first()
+    await week.focus()
+    // Its curve is drawn meanwhile.
+    await page.locator('tr.open').waitFor()
+    expect(await week.getAttribute('aria-pressed')).toBe('false')
+    await page.keyboard.press('Enter')
+    await waitUntilPasses(async () => expect(await week.getAttribute('aria-pressed')).toBe('true'))
+  })
+
   it('shows a message above the dialog that is opened after it', async () => {
     const page = await overview()
     await settledHeadline(page, 'Visitors')

@@ -1,3 +1,4 @@
+import { useEffect, useRef } from 'preact/hooks'
 import type { AlertResource } from '@sluice/contracts/alerts'
 import { useApi } from '../../api/hooks.ts'
 import { kindOf } from '../../format/numbers.ts'
@@ -18,17 +19,23 @@ const refreshMs = 15_000
 /** The alert rules of the site; or one of them, with its chart and history. */
 export default function Page() {
   const [openId, setOpen] = usePageParameter('open')
+  const isOpening = useRef(false)
   const open = (id: string | undefined) => {
     setOpen(id)
-    // A rule replaces the list on the page, or the list a rule: screen readers announce the focused heading.
-    requestAnimationFrame(() => document.querySelector<HTMLElement>('main h1')?.focus())
+    isOpening.current = true
   }
-  if (openId === 'new') return <NewRule onDone={open} />
-  if (openId !== undefined) return <Rule key={openId} id={openId} onDone={open} />
-  return <RuleList onOpen={open} />
+  const onShown = () => {
+    // A rule has replaced the list on the page, or the list a rule: screen readers announce the focused heading.
+    if (isOpening.current) document.querySelector<HTMLElement>('main h1')?.focus()
+    isOpening.current = false
+  }
+  if (openId === 'new') return <NewRule onDone={open} onShown={onShown} />
+  if (openId !== undefined) return <Rule key={openId} id={openId} onDone={open} onShown={onShown} />
+  return <RuleList onOpen={open} onShown={onShown} />
 }
 
-function RuleList({ onOpen }: { onOpen: (id: string) => void }) {
+function RuleList({ onOpen, onShown }: { onOpen: (id: string) => void; onShown: () => void }) {
+  useEffect(onShown, [])
   const { site_id: siteId } = useSite()
   const query = { query: { site_id: siteId, limit: 1000 } }
   const alerts = useApi('listAlerts', query, { refetchMs: refreshMs, staleMs: 0 })

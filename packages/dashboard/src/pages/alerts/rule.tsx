@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks'
+import { useEffect, useState } from 'preact/hooks'
 import type { AlertResource } from '@sluice/contracts/alerts'
 import { changedFields } from '../../api/changed-fields.ts'
 import { useApi, useInvalidate, useOperationMutation } from '../../api/hooks.ts'
@@ -21,6 +21,11 @@ interface OnDone {
   onDone: (id: string | undefined) => void
 }
 
+interface OnShown {
+  /** Called once the view has its title. */
+  onShown: () => void
+}
+
 const Back = ({ onDone }: OnDone) => (
   <Button kind="quiet" icon="arrow-left" class="alert-back" onClick={() => onDone(undefined)}>
     {texts.back}
@@ -28,7 +33,8 @@ const Back = ({ onDone }: OnDone) => (
 )
 
 /** A new rule, on the metric and with the conditions that the address holds. */
-export function NewRule({ onDone }: OnDone) {
+export function NewRule({ onDone, onShown }: OnDone & OnShown) {
+  useEffect(onShown, [])
   const { site_id: siteId } = useSite()
   const { environment } = useSession()
   const view = useView()
@@ -82,16 +88,21 @@ export function NewRule({ onDone }: OnDone) {
 const refreshMs = 15_000
 
 /** A rule: its settings, what they would have done, and what it did. */
-export function Rule({ id, onDone }: OnDone & { id: string }) {
+export function Rule({ id, onDone, onShown }: OnDone & OnShown & { id: string }) {
   const { site_id: siteId } = useSite()
   const rule = useApi('getAlert', { params: { rule_id: id } }, { refetchMs: refreshMs, staleMs: 0 })
   const isElsewhere = rule.data !== undefined && rule.data.site_id !== siteId
+  const isGone = isElsewhere || rule.error?.status === 404
+  const isShown = rule.data !== undefined || isGone
+  useEffect(() => {
+    if (isShown) onShown()
+  }, [isShown])
   if (rule.data !== undefined && !isElsewhere) return <Loaded of={rule.data} onDone={onDone} />
   return (
     <>
       <Back onDone={onDone} />
       {rule.isLoading ? <SkeletonRows rows={8} /> : null}
-      {isElsewhere || rule.error?.status === 404 ? (
+      {isGone ? (
         <EmptyState isPage icon="bell" title={texts.gone} />
       ) : (
         <ErrorPanel error={rule.error} onRetry={rule.retry} />

@@ -122,6 +122,7 @@ function Matrix({ matrix, settings }: { matrix: RetentionMatrix; settings: Reten
         of={settings.of}
         isWeek0Counted={isWeek0Counted}
         shown={shown}
+        pinned={pinned}
         onShow={setHovered}
         onPin={(weekStart) => setPinned(pinned === weekStart ? undefined : weekStart)}
       />

@@ -13,13 +13,15 @@ export interface MatrixTableProps {
   isWeek0Counted: boolean
   /** The row whose curve is drawn; undefined: the average alone. */
   shown: number | undefined
+  /** The row that stays. */
+  pinned: number | undefined
   onShow: (weekStart: number | undefined) => void
   /** A click keeps the row until the next one. */
   onPin: (weekStart: number) => void
 }
 
 /** Week by week, the average first. What is in progress is hatched within a dashed line, and says so. */
-export function MatrixTable({ matrix, of, isWeek0Counted, shown, onShow, onPin }: MatrixTableProps) {
+export function MatrixTable({ matrix, of, isWeek0Counted, shown, pinned, onShow, onPin }: MatrixTableProps) {
   const { average, cohorts, timezone, weeks } = matrix
   const range = tintedRange(matrix, isWeek0Counted)
   const numbers = Array.from({ length: weeks }, (_, week) => week)
@@ -77,7 +79,7 @@ export function MatrixTable({ matrix, of, isWeek0Counted, shown, onShow, onPin }
                   <button
                     type="button"
                     class="bar-name"
-                    aria-pressed={shown === week_start}
+                    aria-pressed={pinned === week_start}
                     onFocus={() => onShow(week_start)}
                     onBlur={() => onShow(undefined)}
                     onClick={() => onPin(week_start)}
