@@ -83,6 +83,22 @@ describeWithChromium('cohorts', () => {
     await waitUntilPasses(async () => expect(await numberOf(page.getByRole('dialog'))).toBe(buyers.size))
   })
 
+  it('are not opened by a click inside a table of their row', async () => {
+    const criteria = { type: 'and', conditions: [{ property: 'country', operator: 'equals', value: 'FR' }] }
+    await rig.call('POST', '/api/v1/cohorts', { site_id: siteId, name: 'Tabled', criteria })
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/sites/${siteId}/cohorts`)
+    const row = page.locator('main tbody > tr', { hasText: 'Tabled' })
+    await row.getByRole('button', { name: 'More', exact: true }).click()
+    await page.getByRole('button', { name: 'Show table', exact: true }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.locator('td').first().click()
+    await page.keyboard.press('Escape')
+    await dialog.waitFor({ state: 'detached' })
+    expect(new URL(page.url()).search).toBe('')
+  })
+
   it('are not saved by themselves after an edit, when a save was refused', async () => {
     const { page, expectMessages } = await visitors.open()
     expectMessages(/status of 503/)
