@@ -561,6 +561,17 @@ describeWithChromium('the overview', () => {
     await waitUntilPasses(async () => expect(await week.getAttribute('aria-pressed')).toBe('true'))
   })
 
+  it('says “1 visitor” of a step of a funnel, and of what was lost before it', async () => {
+    const page = await overview('/funnels?steps=kind_8%3Ekind_7', 'kinds')
+    const steps = page.getByRole('list', { name: 'Steps' }).getByRole('listitem')
+    await steps.first().getByText('1 visitor', { exact: true }).waitFor()
+    await steps.nth(1).getByText('0 visitors', { exact: true }).waitFor()
+    await steps
+      .nth(1)
+      .getByText(/^1 visitor \(100.*went no further$/)
+      .waitFor()
+  })
+
   it('shows a message above the dialog that is opened after it', async () => {
     const page = await overview()
     await settledHeadline(page, 'Visitors')

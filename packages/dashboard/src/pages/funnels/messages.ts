@@ -1,5 +1,6 @@
+import type { Actor } from '@sluice/contracts/actors'
 import { observedPropertiesLimits } from '@sluice/contracts/observed-properties'
-import { formatNumber, formatPercent } from '../../format/numbers.ts'
+import { formatPercent } from '../../format/numbers.ts'
 import { messages } from '../../messages/en.ts'
 
 const { count } = messages
@@ -15,6 +16,7 @@ const durationLabel = (window: string) => {
 
 export const texts = {
   of: { user: 'users', visitor: 'visitors' },
+  actors: (of: Actor, number: number) => (number === 1 ? of : `${of}s`),
   ofTitle: { user: 'Users', visitor: 'Visitors' },
   sentence: (range: string) => `How many go on from step to step, and where they stop, ${range}.`,
   window: 'Within',
@@ -36,8 +38,7 @@ export const texts = {
   remove: (place: number) => `Remove step ${place}`,
   up: (place: number) => `Move step ${place} up`,
   down: (place: number) => `Move step ${place} down`,
-  lost: (lost: number, rate: number, actors: string) =>
-    `${formatNumber(lost)} ${actors} (${formatPercent(rate)}) went no further`,
+  lost: (lost: number, rate: number, of: Actor) => `${count(lost, of)} (${formatPercent(rate)}) went no further`,
   noneLost: 'Everybody went on',
   result: 'Completed',
   resultOf: (actors: string, steps: number, window: string) =>

@@ -1,3 +1,4 @@
+import type { Actor } from '@sluice/contracts/actors'
 import { funnelLimits, type FunnelResult } from '@sluice/contracts/funnel'
 import { useFromAnswer } from '../../api/hooks.ts'
 import { requestOf } from '../../api/request.ts'
@@ -192,7 +193,7 @@ function Steps({ funnel }: { funnel: Funnel }) {
                 previous={found?.[at - 1]}
                 before={before?.[at]}
                 isCompared={compared !== undefined}
-                actors={texts.of[of]}
+                of={of}
               />
             )}
           </li>
@@ -220,11 +221,11 @@ interface BarProps {
   before: StepResult | undefined
   /** Whether there is a comparison, though its answer may not be there yet: its bar has its place. */
   isCompared: boolean
-  actors: string
+  of: Actor
 }
 
 /** How many reached a step, as a bar of the first step's length, with what was lost on the way to it. */
-function Bar({ step, previous, before, isCompared, actors }: BarProps) {
+function Bar({ step, previous, before, isCompared, of }: BarProps) {
   if (step === undefined)
     return (
       <div class="funnel-bars">
@@ -237,7 +238,7 @@ function Bar({ step, previous, before, isCompared, actors }: BarProps) {
       {previous === undefined || previous.users === 0 ? null : (
         <p class="funnel-loss muted small">
           <Icon name="arrow-down" size={14} />
-          {lost === 0 ? texts.noneLost : texts.lost(lost, 100 - step.rate_from_previous, actors)}
+          {lost === 0 ? texts.noneLost : texts.lost(lost, 100 - step.rate_from_previous, of)}
         </p>
       )}
       <div class="funnel-track" aria-hidden="true">
@@ -253,7 +254,7 @@ function Bar({ step, previous, before, isCompared, actors }: BarProps) {
           <strong>
             <Num value={step.users} name={step.event_type} />
           </strong>{' '}
-          {actors}
+          {texts.actors(of, step.users)}
         </span>
         {previous === undefined ? null : (
           <span class="muted">
