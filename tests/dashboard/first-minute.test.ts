@@ -88,6 +88,34 @@ describeWithChromium('the first minute', () => {
     await page.getByText('The last event was on 1 Jan 2026.').waitFor()
   })
 
+  it('asks often for the last events of other sites only where these are few, and names one that got an event', async () => {
+    for (const site_id of ['awaited', 'mistaken']) await rig.call('POST', '/api/v1/sites', { site_id })
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    let [asked, total] = [0, 800]
+    const live = () => page.waitForResponse((response) => new URL(response.url()).pathname === '/api/v1/live')
+    await page.route('**/api/v1/sites?*', async (route) => {
+      asked++
+      const response = await route.fetch()
+      const answer = (await response.json()) as { data: object }
+      await route.fulfill({ response, json: { ...answer, data: { ...answer.data, total } } })
+    })
+    await page.clock.install()
+    await page.goto(`${rig.url}/sites/awaited`)
+    await page.getByText('Waiting for the first event').waitFor()
+    await page.getByRole('button', { name: 'Switch site: awaited' }).waitFor()
+    for (let seconds = 3; seconds < 30; seconds += 3) await Promise.all([live(), page.clock.runFor(3_000)])
+    expect(asked).toBe(1)
+    total = 50
+    await page.clock.runFor(6_000)
+    await waitUntilPasses(() => expect(asked).toBe(2))
+    await rig.send([{ site_id: 'mistaken', event_type: 'page_view', timestamp: Date.now(), event_id: 'mistaken' }])
+    await waitUntilPasses(async () => {
+      await page.clock.runFor(3_000)
+      expect(await page.getByRole('link', { name: 'Open mistaken' }).count()).toBe(1)
+    })
+  })
+
   it('asks about types and properties that only events of more than 30 days ago have', async () => {
     const old = ['viewed', 'bought'].map((event_type, n) => ({
       site_id: 'archive',

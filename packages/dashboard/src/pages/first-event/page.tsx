@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import type { StoredEvent } from '@sluice/contracts/stored-event'
 import { serverNow } from '../../api/client.ts'
 import { useApi, useInvalidate, useOperationMutation } from '../../api/hooks.ts'
+import type { Data } from '../../api/wire.ts'
 import { formatNumber } from '../../format/numbers.ts'
 import { messages } from '../../messages/en.ts'
 import { moveClock } from '../../state/clock.ts'
@@ -97,9 +98,14 @@ interface Arrival {
 }
 
 const pollMs = 1_000
-const otherSitesMs = 3_000
 /** Then the usual causes are listed. */
 const slowSeconds = 30
+
+/** Sites whose last events are read often: the list reads the events of every site. */
+const fewSitesMax = 50
+
+const otherSitesMs = (sites: Data<'listSites'> | undefined): number =>
+  sites !== undefined && sites.total <= fewSitesMax ? 3_000 : slowSeconds * 1_000
 
 interface WaitingProps {
   siteId: string
@@ -115,7 +121,7 @@ function Waiting({ siteId, origin, apiKey, onArrival, onPast }: WaitingProps) {
   const since = useRef(serverNow())
   const [seconds, setSeconds] = useState(0)
   const live = useApi('live', { query: { site_id: siteId, environment: 'all' } }, { refetchMs: pollMs, staleMs: 0 })
-  const sites = useApi('listSites', { query: { limit: 1000 } }, { refetchMs: otherSitesMs, staleMs: 0 })
+  const sites = useApi('listSites', { query: { limit: 1000 } }, { refetchMs: otherSitesMs })
   const [first] = live.data?.last_events ?? []
   useEffect(() => {
     if (first === undefined) return
