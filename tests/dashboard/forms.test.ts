@@ -294,9 +294,28 @@ describeWithChromium('a form', () => {
     await dialog.getByLabel(/erase/).fill('erase')
     await dialog.getByRole('button', { name: 'Erase', exact: true }).click()
     await page.waitForURL((url) => url.searchParams.get('erasures')?.startsWith('era_') ?? false)
-    await page.getByRole('table', { name: 'Erasures' }).waitFor()
+    const id = new URL(page.url()).searchParams.get('erasures') ?? ''
+    await page.getByRole('table', { name: 'Erasures' }).getByRole('cell', { name: id, exact: true }).waitFor()
     await dialog.waitFor({ state: 'detached' })
-    expect(new URL(page.url()).searchParams.get('erasures')).toMatch(/^era_/)
+    expect(id).toMatch(/^era_/)
+  })
+
+  it('shows the id of the erasure of a site that it deletes, and goes on only once that is saved', async () => {
+    await rig.call('POST', '/api/v1/sites', { site_id: 'ended' })
+    const page = await open('/../ended/settings')
+    await page.getByRole('button', { name: 'Delete site' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByRole('textbox').fill('ended')
+    await dialog.getByRole('button', { name: 'Delete site' }).click()
+    const id = (await dialog.getByText(/^era_/).textContent()) ?? ''
+    await dialog.getByRole('button', { name: 'Copy curl' }).click()
+    const path = `/api/v1/sites/ended/erasures/${id}`
+    expect(await page.evaluate('navigator.clipboard.readText()')).toContain(rig.url + path)
+    expect(await get(path)).toMatchObject({ erasure_id: id, kind: 'site' })
+    await page.keyboard.press('Escape')
+    await page.mouse.click(5, 5)
+    await dialog.getByRole('button', { name: 'I saved it' }).click()
+    await page.waitForURL((url) => url.pathname === '/')
   })
 
   it('says before an erasure how many events it will delete', async () => {

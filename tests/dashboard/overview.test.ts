@@ -328,13 +328,17 @@ describeWithChromium('the overview', () => {
     const page = await overview('/settings')
     await page.route(/\/api\/v1\/sites\/shop$/, (route) =>
       route.request().method() === 'DELETE'
-        ? route.fulfill({ status: 202, json: { success: true, data: {}, timestamp: Date.now() } })
+        ? route.fulfill({
+            status: 202,
+            json: { success: true, data: { erasure_id: 'era_1', status: 'queued' }, timestamp: Date.now() },
+          })
         : route.fallback(),
     )
     await page.getByRole('button', { name: 'Delete site' }).click()
     const dialog = page.getByRole('dialog')
     await dialog.getByRole('textbox').fill(siteId)
     await dialog.getByRole('button', { name: 'Delete site' }).click()
+    await dialog.getByRole('button', { name: 'I saved it' }).click()
     const spoken = page.locator('.announcer').first()
     await spoken.getByText(/ is being deleted\b.* · Sluice/).waitFor({ state: 'attached' })
   })

@@ -105,7 +105,7 @@ export function ConfirmDialog({
   )
 }
 
-/** Shows a secret once. Only the button "I saved it" closes it, and not the browser's Back. */
+/** Shows a secret, or an id that no list contains, once. Only the button "I saved it" closes it, and not the browser's Back. */
 export function SecretDialog({
   title,
   secret,

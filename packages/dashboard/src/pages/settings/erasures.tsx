@@ -200,4 +200,5 @@ const columns: readonly Column<ErasureResource>[] = [
     header: texts.columns.completed,
     cell: (each) => (each.completed_at === null ? texts.notCounted : <At ms={each.completed_at} />),
   },
+  { id: 'erasure_id', header: texts.columns.id, cell: (each) => <code>{each.erasure_id}</code> },
 ]

@@ -72,5 +72,8 @@ export const texts = {
   removeTitle: (site: string) => `Delete “${site}”?`,
   removeConfirm: 'Delete site',
   removed: (site: string) => `“${site}” is being deleted`,
+  removedText:
+    'Save the ID of the erasure: its record proves when the events were erased, and how many. No list contains it.',
+  erasureId: 'Erasure ID',
   removeWarning: 'All that is stored about it is erased. This can’t be undone.',
 }
