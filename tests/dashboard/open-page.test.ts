@@ -76,7 +76,7 @@ describeWithChromium('a page that is open', () => {
   }
 
   /** Moves the clock of the page second by second until the check passes. */
-  const runUntil = (page: Page, check: () => Promise<void>): Promise<void> =>
+  const runUntil = (page: Page, check: () => Promise<void> | void): Promise<void> =>
     waitUntilPasses(async () => {
       await page.clock.runFor(1_000)
       await check()
@@ -310,6 +310,33 @@ describeWithChromium('a page that is open', () => {
       return route.fulfill({ response, json: answer })
     })
   }
+
+  it('refreshes the numbers of the sites that are on the screen, and of no others', async () => {
+    for (let n = 10; n < 70; n++) await rig.call('POST', '/api/v1/sites', { site_id: `many-${n}` })
+    const { page } = await visit()
+    const asked: string[] = []
+    await page.route('**/api/v1/stats/batch', (route) => {
+      const { queries } = route.request().postDataJSON() as { queries: { site_id: string }[] }
+      asked.push(queries.at(-1)?.site_id ?? '')
+      return route.fallback()
+    })
+    await page.goto(rig.url)
+    const rows = page.getByRole('row')
+    for (const at of [15, 30, 45, 60, 1]) {
+      await rows.nth(at).scrollIntoViewIfNeeded()
+      await rows.nth(at).locator('[data-number]').waitFor()
+    }
+    const [first] = asked
+    expect(new Set(asked).size).toBeGreaterThan(2)
+    asked.length = 0
+    await runUntil(page, () => expect(asked).toContain(first))
+    await page.clock.runFor(61_000)
+    await waitUntilPasses(() => expect(asked.length).toBeGreaterThan(1))
+    // About 20 rows fit on the screen.
+    expect(new Set(asked).size).toBeLessThan(3)
+    // All numbers are still there.
+    expect(await rows.locator('[data-number]').count()).toBe((await rows.count()) - 1)
+  })
 
   it('shows when a key was used last, in the list and beside its record', async () => {
     const { key_id } = await rig.createKey({ name: 'ledger', scopes: ['stats:read'] })

@@ -1,18 +1,20 @@
 import type { ComponentChildren, RefObject } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 
-/** Returns the reference for an element; calls `onSeen` when the element is on the screen for the first time. */
-export function useOnScreen(onSeen: () => void): RefObject<HTMLSpanElement> {
+/**
+ * Returns the reference for an element. Calls `onChange` when the element comes on the screen or leaves it, and when it
+ * is removed. The function of the first render is the one that is called.
+ */
+export function useOnScreen(onChange: (isOnScreen: boolean) => void): RefObject<HTMLSpanElement> {
   const element = useRef<HTMLSpanElement>(null)
   useEffect(() => {
     if (element.current === null) return undefined
-    const observer = new IntersectionObserver((entries) => {
-      if (!entries.some(({ isIntersecting }) => isIntersecting)) return
-      observer.disconnect()
-      onSeen()
-    })
+    const observer = new IntersectionObserver((entries) => onChange(entries.at(-1)?.isIntersecting === true))
     observer.observe(element.current)
-    return () => observer.disconnect()
+    return () => {
+      observer.disconnect()
+      onChange(false)
+    }
   }, [])
   return element
 }
@@ -28,7 +30,9 @@ export function InView({
   class?: string
 }) {
   const [isSeen, setSeen] = useState(false)
-  const element = useOnScreen(() => setSeen(true))
+  const element = useOnScreen((isOnScreen) => {
+    if (isOnScreen) setSeen(true)
+  })
   return (
     <span ref={element} class={name}>
       {isSeen ? children() : placeholder}

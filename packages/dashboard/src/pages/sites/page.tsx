@@ -1,4 +1,5 @@
-import { useEffect, useState } from 'preact/hooks'
+import { type ReadonlySignal, useComputed, useSignal } from '@preact/signals'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import type { Environment } from '@sluice/contracts/scopes'
 import type { SiteResource } from '@sluice/contracts/sites'
 import type { StatsResult } from '@sluice/contracts/stats'
@@ -56,7 +57,8 @@ export default function Page() {
   const [isAdding, setAdding] = useState(false)
   const [search, setSearch] = useState('')
   const [answers, setAnswers] = useState<Answers>(new Map())
-  const [seen, setSeen] = useState<ReadonlySet<string>>(new Set())
+  // A signal, because the page with its rows does not depend on it.
+  const onScreen = useSignal<ReadonlySet<string>>(new Set())
   // Ranked by their visitors, the sites that were not on the screen are queried too: one group after the other.
   const [isRanked, setRanked] = useState(false)
   const records = sites.data?.sites ?? []
@@ -91,7 +93,7 @@ export default function Page() {
         <GroupVisitors
           key={ids.join()}
           ids={ids}
-          isSeen={ids.some((id) => seen.has(id))}
+          onScreen={onScreen}
           isRanked={isRanked && (unanswered === -1 || at <= unanswered)}
           onAnswer={(group) => setAnswers((before) => new Map([...before, ...group]))}
         />
@@ -111,7 +113,11 @@ export default function Page() {
           <DataTable
             caption={messages.nav.sites}
             columns={columnsOf(answers, {
-              onSeen: (id) => setSeen((before) => (before.has(id) ? before : new Set([...before, id]))),
+              onScreenChange: (id, isOnScreen) => {
+                if (isOnScreen === onScreen.value.has(id)) return
+                const others = [...onScreen.value].filter((each) => each !== id)
+                onScreen.value = new Set(isOnScreen ? [...others, id] : others)
+              },
               onRank: () => setRanked(true),
             })}
             rows={shown}
@@ -140,18 +146,22 @@ function groupsOf(ids: readonly string[]): string[][] {
 
 interface GroupProps {
   ids: readonly string[]
-  /** Whether one of the sites was on the screen: their numbers are fetched, and refetched. */
-  isSeen: boolean
+  /** The sites that are on the screen. While one of the group is, the group's numbers are fetched and refetched. */
+  onScreen: ReadonlySignal<ReadonlySet<string>>
   /** Whether their numbers are fetched for the order of all sites. */
   isRanked: boolean
   onAnswer: (answers: Answers) => void
 }
 
 /** Fetches the visitors of some sites at once. */
-function GroupVisitors({ ids, isSeen, isRanked, onAnswer }: GroupProps) {
+function GroupVisitors({ ids, onScreen, isRanked, onAnswer }: GroupProps) {
   const { environment } = useSession()
+  const { value: isOnScreen } = useComputed(() => ids.some((id) => onScreen.value.has(id)))
+  // The answer stays after the group has left the screen, and so does its error.
+  const isSeen = useRef(false)
+  isSeen.current ||= isOnScreen
   const group = useCachedQuery(
-    isSeen || isRanked ? ['site-visitors', ids, environment] : null,
+    isSeen.current || isRanked ? ['site-visitors', ids, environment] : null,
     async (signal) => {
       const queries = ids.map((id) => dayOf(id, environment))
       const { results } = await call('statsBatch', { body: { queries } }, signal)
@@ -159,18 +169,26 @@ function GroupVisitors({ ids, isSeen, isRanked, onAnswer }: GroupProps) {
         results.map((entry, at) => [ids[at] ?? '', entry.success ? entry.data : failureOf(entry)] as const),
       )
     },
-    { refetchMs: isSeen ? refreshMs : false },
+    { refetchMs: isOnScreen ? refreshMs : false },
   )
   useEffect(() => {
     if (group.data !== undefined) onAnswer(group.data)
   }, [group.data])
+  useEffect(() => {
+    if (isOnScreen && group.answeredAt > 0 && Date.now() - group.answeredAt >= refreshMs) group.retry()
+  }, [isOnScreen])
   return <ErrorPanel error={group.error} onRetry={group.retry} />
 }
 
-/** A cell that tells once that it is on the screen. */
-function Seen({ id, onSeen, of }: { id: string; onSeen: (id: string) => void; of: Answer | undefined }) {
+interface VisitorsProps extends Pick<ColumnEvents, 'onScreenChange'> {
+  id: string
+  of: Answer | undefined
+}
+
+/** A cell that tells whether it is on the screen. */
+function Visitors({ id, onScreenChange, of }: VisitorsProps) {
   const { environment } = useSession()
-  const element = useOnScreen(() => onSeen(id))
+  const element = useOnScreen((isOnScreen) => onScreenChange(id, isOnScreen))
   return (
     <span ref={element} class="site-number">
       {of === undefined ? (
@@ -199,11 +217,11 @@ function Seen({ id, onSeen, of }: { id: string; onSeen: (id: string) => void; of
 }
 
 interface ColumnEvents {
-  onSeen: (id: string) => void
+  onScreenChange: (id: string, isOnScreen: boolean) => void
   onRank: () => void
 }
 
-const columnsOf = (answers: Answers, { onSeen, onRank }: ColumnEvents): Column<SiteResource>[] => [
+const columnsOf = (answers: Answers, { onScreenChange, onRank }: ColumnEvents): Column<SiteResource>[] => [
   {
     id: 'site_id',
     header: texts.columns.site,
@@ -224,7 +242,7 @@ const columnsOf = (answers: Answers, { onSeen, onRank }: ColumnEvents): Column<S
     id: 'visitors',
     header: texts.columns.visitors,
     align: 'end',
-    cell: (site) => <Seen id={site.site_id} onSeen={onSeen} of={answers.get(site.site_id)} />,
+    cell: (site) => <Visitors id={site.site_id} onScreenChange={onScreenChange} of={answers.get(site.site_id)} />,
     sort: (site) => resultOf(answers.get(site.site_id))?.value,
     onSort: onRank,
   },
