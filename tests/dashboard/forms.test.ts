@@ -373,6 +373,26 @@ describeWithChromium('a form', () => {
     await page.getByRole('textbox', { name: 'Allowed origins' }).waitFor()
   })
 
+  it('of a key keeps the focus and the order of the sites while they are ticked, and finds one of many', async () => {
+    for (let n = 1; n < 10; n++) await rig.call('POST', '/api/v1/sites', { site_id: `client-${n}` })
+    const page = await open('/../../settings/keys')
+    await page.getByRole('button', { name: 'Create key' }).click()
+    const form = page.getByRole('dialog')
+    await form.getByRole('radio', { name: 'Only these' }).check()
+    const sites = form.getByRole('group', { name: 'Sites' }).last()
+    const order = await sites.locator('label').allTextContents()
+    const third = sites.getByRole('checkbox').nth(2)
+    await third.focus()
+    await page.keyboard.press('Space')
+    expect(await sites.locator(':focus').count()).toBe(1)
+    expect(await third.isChecked()).toBe(true)
+    expect(await sites.locator('label').allTextContents()).toEqual(order)
+    await form.getByLabel('Find a site').fill('CLIENT-7')
+    await page.keyboard.press('Enter')
+    expect(await sites.locator('label').allTextContents()).toEqual(['client-7'])
+    expect(await form.getByRole('alert').count()).toBe(0)
+  })
+
   it('lists the time zones around the chosen one, and says that typing finds more', async () => {
     await rig.call('POST', '/api/v1/sites', { site_id: 'berlin', timezone: 'Europe/Berlin' })
     const page = await open('/../berlin/settings')

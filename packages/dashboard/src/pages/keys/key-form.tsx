@@ -7,6 +7,7 @@ import { fieldErrors } from '../../api/field-errors.ts'
 import { type ApiState, useApi } from '../../api/hooks.ts'
 import type { Data } from '../../api/wire.ts'
 import { formatDate, ownZone } from '../../format/dates.ts'
+import { isFound, ListSearch } from '../../page-components/list-search.tsx'
 import { useSession } from '../../state/session.tsx'
 import { remembered } from '../../state/storage.ts'
 import { Checkbox, RadioGroup } from '../../ui/choice.tsx'
@@ -262,7 +263,9 @@ interface SiteChoiceProps {
 /** All sites, or some; a key of some sites can't make one of all. */
 function SiteChoice({ sites, value, onChange, problem }: SiteChoiceProps) {
   const { site_ids: own } = useSession()
-  const offered = [...new Set([...(value ?? []), ...idsOf(sites)])]
+  const [search, setSearch] = useState('')
+  // The sites of the key that the list lacks come last: a box that is ticked must stay where it is.
+  const offered = [...new Set([...idsOf(sites), ...(value ?? [])])]
   return (
     <div>
       <RadioGroup
@@ -276,15 +279,20 @@ function SiteChoice({ sites, value, onChange, problem }: SiteChoiceProps) {
         onChange={(chosen) => onChange(chosen === 'all' ? null : offered.length === 1 ? offered : [])}
       />
       {value === null ? null : (
-        <div class="site-choice" role="group" aria-label={texts.sites}>
-          {offered.map((site) => (
-            <Checkbox
-              key={site}
-              label={<bdi>{site}</bdi>}
-              checked={value.includes(site)}
-              onChange={(isChosen) => onChange(isChosen ? [...value, site] : value.filter((each) => each !== site))}
-            />
-          ))}
+        <div class="stack-small">
+          <ListSearch label={texts.findSite} rows={offered.length} value={search} onInput={setSearch} />
+          <div class="site-choice" role="group" aria-label={texts.sites}>
+            {offered
+              .filter((site) => isFound(search, site))
+              .map((site) => (
+                <Checkbox
+                  key={site}
+                  label={<bdi>{site}</bdi>}
+                  checked={value.includes(site)}
+                  onChange={(isChosen) => onChange(isChosen ? [...value, site] : value.filter((each) => each !== site))}
+                />
+              ))}
+          </div>
         </div>
       )}
       <ErrorPanel error={sites.error} onRetry={sites.retry} />

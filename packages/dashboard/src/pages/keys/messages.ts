@@ -46,6 +46,7 @@ export const texts = {
   sites: 'Sites',
   allSites: 'All sites',
   someSites: 'Only these',
+  findSite: 'Find a site',
   expires: 'Expires',
   expiry: {
     never: 'Never',

@@ -11,6 +11,7 @@ import type { StatsQuery } from '../../api/wire.ts'
 import { fileNameOf } from '../../format/csv.ts'
 import { messages } from '../../messages/en.ts'
 import { ListEnd } from '../../page-components/list-end.tsx'
+import { isFound, ListSearch } from '../../page-components/list-search.tsx'
 import { sitePath } from '../../state/route.ts'
 import { useMay, useSession } from '../../state/session.tsx'
 import { Button } from '../../ui/button.tsx'
@@ -62,8 +63,7 @@ export default function Page() {
   // Ranked by their visitors, the sites that were not on the screen are queried too: one group after the other.
   const [isRanked, setRanked] = useState(false)
   const records = sites.data?.sites ?? []
-  const text = search.trim().toLowerCase()
-  const shown = records.filter((site) => `${site.site_id} ${site.name}`.toLowerCase().includes(text))
+  const shown = records.filter((site) => isFound(search, site.site_id, site.name))
   const groups = groupsOf(records.map((site) => site.site_id))
   const unanswered = groups.findIndex((ids) => ids.some((id) => !answers.has(id)))
   const add = mayAdd ? (
@@ -100,16 +100,7 @@ export default function Page() {
       ))}
       {sites.data === undefined ? null : (
         <div class="stack">
-          {records.length < batchSize / 2 ? null : (
-            <input
-              class="input site-search"
-              type="search"
-              aria-label={texts.search}
-              placeholder={texts.search}
-              value={search}
-              onInput={(event) => setSearch(event.currentTarget.value)}
-            />
-          )}
+          <ListSearch label={texts.search} rows={records.length} value={search} onInput={setSearch} />
           <DataTable
             caption={messages.nav.sites}
             columns={columnsOf(answers, {
