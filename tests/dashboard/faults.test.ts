@@ -79,19 +79,16 @@ describeWithChromium('faults', () => {
     await waitUntilPasses(async () => expect(await page.getByText(failed.error).count()).toBe(0))
   })
 
-  it.each([
-    ['sites', '/', '/api/v1/sites'],
-    ['keys', '/settings/keys', '/api/v1/settings/keys'],
-  ])('says that a list of %s ends before the last one, and how to get the others', async (name, path, operation) => {
+  it('says that a list of sites ends before the last one, and how to get the others', async () => {
     const { page } = await visit()
-    const note = page.getByText(new RegExp(`The first [0-9]+ of [0-9]+ are listed.*GET ${operation}[?]`))
-    await page.goto(rig.url + path)
+    const note = page.getByText(/The first [0-9]+ of [0-9]+ are listed.*GET \/api\/v1\/sites[?]/)
+    await page.goto(rig.url)
     await page.getByRole('row').nth(1).waitFor()
     expect(await note.count()).toBe(0)
-    await page.route(`**${operation}?limit=1000`, async (route) => {
+    await page.route('**/api/v1/sites?limit=1000', async (route) => {
       const response = await route.fetch()
-      const answer = (await response.json()) as { data: Record<string, unknown[]> }
-      const total = (answer.data[name]?.length ?? 0) + 5
+      const answer = (await response.json()) as { data: { sites: unknown[] } }
+      const total = answer.data.sites.length + 5
       return route.fulfill({ response, json: { ...answer, data: { ...answer.data, total } } })
     })
     await page.reload()

@@ -264,6 +264,36 @@ describeWithChromium('keys', () => {
     }
   })
 
+  it('open by their id in the address although their page lists newer ones, and are found by name and site', async () => {
+    const { key_id: id } = await rig.createKey({ name: 'the oldest', scopes: ['stats:read'] })
+    const offsets: (string | null)[] = []
+    const page = await open('/settings/session')
+    await page.route('**/api/v1/settings/keys?*', async (route) => {
+      offsets.push(new URL(route.request().url()).searchParams.get('offset'))
+      const response = await route.fetch()
+      const answer = (await response.json()) as { data: { keys: KeyRecord[] } }
+      const [one] = answer.data.keys
+      const listed = Array.from({ length: 12 }, (_, n) => ({
+        ...one,
+        key_id: `key_${n}`,
+        name: `key of client ${n}`,
+        site_ids: [`client-${n}`],
+      }))
+      await route.fulfill({ response, json: { ...answer, data: { keys: listed, total: 1_200 } } })
+    })
+    await page.goto(`${rig.url}/settings/keys?open=${id}`)
+    const drawer = page.getByRole('dialog', { name: 'the oldest' })
+    await drawer.getByText(id, { exact: true }).waitFor()
+    await page.keyboard.press('Escape')
+    await drawer.waitFor({ state: 'detached' })
+    await page.getByLabel('Find a key').fill('CLIENT-7')
+    await waitUntilPasses(async () => expect(await page.getByRole('row').count()).toBe(2))
+    await page.getByRole('row').filter({ hasText: 'key of client 7' }).waitFor()
+    await page.getByRole('button', { name: 'Older' }).click()
+    await waitUntilPasses(() => expect(offsets).toContain('1000'))
+    await page.waitForURL((url) => url.searchParams.get('offset') === '1000')
+  })
+
   it.each([
     ['webhooks', `/sites/${siteId}/webhooks`, '/api/v1/webhooks', 'No webhooks yet'],
     ['API keys', '/settings/keys', '/api/v1/settings/keys', 'Last used'],

@@ -1,20 +1,15 @@
 import { requestOf } from '../api/request.ts'
-import type { Input } from '../api/wire.ts'
 import { messages } from '../messages/en.ts'
 
-/** Operations that list records page by page. */
-type ListOperation = 'listKeys' | 'listSites'
-
-interface ListEndProps<Id extends ListOperation> {
-  id: Id
+interface ListEndProps {
   /** The answer: the records that the page has, and how many there are. */
   listed: number
   total: number
 }
 
-/** Says that a list ends before its last record, and which request gives the next ones. */
-export function ListEnd<Id extends ListOperation>({ id, listed, total }: ListEndProps<Id>) {
+/** Says that the list of sites ends before its last record, and which request gives the next ones. */
+export function ListEnd({ listed, total }: ListEndProps) {
   if (listed >= total) return null
-  const { path } = requestOf(id, { query: { limit: listed, offset: listed } } as Input<Id>)
+  const { path } = requestOf('listSites', { query: { limit: listed, offset: listed } })
   return <p class="muted">{messages.listEnd(listed, total, path)}</p>
 }

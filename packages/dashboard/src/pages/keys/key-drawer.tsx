@@ -93,7 +93,7 @@ export function KeyDrawer({ of, onClose, onReveal }: KeyDrawerProps) {
 }
 
 function EditKey({ of, onClose }: Omit<KeyDrawerProps, 'onReveal'>) {
-  const update = useOperationMutation('updateKey', ['listKeys', 'getSession'])
+  const update = useOperationMutation('updateKey', ['listKeys', 'getKey', 'getSession'])
   // The list may be refetched while the form is open.
   const [opened] = useState(of)
   return (
@@ -153,7 +153,7 @@ function RotateKey({ of, onClose, onReveal }: KeyDrawerProps) {
 }
 
 function RevokeKey({ of, onClose }: Omit<KeyDrawerProps, 'onReveal'>) {
-  const revoke = useOperationMutation('revokeKey', ['listKeys'])
+  const revoke = useOperationMutation('revokeKey', ['listKeys', 'getKey'])
   const session = useSession()
   return (
     <ConfirmDialog

@@ -46,6 +46,8 @@ export const texts = {
   sites: 'Sites',
   allSites: 'All sites',
   someSites: 'Only these',
+  find: 'Find a key',
+  noMatch: (text: string) => `No key has “${text}” in its name, its hint or its sites`,
   findSite: 'Find a site',
   expires: 'Expires',
   expiry: {

@@ -2,9 +2,17 @@ import { useState } from 'preact/hooks'
 import type { KeyResource } from '@sluice/contracts/keys'
 import { type Environment, grants } from '@sluice/contracts/scopes'
 import { serverNow } from '../../api/client.ts'
-import { useApi, useInvalidate, useIsCurrent, useOperationMutation } from '../../api/hooks.ts'
+import {
+  type ApiState,
+  useApi,
+  useFromAnswer,
+  useInvalidate,
+  useIsCurrent,
+  useOperationMutation,
+} from '../../api/hooks.ts'
+import type { Data } from '../../api/wire.ts'
 import { messages } from '../../messages/en.ts'
-import { ListEnd } from '../../page-components/list-end.tsx'
+import { isFound, ListSearch } from '../../page-components/list-search.tsx'
 import { UnknownRecord } from '../../page-components/unknown-record.tsx'
 import { usePageParameter } from '../../state/hooks.ts'
 import { useSession } from '../../state/session.tsx'
@@ -14,6 +22,7 @@ import { CopyButton } from '../../ui/copy.tsx'
 import { SecretDialog } from '../../ui/form-dialog.tsx'
 import { listSource } from '../../ui/list-source.ts'
 import { MoreMenu } from '../../ui/numbers.tsx'
+import { Pager } from '../../ui/pager.tsx'
 import { EmptyState, ErrorPanel, PageTitle, SkeletonRows } from '../../ui/states.tsx'
 import { type Column, DataTable } from '../../ui/table.tsx'
 import { Ago } from '../../ui/time.tsx'
@@ -24,7 +33,7 @@ import { KeyState } from './key-state.tsx'
 import { texts } from './messages.ts'
 import { presetOf, stateOf } from './presets.ts'
 
-const query = { query: { limit: 1000 } }
+const limit = 1000
 /** A key that was rotated may end once it is no longer used: the time of its last use has to be a true one. */
 const refreshMs = 30_000
 
@@ -32,19 +41,26 @@ const refreshMs = 30_000
 export default function Page() {
   const [revealed, setRevealed] = useState<Revealed>()
   // The list stays as it is until a new key is saved.
-  const keys = useApi('listKeys', query, { refetchMs: revealed === undefined ? refreshMs : false, staleMs: 0 })
-  const isCurrent = useIsCurrent(keys)
+  const refetchMs = revealed === undefined ? refreshMs : false
+  const [from, setFrom] = usePageParameter('offset')
+  const query = { query: { limit, offset: Number(from) || 0 } }
+  const keys = useApi('listKeys', query, { refetchMs, staleMs: 0 })
+  const source = useFromAnswer(keys, (answer) =>
+    listSource(messages.nav.keys, ['listKeys', query], answer.keys, { fileParts: ['api-keys'] }),
+  )
   const invalidate = useInvalidate()
   const [openId, setOpen] = usePageParameter('open')
+  const { open, notice } = useOpenKey(openId, keys, refetchMs)
+  const [search, setSearch] = useState('')
   const [isNew, setNew] = useState(false)
   const [isHiding, setHiding] = useState(false)
   const records = keys.data?.keys ?? []
   const isEnded = (key: KeyResource) => ['expired', 'revoked'].includes(stateOf(key, serverNow()))
   const ended = records.filter(isEnded)
   const live = records.filter((key) => !isEnded(key))
-  const shown = isHiding ? live : [...live, ...ended]
-  const open = records.find((key) => key.key_id === openId)
-  const isWhole = keys.data !== undefined && records.length >= keys.data.total
+  const shown = (isHiding ? live : [...live, ...ended]).filter((key) =>
+    isFound(search, key.name, key.hint, ...(key.site_ids ?? [])),
+  )
   return (
     <>
       <PageTitle
@@ -52,11 +68,7 @@ export default function Page() {
         sentence={texts.sentence}
         actions={
           <>
-            {keys.data === undefined ? null : (
-              <MoreMenu
-                source={listSource(messages.nav.keys, ['listKeys', query], records, { fileParts: ['api-keys'] })}
-              />
-            )}
+            {keys.data === undefined ? null : <MoreMenu source={source} />}
             <Button kind="primary" icon="plus" onClick={() => setNew(true)}>
               {texts.create}
             </Button>
@@ -67,7 +79,8 @@ export default function Page() {
       {keys.isLoading ? <SkeletonRows rows={6} /> : null}
       {keys.data === undefined ? null : (
         <div class="stack">
-          {open === undefined && openId !== undefined && isWhole && isCurrent ? <UnknownRecord id={openId} /> : null}
+          {notice}
+          <ListSearch label={texts.find} rows={records.length} value={search} onInput={setSearch} />
           <DataTable
             caption={messages.nav.keys}
             columns={columns}
@@ -75,9 +88,22 @@ export default function Page() {
             rowKey={(key) => key.key_id}
             openKey={openId}
             onOpen={(key) => setOpen(key.key_id)}
-            empty={<EmptyState icon="key-round" title={texts.none} why={texts.noneWhy} />}
+            empty={
+              records.length > 0 ? (
+                <EmptyState title={texts.noMatch(search)} />
+              ) : keys.data.total > 0 ? (
+                // The pager goes to the last page that has records.
+                <SkeletonRows rows={6} />
+              ) : (
+                <EmptyState icon="key-round" title={texts.none} why={texts.noneWhy} />
+              )
+            }
           />
-          <ListEnd id="listKeys" listed={records.length} total={keys.data.total} />
+          <Pager
+            {...query.query}
+            total={keys.data.total}
+            onChange={(offset, isReplaced) => setFrom(offset === 0 ? undefined : String(offset), isReplaced)}
+          />
           {ended.length === 0 ? null : (
             <Checkbox label={texts.hideEnded(ended.length)} checked={isHiding} onChange={setHiding} />
           )}
@@ -127,6 +153,22 @@ export default function Page() {
       )}
     </>
   )
+}
+
+/** The key with the id of the address, also where the page of the list lacks it, and what is said without it. */
+function useOpenKey(id: string | undefined, list: ApiState<Data<'listKeys'>>, refetchMs: number | false) {
+  const isCurrent = useIsCurrent(list)
+  const listed = list.data?.keys.find((key) => key.key_id === id)
+  const isMissing = id !== undefined && listed === undefined && isCurrent && list.data !== undefined
+  const isWhole = list.data !== undefined && list.data.keys.length >= list.data.total
+  const single = useApi('getKey', isMissing && !isWhole ? { params: { key_id: id } } : null, {
+    refetchMs,
+    staleMs: 0,
+    keepsPreviousData: false,
+  })
+  const isUnknown = isMissing && (isWhole || single.error?.status === 404)
+  const notice = isUnknown ? <UnknownRecord id={id} /> : <ErrorPanel error={single.error} onRetry={single.retry} />
+  return { open: listed ?? single.data, notice }
 }
 
 function NewKey({ onClose, onReveal }: { onClose: () => void; onReveal: (revealed: Revealed) => void }) {

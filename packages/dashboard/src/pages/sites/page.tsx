@@ -121,7 +121,7 @@ export default function Page() {
               )
             }
           />
-          <ListEnd id="listSites" listed={records.length} total={sites.data.total} />
+          <ListEnd listed={records.length} total={sites.data.total} />
         </div>
       )}
       {isAdding ? <AddSite onClose={() => setAdding(false)} /> : null}
