@@ -16,6 +16,7 @@ interface KeyRecord {
   scopes: string[]
   site_ids: string[] | null
   expires_at: number | null
+  rate_limits: object | null
   revoked_at: number | null
 }
 
@@ -439,7 +440,11 @@ describeWithChromium('keys', () => {
     await dialog.getByText(/#key=svc_/).waitFor()
     const link = /http\S+#key=svc_(?:prod|dev)_\w{33,34}/.exec((await dialog.textContent()) ?? '')?.[0] ?? ''
     const made = (await keys()).find(({ site_ids }) => site_ids?.length === 1 && site_ids[0] === siteId)
-    expect(made).toMatchObject({ scopes: ['stats:read'], site_ids: [siteId] })
+    expect(made).toMatchObject({
+      scopes: ['stats:read'],
+      site_ids: [siteId],
+      rate_limits: { queries_per_minute: 10_000 },
+    })
     expect(made?.expires_at).toBeGreaterThan(Date.now())
     await page.keyboard.press('Escape')
     await page.keyboard.press('Escape')

@@ -79,6 +79,9 @@ export function Share({ bounds, compared, zone, environment }: SharedQueries) {
   )
 }
 
+/** Every guest of the link reads with the same key, and a page sends several queries. */
+const guestLimits = { queries_per_minute: 10_000 }
+
 const choices = ['1', '7', '30', '90'] as const
 
 /** Makes a key with `stats:read` for this site alone until it expires, and a link that signs in with it. */
@@ -95,6 +98,7 @@ function GuestDialog({ onClose }: { onClose: () => void }) {
         scopes: ['stats:read'],
         environment: environment === 'dev' ? 'dev' : 'prod',
         site_ids: [siteId],
+        rate_limits: guestLimits,
         expires_at: Math.floor(serverNow()) + Number(days) * dayMs,
       },
     })
