@@ -373,6 +373,17 @@ describeWithChromium('a form', () => {
     await page.getByRole('textbox', { name: 'Allowed origins' }).waitFor()
   })
 
+  it('of a key keeps the only limit in sight while it is emptied', async () => {
+    const page = await open('/../../settings/keys')
+    await page.getByRole('button', { name: 'Create key' }).click()
+    const form = page.getByRole('dialog')
+    await form.getByRole('radio', { name: 'Browser' }).check()
+    const field = form.getByRole('textbox', { name: 'Events per minute and IP address' })
+    await field.fill('')
+    await page.keyboard.type('60')
+    expect(await field.inputValue()).toBe('60')
+  })
+
   it('of a key keeps the focus and the order of the sites while they are ticked, and finds one of many', async () => {
     for (let n = 1; n < 10; n++) await rig.call('POST', '/api/v1/sites', { site_id: `client-${n}` })
     const page = await open('/../../settings/keys')

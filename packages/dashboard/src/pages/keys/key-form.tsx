@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks'
+import { useRef, useState } from 'preact/hooks'
 import type { KeyResource } from '@sluice/contracts/keys'
 import { type Environment, scopes } from '@sluice/contracts/scopes'
 import { serverNow } from '../../api/client.ts'
@@ -227,8 +227,11 @@ function Limits({ draft, set, errorOf, isOpen }: PartProps & { isOpen: boolean }
   }
   const shown = limitNames.filter((name) => isUsed[name] || draft.limits[name] !== '')
   const isWrong = shown.some((name) => errorOf(`rate_limits.${name}`) !== undefined)
+  // Open ever after: a field that is emptied in order to be filled in anew must not be folded away.
+  const wasOpen = useRef(false)
+  wasOpen.current ||= isOpen || isWrong
   return (
-    <details open={isOpen || isWrong}>
+    <details open={wasOpen.current}>
       <summary>{texts.limits}</summary>
       <div class="stack key-limits">
         <p class="muted small">{texts.limitsHint}</p>
