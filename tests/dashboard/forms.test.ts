@@ -373,6 +373,37 @@ describeWithChromium('a form', () => {
     await page.getByRole('textbox', { name: 'Allowed origins' }).waitFor()
   })
 
+  it('leads to the first box of a group that is wrong, and has hints and errors spoken with their controls', async () => {
+    await rig.call('POST', '/api/v1/sites', { site_id: 'second' })
+    const page = await open('/../../settings/keys')
+    await page.getByRole('button', { name: 'Create key' }).click()
+    const form = page.getByRole('dialog')
+    /** What a screen reader says after the name of the control that has the focus. */
+    const spoken = () =>
+      page.evaluate<string>(
+        `(document.activeElement.getAttribute('aria-describedby') ?? '').split(' ')
+          .map((id) => document.getElementById(id)?.textContent).join(' ')`,
+      )
+    await form.getByRole('radio', { name: 'Server' }).focus()
+    expect(await spoken()).toMatch(/^Sends events from your servers/)
+    await form.getByLabel('Name').fill('Nothing chosen')
+    await form.getByRole('radio', { name: 'Something else' }).check()
+    for (const box of await form.getByRole('checkbox', { checked: true }).all()) await box.uncheck()
+    await form.getByRole('radio', { name: 'All sites' }).check()
+    await form.getByRole('button', { name: 'Create key' }).click()
+    await waitUntilPasses(async () => expect(await spoken()).toMatch(/Choose at least one scope\.$/), 5_000)
+    await form.getByRole('checkbox').first().check()
+    await form.getByRole('radio', { name: 'Only these' }).check()
+    await form.getByRole('button', { name: 'Create key' }).click()
+    await waitUntilPasses(async () => expect(await spoken()).toBe('Choose at least one site.'), 5_000)
+    await page.goto(`${rig.url}/sites/${siteId}/webhooks`)
+    await page.getByRole('button', { name: 'New webhook' }).first().click()
+    await form.getByLabel('URL').fill('https://receiver.example')
+    for (const box of await form.getByRole('checkbox', { checked: true }).all()) await box.uncheck()
+    await form.locator('[type=submit]').click()
+    await waitUntilPasses(async () => expect(await spoken()).toMatch(/Choose .*\.$/), 5_000)
+  })
+
   it('of a key keeps the only limit in sight while it is emptied', async () => {
     const page = await open('/../../settings/keys')
     await page.getByRole('button', { name: 'Create key' }).click()

@@ -7,11 +7,14 @@ export interface CheckboxProps {
   onChange: (checked: boolean) => void
   hint?: ComponentChildren
   disabled?: boolean
+  /** On the first box of a group that is wrong: the id of the sentence that says so. */
+  problemId?: string | undefined
 }
 
 /** A check box with its label. */
-export function Checkbox({ label, checked, onChange, hint, disabled = false }: CheckboxProps) {
+export function Checkbox({ label, checked, onChange, hint, disabled = false, problemId }: CheckboxProps) {
   const id = useId()
+  const described = [hint === undefined ? '' : `${id}-hint`, problemId ?? '']
   return (
     <div class="choice">
       <input
@@ -19,7 +22,8 @@ export function Checkbox({ label, checked, onChange, hint, disabled = false }: C
         id={id}
         checked={checked}
         disabled={disabled}
-        aria-describedby={hint === undefined ? undefined : `${id}-hint`}
+        aria-describedby={described.join(' ').trim() || undefined}
+        aria-invalid={problemId === undefined ? undefined : 'true'}
         onChange={(event) => onChange(event.currentTarget.checked)}
       />
       <div>
@@ -63,11 +67,16 @@ export function RadioGroup<T extends string>({
             id={`${name}-${each.value}`}
             checked={each.value === value}
             disabled={each.disabled ?? false}
+            aria-describedby={each.hint === undefined ? undefined : `${name}-${each.value}-hint`}
             onChange={() => onChange(each.value)}
           />
           <div>
             <label for={`${name}-${each.value}`}>{each.label}</label>
-            {each.hint === undefined ? null : <p class="hint">{each.hint}</p>}
+            {each.hint === undefined ? null : (
+              <p class="hint" id={`${name}-${each.value}-hint`}>
+                {each.hint}
+              </p>
+            )}
           </div>
         </div>
       ))}

@@ -1,4 +1,4 @@
-import { useRef, useState } from 'preact/hooks'
+import { useId, useRef, useState } from 'preact/hooks'
 import type { KeyResource } from '@sluice/contracts/keys'
 import { type Environment, scopes } from '@sluice/contracts/scopes'
 import { serverNow } from '../../api/client.ts'
@@ -130,6 +130,8 @@ export function KeyForm({ of, onSubmit, onClose, isBusy, error }: KeyFormProps) 
 }
 
 function ScopeChoice({ draft, set, errorOf }: PartProps) {
+  const problemId = useId()
+  const problem = errorOf('scopes')
   return (
     <>
       <RadioGroup
@@ -143,18 +145,19 @@ function ScopeChoice({ draft, set, errorOf }: PartProps) {
       {draft.preset === 'custom' ? (
         <fieldset>
           <legend class="legend">{texts.scopes}</legend>
-          {scopes.map((scope) => (
+          {scopes.map((scope, at) => (
             <Checkbox
               key={scope}
               label={<code>{scope}</code>}
               hint={texts.scopeHints[scope]}
+              problemId={at === 0 && problem !== undefined ? problemId : undefined}
               checked={draft.scopes.includes(scope)}
               onChange={(isChosen) => {
                 set({ scopes: isChosen ? [...draft.scopes, scope] : draft.scopes.filter((each) => each !== scope) })
               }}
             />
           ))}
-          <Problem text={errorOf('scopes')} />
+          <Problem id={problemId} text={problem} />
         </fieldset>
       ) : null}
     </>
@@ -267,6 +270,7 @@ interface SiteChoiceProps {
 function SiteChoice({ sites, value, onChange, problem }: SiteChoiceProps) {
   const { site_ids: own } = useSession()
   const [search, setSearch] = useState('')
+  const problemId = useId()
   // The sites of the key that the list lacks come last: a box that is ticked must stay where it is.
   const offered = [...new Set([...idsOf(sites), ...(value ?? [])])]
   return (
@@ -287,11 +291,12 @@ function SiteChoice({ sites, value, onChange, problem }: SiteChoiceProps) {
           <div class="site-choice" role="group" aria-label={texts.sites}>
             {offered
               .filter((site) => isFound(search, site))
-              .map((site) => (
+              .map((site, at) => (
                 <Checkbox
                   key={site}
                   label={<bdi>{site}</bdi>}
                   checked={value.includes(site)}
+                  problemId={at === 0 && problem !== undefined ? problemId : undefined}
                   onChange={(isChosen) => onChange(isChosen ? [...value, site] : value.filter((each) => each !== site))}
                 />
               ))}
@@ -299,7 +304,7 @@ function SiteChoice({ sites, value, onChange, problem }: SiteChoiceProps) {
         </div>
       )}
       <ErrorPanel error={sites.error} onRetry={sites.retry} />
-      <Problem text={problem} />
+      <Problem id={problemId} text={problem} />
     </div>
   )
 }

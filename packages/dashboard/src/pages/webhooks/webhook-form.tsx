@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks'
+import { useId, useState } from 'preact/hooks'
 import {
   type CreateWebhookBody,
   type DeliveryKind,
@@ -42,6 +42,7 @@ function WebhookForm({ of, onSubmit, onClose, isBusy, error }: FormProps) {
   const [isTried, setTried] = useState(false)
   const errors = fieldErrors(error, shown)
   const isUrl = /^https?:\/\/./i.test(url.trim())
+  const problemId = useId()
   const noEvents = isTried && events.length === 0 ? texts.missingEvents : errors.of('events')
   const submit = () => {
     setTried(true)
@@ -77,18 +78,19 @@ function WebhookForm({ of, onSubmit, onClose, isBusy, error }: FormProps) {
       />
       <fieldset>
         <legend class="legend">{texts.events}</legend>
-        {chosenKinds.map((kind) => (
+        {chosenKinds.map((kind, at) => (
           <Checkbox
             key={kind}
             label={texts.kinds[kind]}
             {...(texts.kindHints[kind] === '' ? {} : { hint: texts.kindHints[kind] })}
             checked={events.includes(kind)}
+            problemId={at === 0 && noEvents !== undefined ? problemId : undefined}
             onChange={(isChosen) =>
               setEvents((now) => (isChosen ? [...now, kind] : now.filter((each) => each !== kind)))
             }
           />
         ))}
-        <Problem text={noEvents} />
+        <Problem id={problemId} text={noEvents} />
       </fieldset>
       {events.includes('event_summary') ? (
         <RadioGroup
