@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
-import { AppError } from '@sluice/runtime/errors'
 import type { BlobContent, BlobStore } from './blob-store.ts'
+import { openIfExists } from './open-if-exists.ts'
 
 /** A blob with the checksum of its content. */
 export interface Piece {
@@ -27,19 +27,9 @@ export async function writePiece(store: Pick<BlobStore, 'write'>, name: string, 
  * Reads a piece to its end. Throws an Error that names the piece when it is missing or differs from what was written.
  */
 export async function verifyPiece(store: Pick<BlobStore, 'read'>, piece: Piece): Promise<void> {
-  const content = await openIfThere(store, piece.name)
+  const content = await openIfExists(store, piece.name)
   if (content === undefined) throw new Error(`${piece.name} is missing.`)
   const hash = createHash('sha256')
   for await (const chunk of content) hash.update(chunk as Uint8Array)
   if (hash.digest('hex') !== piece.sha256) throw new Error(`${piece.name} is damaged: its checksum differs.`)
-}
-
-/** Opens a blob; undefined when there is no blob with that name. */
-export async function openIfThere(store: Pick<BlobStore, 'read'>, name: string) {
-  try {
-    return await store.read(name)
-  } catch (error) {
-    if (error instanceof AppError && error.code === 'not_found') return undefined
-    throw error
-  }
 }

@@ -1,5 +1,6 @@
 import type { BlobStore } from '@sluice/blobs/blob-store'
-import { openIfThere, type Piece, writePiece } from '@sluice/blobs/pieces'
+import { openIfExists } from '@sluice/blobs/open-if-exists'
+import { type Piece, writePiece } from '@sluice/blobs/pieces'
 import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
 import { writerGroup } from '@sluice/event-log/writer-group'
 import type { StoreBackup } from '@sluice/event-store/backup'
@@ -250,7 +251,7 @@ async function removeDumpsBefore(at: number, store: Pick<BlobStore, 'list' | 're
 async function copyBlobs(blobs: BackupEngines['blobs'], store: Pick<BlobStore, 'write'>): Promise<Piece> {
   async function* copied(): AsyncGenerator<Uint8Array> {
     for await (const { name } of blobs.list('')) {
-      const content = await openIfThere(blobs, name)
+      const content = await openIfExists(blobs, name)
       if (content === undefined) continue
       yield Buffer.from(`${JSON.stringify(await writePiece(store, `blobs/${name}`, content))}\n`)
     }

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 import { text } from 'node:stream/consumers'
 import type { BlobStore } from '@sluice/blobs/blob-store'
-import { openIfThere, type Piece } from '@sluice/blobs/pieces'
+import { openIfExists } from '@sluice/blobs/open-if-exists'
+import type { Piece } from '@sluice/blobs/pieces'
 import type { BackupLocation, ShardBackup } from '@sluice/event-store/backup'
 import type { AppliedMigrations } from '@sluice/runtime/schema-versions'
 import { createSecretCipher } from '@sluice/runtime/secret-cipher'
@@ -82,7 +83,7 @@ export async function writeManifest(target: Pick<BlobStore, 'write'>, manifest: 
 
 /** Throws an Error, with what to do, when there is no manifest of a finished backup that this build can read. */
 export async function readManifest(source: Pick<BlobStore, 'read'>, url: string): Promise<Manifest> {
-  const content = await openIfThere(source, manifestName)
+  const content = await openIfExists(source, manifestName)
   if (content === undefined) {
     throw new Error(`${url} holds no ${manifestName}: the address is wrong, or the backup was not finished.`)
   }

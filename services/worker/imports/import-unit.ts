@@ -2,6 +2,7 @@ import { addAbortSignal, type Readable } from 'node:stream'
 import type { SiteStore } from '@sluice/access/sites'
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import { hasFreeSpaceToImport, waitsForFreeSpace } from '@sluice/blobs/disk-space'
+import { openIfExists } from '@sluice/blobs/open-if-exists'
 import { dayMs } from '@sluice/contracts/time-units'
 import { hasReached } from '@sluice/event-log/has-reached'
 import type { EventLog } from '@sluice/event-log/log'
@@ -17,7 +18,7 @@ import { placementShards, type ShardStore } from '@sluice/postgres/shards'
 import type { EndOffsets } from '@sluice/postgres/tables'
 import type { WatermarkStore } from '@sluice/postgres/watermarks'
 import type { Clock } from '@sluice/runtime/clock'
-import { AppError, internalMessage, unavailable } from '@sluice/runtime/errors'
+import { internalMessage, unavailable } from '@sluice/runtime/errors'
 import type { RowBatch, SegmentOutcome, SegmentTask } from './encode-segment.ts'
 import type { ImportMetrics } from './metrics.ts'
 import { type PublishPace, type UnitPace, WritersStalled } from './publish-pace.ts'
@@ -192,23 +193,19 @@ async function requirePlacement({
   }
 }
 
-/** Undefined: there is no such blob. */
+/** Opens a blob that is destroyed when `signal` aborts; undefined when there is no blob with that name. */
 export async function openBlob(
   blobs: Pick<BlobStore, 'read'>,
   name: string,
   signal: AbortSignal,
 ): Promise<Readable | undefined> {
-  try {
-    const content = await blobs.read(name)
-    // With a signal that is already aborted, `addAbortSignal` would emit an error that nobody listens to, which ends
-    // the process.
-    if (signal.aborted) content.destroy()
-    signal.throwIfAborted()
-    return addAbortSignal(signal, content)
-  } catch (error) {
-    if (error instanceof AppError && error.code === 'not_found') return undefined
-    throw error
-  }
+  const content = await openIfExists(blobs, name)
+  if (content === undefined) return undefined
+  // With a signal that is already aborted, `addAbortSignal` would emit an error that nobody listens to, which ends the
+  // process.
+  if (signal.aborted) content.destroy()
+  signal.throwIfAborted()
+  return addAbortSignal(signal, content)
 }
 
 /** Whether the writers have stored every block that the segments published, or made dead letters of its rows. */
