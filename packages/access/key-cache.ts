@@ -122,8 +122,8 @@ export function keyCache(
     }
   }
 
-  // One statement at a time, and a second one beside a slow one, because anyone can generate well-formed keys: the
-  // look-ups of a thousand of them would take all connections to Postgres.
+  // At most one statement runs, plus a second one while the first is slow, because anyone can generate well-formed keys:
+  // the look-ups of a thousand of them would take all connections to Postgres.
   const limitStatements = concurrencyLimit(2)
   const lookUpTogether = coalesceByKey<ReadonlyMap<string, KeyRecord>>(
     async (_all, hashes) => {

@@ -115,7 +115,7 @@ function readCa(protocol: string, file: string | null): { ca?: string } {
 export interface ClientOptions {
   /** How long a request may take, in ms; a minute by default. */
   requestTimeoutMs?: number
-  /** Settings of every statement, beside `strictSettings`. */
+  /** Settings of every statement, in addition to `strictSettings`. */
   settings?: ClickHouseSettings
 }
 

@@ -7,7 +7,7 @@ import { ClickHouseError } from './errors.ts'
 import { type FormField, formText, type QueryParams, statementFields } from './multipart-statement.ts'
 import { postedRowSettings, strictSettings } from './strict-settings.ts'
 
-/** A statement with rows that are posted beside it. */
+/** A statement with rows that are posted in the same request. */
 export interface ExternalTableQuery {
   /** The statement; it reads the posted rows as table `b`. */
   sql: string
