@@ -24,7 +24,7 @@ import type { KeyRecord, KeyStore } from './keys.ts'
 type KeySource = Pick<KeyStore, 'findByHashes' | 'changedSince' | 'markUsed'>
 
 const refused = expect.objectContaining({ code: 'unauthenticated', message: 'Invalid API key' })
-const away = expect.objectContaining({ code: 'unavailable', retryable: true })
+const unavailableError = expect.objectContaining({ code: 'unavailable', retryable: true })
 
 let postgres: TestPostgres
 let store: KeyStore
@@ -193,16 +193,16 @@ describe('a revoked key', () => {
 
   test('is refused after the first successful poll when it was looked up before that poll', async () => {
     const { key, keyId } = await createKey()
-    let isAway = true
+    let isUnavailable = true
     const unavailableSource: KeySource = {
       ...store,
-      changedSince: (since) => (isAway ? Promise.reject(unavailable('away')) : store.changedSince(since)),
+      changedSince: (since) => (isUnavailable ? Promise.reject(unavailable('away')) : store.changedSince(since)),
     }
     const { cache } = await startProcess(unavailableSource, { pollIntervalMs: 20, markUsedEveryPolls: 1_000 })
     await cache.authenticate(key)
     // The key was revoked before the first successful poll, which returns no changes.
     await store.revoke(keyId, null)
-    isAway = false
+    isUnavailable = false
     await waitUntil(() => isRefused(cache, key), 'the key is refused')
   })
 
@@ -419,15 +419,15 @@ describe('last_used_at', () => {
 
   test('is not lost while Postgres is unavailable', async () => {
     const { key, keyId } = await createKey()
-    let isAway = true
+    let isUnavailable = true
     const unavailableSource: KeySource = {
       ...store,
-      markUsed: (lastUsed) => (isAway ? Promise.reject(unavailable('away')) : store.markUsed(lastUsed)),
+      markUsed: (lastUsed) => (isUnavailable ? Promise.reject(unavailable('away')) : store.markUsed(lastUsed)),
     }
     const { cache, source } = await startProcess(unavailableSource, { pollIntervalMs: 10, markUsedEveryPolls: 1 })
     await cache.authenticate(key)
     await waitUntil(() => source.calls.markUsed > 2, 'writes that fail')
-    isAway = false
+    isUnavailable = false
     await waitUntil(async () => (await store.find(keyId, null))?.lastUsedAt != null, 'it is written')
   })
 
@@ -454,7 +454,7 @@ describe('while Postgres hangs', () => {
     }
     const { cache, source } = await startProcess(slow)
     const elapsedMs = startStopwatch()
-    await expect(cache.authenticate(key)).rejects.toEqual(away)
+    await expect(cache.authenticate(key)).rejects.toEqual(unavailableError)
     expect(elapsedMs()).toBeLessThan(2_500)
     gate.resolve(undefined)
     expect(await cache.authenticate(key)).toMatchObject({ keyId })
@@ -468,7 +468,7 @@ describe('while Postgres hangs', () => {
       ...store,
       findByHashes: (hashes) => (hashes.includes(hashKey(first)) ? gate.promise : store.findByHashes(hashes)),
     })
-    const refusal = expect(cache.authenticate(first)).rejects.toEqual(away)
+    const refusal = expect(cache.authenticate(first)).rejects.toEqual(unavailableError)
     await waitUntil(() => source.calls.findByHashes > 0, 'the statement of the first key')
     expect(await cache.authenticate(second)).toMatchObject({ keyId })
     await refusal
@@ -479,7 +479,8 @@ describe('while Postgres hangs', () => {
     const gate = Promise.withResolvers<KeyRecord[]>()
     const { cache, source } = await startProcess({ ...store, findByHashes: () => gate.promise })
     const refusals: Promise<void>[] = []
-    const lookUpAnother = () => refusals.push(expect(cache.authenticate(generateKey('prod'))).rejects.toEqual(away))
+    const lookUpAnother = () =>
+      refusals.push(expect(cache.authenticate(generateKey('prod'))).rejects.toEqual(unavailableError))
     for (const begun of [1, 2]) {
       lookUpAnother()
       await waitUntil(() => source.calls.findByHashes === begun, 'the next statement')
@@ -496,7 +497,7 @@ describe('while Postgres hangs', () => {
     const { cache, source } = await startProcess({ ...store, findByHashes: () => gate.promise })
     const waiting = Array.from({ length: 1_000 }, async () => cache.authenticate(generateKey('prod')))
     const refusals = Promise.allSettled(waiting)
-    expect(() => cache.authenticate(generateKey('prod'))).toThrow(away)
+    expect(() => cache.authenticate(generateKey('prod'))).toThrow(unavailableError)
     await waitUntil(() => source.calls.findByHashes > 0, 'the first statement')
     expect(source.calls.findByHashes).toBe(1)
     gate.resolve([])
@@ -529,7 +530,8 @@ describe('while Postgres is unavailable', () => {
     await proxy.cut()
     await waitUntil(() => captured.text().includes('could not be polled'), 'the poll notices')
     expect(cache.authenticate(cached.key)).toMatchObject({ keyId: cached.keyId })
-    for (const key of [other.key, generateKey('prod')]) await expect(cache.authenticate(key)).rejects.toEqual(away)
+    for (const key of [other.key, generateKey('prod')])
+      await expect(cache.authenticate(key)).rejects.toEqual(unavailableError)
     // A malformed key is refused without a look-up in Postgres.
     expect(await isRefused(cache, 'x')).toBe(true)
     const polls = source.calls.changedSince
@@ -546,10 +548,10 @@ describe('while Postgres is unavailable', () => {
 
   test('cached keys get 503 after an hour without a successful poll', async () => {
     const { key } = await createKey()
-    let isAway = false
+    let isUnavailable = false
     const unavailableSource: KeySource = {
       ...store,
-      changedSince: (since) => (isAway ? Promise.reject(unavailable('away')) : store.changedSince(since)),
+      changedSince: (since) => (isUnavailable ? Promise.reject(unavailable('away')) : store.changedSince(since)),
     }
     const { cache, source } = await startProcess(unavailableSource, { pollIntervalMs: 10, markUsedEveryPolls: 1_000 })
     const metrics = createMetrics()
@@ -557,7 +559,7 @@ describe('while Postgres is unavailable', () => {
     const age = async () => (await metrics.getSingleMetric('sluice_key_refresh_age_seconds')?.get())?.values[0]?.value
     await cache.authenticate(key)
     expect(await age()).toBeLessThan(3_500)
-    isAway = true
+    isUnavailable = true
     const polls = source.calls.changedSince
     await waitUntil(() => source.calls.changedSince > polls + 1, 'polls that fail')
     const [now, wallNow] = [performance.now(), Date.now()]
@@ -570,9 +572,9 @@ describe('while Postgres is unavailable', () => {
     }
     clock.mockReturnValue(now + 3_601_000)
     expect(await age()).toBeGreaterThan(3_600)
-    expect(() => cache.authenticate(key)).toThrow(away)
+    expect(() => cache.authenticate(key)).toThrow(unavailableError)
     jest.restoreAllMocks()
-    isAway = false
+    isUnavailable = false
     await waitUntil(() => Promise.resolve(cache.authenticate(key)).then(Boolean, () => false), 'a poll gets through')
   })
 })

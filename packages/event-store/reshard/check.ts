@@ -55,7 +55,7 @@ export interface StartedReshard {
   /** The servers that have the new database. */
   copies: readonly ReshardServer[]
   /** Those that don't answer. */
-  away: readonly ReshardServer[]
+  unreachable: readonly ReshardServer[]
 }
 
 /**
@@ -73,14 +73,14 @@ export async function findStarted(servers: ReshardServers): Promise<StartedResha
       await requireOwnShard(server, recorded, id)
       return recorded === undefined ? 'none' : 'copy'
     } catch (error) {
-      if (isRetryable(error)) return 'away'
+      if (isRetryable(error)) return 'unreachable'
       throw error
     }
   })
   return {
     sources,
     copies: all.filter((_, index) => found[index] === 'copy'),
-    away: all.filter((_, index) => found[index] === 'away'),
+    unreachable: all.filter((_, index) => found[index] === 'unreachable'),
   }
 }
 

@@ -170,7 +170,7 @@ export async function openResharding(
     },
     cancel: async () => {
       if (started === undefined) throw new TypeError('it is not known yet what was started')
-      const { sources, copies, away } = started
+      const { sources, copies, unreachable } = started
       await mapServers(old, async ({ anywhere }, shard) => {
         if (sources[shard] === retired) await anywhere.command(`RENAME DATABASE ${retired} TO ${database}`)
       })
@@ -183,7 +183,7 @@ export async function openResharding(
           throw error
         }
       })
-      return [...away, ...copies.filter((_, index) => !dropped[index])].map(({ address }) => address.origin)
+      return [...unreachable, ...copies.filter((_, index) => !dropped[index])].map(({ address }) => address.origin)
     },
     close: () => servers.close(),
   }
