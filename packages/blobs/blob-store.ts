@@ -47,7 +47,8 @@ export interface BlobStore {
   list(prefix: string): AsyncIterable<StoredBlob>
 
   /**
-   * Begins a blob that is written in parts. Another process can continue it. Nothing is visible before `completeMultipartUpload`.
+   * Begins a blob that is written in parts. Another process can continue it. Nothing is visible before
+   * `completeMultipartUpload`.
    */
   createMultipartUpload(name: string): Promise<MultipartUpload>
   /**

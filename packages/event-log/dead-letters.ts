@@ -10,7 +10,10 @@ export const deadLetterRetentionMs = deadLetterDays * unitMs.d
 /** The group whose committed offsets separate replayed dead letters from those that still wait. */
 export const replayGroup = 'sluice-replay-dead-letters'
 
-/** The offsets up to which dead letters were replayed, stored outside of the log too (packages/postgres/replay-positions.ts). */
+/**
+ * The offsets up to which dead letters were replayed, stored outside of the log too
+ * (packages/postgres/replay-positions.ts).
+ */
 export interface ReplayedOffsets {
   read(logId: string): Promise<ReadonlyMap<number, bigint>>
   advance(logId: string, partition: number, next: bigint): Promise<void>

@@ -72,8 +72,8 @@ const projections = ['counts', 'user_weeks']
 /** A backup does not fail because of a broken projection, see `checkStaged`. */
 const projectionSettings = 'check_projection_parts = false, allow_backup_broken_projections = true'
 const isBrokenProjection = (message: string): boolean => message.includes('(BROKEN_PROJECTION)')
-/** Checking a table reads it whole. */
-const checkTimeoutMs = 24 * 3_600_000
+/** Long enough for a statement that reads or rewrites a whole table. */
+const statementTimeoutMs = 24 * 3_600_000
 
 /**
  * Opens no connection before the first use. `credentials` are for backups to S3. Throws TypeError for a URL that names
@@ -172,7 +172,7 @@ function openServerBackup(address: ClickHouseAddress, credentials: BackupCredent
   // Uses the database `system`, because `database` may not exist, and `default` may be the target of the rename.
   const server = openClickHouseAt(
     { ...address, database: 'system' },
-    { requestTimeoutMs: checkTimeoutMs, settings: dropSettings },
+    { requestTimeoutMs: statementTimeoutMs, settings: dropSettings },
   )
 
   /**

@@ -113,7 +113,7 @@ export function deliveryQueue(postgres: Postgres): DeliveryQueue {
     take: (now, limits) =>
       postgres.transaction(async (transaction) => {
         const endpoints = await lockEndpoints(transaction, now, limits)
-        const off = endpoints.filter(({ is_on }) => !is_on).map(({ endpoint_id }) => endpoint_id)
+        const off = endpoints.filter(({ is_enabled }) => !is_enabled).map(({ endpoint_id }) => endpoint_id)
         if (off.length > 0) await failWaitingDeliveries(transaction, off, now)
         return takeDue(transaction, endpoints, now, limits.max)
       }),
@@ -201,7 +201,7 @@ const busyAt = (endpointId: ReturnType<typeof sql>, now: number) => sql`(
 
 interface LockedEndpoint {
   endpoint_id: string
-  is_on: boolean
+  is_enabled: boolean
   is_failing: boolean
 }
 
@@ -218,7 +218,7 @@ async function lockEndpoints(
 ): Promise<LockedEndpoint[]> {
   const isFailing = sql`failures_in_row >= ${failingFrom}`
   const { rows } = await sql<LockedEndpoint>`
-    SELECT endpoint.endpoint_id, active AND ${isNotDisabled} AS is_on, ${isFailing} AS is_failing
+    SELECT endpoint.endpoint_id, active AND ${isNotDisabled} AS is_enabled, ${isFailing} AS is_failing
     FROM ${waitingEndpoints(now)}
     WHERE ${busyAt(sql`endpoint.endpoint_id`, now)} < ${slotsOf(isFailing)} AND (${failingMax > 0} OR NOT ${isFailing})
     ORDER BY ${isFailing}, first.due_at LIMIT ${max} FOR NO KEY UPDATE OF endpoint SKIP LOCKED`.execute(db)
@@ -254,12 +254,12 @@ async function takeDue(
         SELECT due.delivery_id, slot.is_failing, row_number() OVER (PARTITION BY slot.endpoint_id ORDER BY due.due_at) AS n
         FROM unnest(
           ${endpoints.map(({ endpoint_id }) => endpoint_id)}::text[],
-          ${endpoints.map(({ is_on }) => is_on)}::boolean[],
+          ${endpoints.map(({ is_enabled }) => is_enabled)}::boolean[],
           ${endpoints.map(({ is_failing }) => is_failing)}::boolean[]
-        ) AS slot (endpoint_id, is_on, is_failing)
+        ) AS slot (endpoint_id, is_enabled, is_failing)
         CROSS JOIN LATERAL (
           SELECT delivery_id, due_at FROM deliveries AS delivery
-          WHERE delivery.endpoint_id = slot.endpoint_id AND ${isTakeable(now)} AND (slot.is_on OR requested)
+          WHERE delivery.endpoint_id = slot.endpoint_id AND ${isTakeable(now)} AND (slot.is_enabled OR requested)
           ORDER BY due_at, delivery_id
           LIMIT greatest(0, ${slotsOf(sql`slot.is_failing`)} - ${busyAt(sql`slot.endpoint_id`, now)})
           FOR UPDATE SKIP LOCKED

@@ -7,12 +7,12 @@ const neverAborted = new AbortController().signal
 
 /** Calls that the test ends, in the order in which they started. */
 function calls() {
-  const started: { name: string; priority: number; end: () => void }[] = []
-  const call = (name: string) => (priority: number) =>
+  const started: { name: string; slot: number; end: () => void }[] = []
+  const call = (name: string) => (slot: number) =>
     new Promise<string>((resolve) => {
       started.push({
         name,
-        priority: priority,
+        slot: slot,
         end: () => resolve(name),
       })
     })
@@ -107,18 +107,18 @@ describe('a fair queue', () => {
     await Promise.all(all)
   })
 
-  it('passes the lowest priority that no running call of the key has to the call', async () => {
+  it('passes the lowest slot that no running call of the key uses', async () => {
     const queue = createFairQueue({ ...limits, concurrencyMax: 4 })
     const { started, call } = calls()
     const all = ['a', 'a', 'b', 'a', 'a'].map((key) => queue.run(key, neverAborted, call(key)))
     await settled()
-    expect(started.map(({ priority }) => priority)).toEqual([1, 2, 1])
+    expect(started.map(({ slot }) => slot)).toEqual([1, 2, 1])
     // The third call of the key starts after the first one has ended, the fourth one after the second.
     for (const n of [0, 1]) {
       started[n]?.end()
       await settled()
     }
-    expect(started.slice(3).map(({ priority }) => priority)).toEqual([1, 2])
+    expect(started.slice(3).map(({ slot }) => slot)).toEqual([1, 2])
     for (const { end } of started) end()
     await Promise.all(all)
   })

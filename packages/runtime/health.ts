@@ -72,7 +72,7 @@ const failureNameForm = /^[A-Z\d][A-Za-z\d_]+$/
 
 /**
  * The failure in a few words, without addresses or credentials, because /readyz may be public: the name that it or one
- * of its causes has.
+ * of its causes has, else `does not answer`, or the text of `NotReady`.
  */
 export function failureName(error: unknown): string {
   if (error instanceof NotReady) return error.message

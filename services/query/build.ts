@@ -70,7 +70,7 @@ export function buildQuery(
   const sites = siteLookup({ ...store, siteDeletedAt: (siteId) => erasures.siteDeletedAt(siteId) }, eventReader, {
     autoRegister: config.SLUICE_AUTO_REGISTER_SITES,
   })
-  const completeUntil = completeUntilPoller({ store: watermarkStore(postgres), logger, metrics, clock })
+  const completeTimes = completeUntilPoller({ store: watermarkStore(postgres), logger, metrics, clock })
   // Not built at the start: joi needs a quarter of a second of the processor to describe all schemas.
   const document = once(() => openApiDocument(operations, { version: manifest.version }))
   return {
@@ -95,7 +95,7 @@ export function buildQuery(
       signInCodes,
       limiter,
       collectUrl: config.SLUICE_COLLECT_URL,
-      readCompleteUntil: completeUntil.read,
+      readCompleteUntil: completeTimes.read,
     }),
     pages: [
       ...dashboardPages(loadDashboard(), config.SLUICE_COLLECT_URL),
@@ -103,7 +103,7 @@ export function buildQuery(
       pageOnDemand('/docs', () => docsPage(document())),
       ...sdkPages(loadSdk()),
     ],
-    components: [bootstrapAdminKey(config.SLUICE_ADMIN_KEY, keys, { logger, clock }), completeUntil],
+    components: [bootstrapAdminKey(config.SLUICE_ADMIN_KEY, keys, { logger, clock }), completeTimes],
     checks: [
       { name: 'clickhouse', required: true, check: () => eventReader.check() },
       { name: 'postgres', required: true, check: () => postgres.check() },

@@ -12,8 +12,8 @@ import { workerTasks } from './worker-tasks.ts'
 
 export interface WorkerOptions {
   /**
-   * Interval in ms at which the rows of all waiting erasures are deleted by one statement; 0: each erasure deletes its
-   * rows at once. An hour by default, because a deletion rewrites a column of every part that it concerns.
+   * Interval in ms at which the rows of all waiting erasures are deleted together; 0: erasures do not wait for each
+   * other. An hour by default, because a deletion rewrites a column of every part that it concerns.
    */
   deleteEveryMs?: number
   /** Undefined: the canary is off. */

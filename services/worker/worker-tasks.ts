@@ -16,8 +16,8 @@ import type { WorkerTask } from './worker-task.ts'
 
 export interface TaskOptions {
   /**
-   * Interval in ms at which the rows of all waiting erasures are deleted by one statement; 0: each erasure deletes its
-   * rows at once.
+   * Interval in ms at which the rows of all waiting erasures are deleted together; 0: erasures do not wait for each
+   * other.
    */
   deleteEveryMs: number
   /** Undefined: the canary is off. */

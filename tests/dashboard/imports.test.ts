@@ -86,7 +86,7 @@ describeWithChromium('imports', () => {
       errors.getByRole('button', { name: 'Download CSV' }).click(),
     ])
     const [header, ...listed] = readCsv(await readFile(await download.path(), 'utf8'))
-    expect(header).toEqual(['line', 'field', 'message'])
+    expect(header).toEqual(['line', 'field', 'message', 'record'])
     expect(listed).toHaveLength(badRows)
     expect(listed.map(([line]) => Number(line))).toEqual(Array.from({ length: badRows }, (_, n) => n + 2))
   })

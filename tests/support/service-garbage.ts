@@ -1,7 +1,9 @@
 import { setFlagsFromString } from 'node:v8'
 import { afterAll, beforeAll } from '@jest/globals'
 
-/** A V8 flag that `npm test` sets: V8 collects garbage as the heap grows, and not also after every 64 MB of new buffers. */
+/**
+ * A V8 flag that `npm test` sets: V8 collects garbage as the heap grows, and not also after every 64 MB of new buffers.
+ */
 const flag = 'external-memory-accounted-in-global-limit'
 
 /**

@@ -40,7 +40,7 @@ export interface StatsNumbers extends RangeNumbers {
 
 /**
  * Evaluates a metric (docs/http-interface.md#stats-answer). Throws QueryTooLargeError with the limit `buckets` for too
- * many groups by time, `rows` for too many pairs of event types and groups, `work` for too many events.
+ * many groups by time, `rows` for too many pairs of event types and groups, `resources` for too many events.
  */
 export async function evaluateStats(spec: StatsSpec, runner: QueryRunner): Promise<StatsNumbers> {
   const plan = planStats(spec)

@@ -376,7 +376,7 @@ describe('a site whose statements take 5 s each', () => {
     slowDown(5_000)
     failWith(({ params }) => {
       const window = (Number(params.end) - Number(params.start)) / minuteMs
-      if (window === 1) return new QueryTooLargeError('work')
+      if (window === 1) return new QueryTooLargeError('resources')
       return window > 3 ? new ClickHouseError(241, '(total) memory limit exceeded: would use 8.10 GiB') : undefined
     })
     expect(await runAt(1)).toBe(1.25)

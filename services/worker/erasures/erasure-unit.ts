@@ -17,8 +17,8 @@ export interface ErasureUnitDeps {
   blobs: Pick<BlobStore, 'remove' | 'abortMultipartUpload'>
   clock: Pick<Clock, 'now'>
   /**
-   * Interval in ms at which the rows of all waiting erasures are deleted by one statement; 0: each erasure deletes its
-   * rows at once.
+   * Interval in ms at which the rows of all waiting erasures are deleted together; 0: erasures do not wait for each
+   * other.
    */
   deleteEveryMs: number
 }

@@ -63,7 +63,7 @@ test('a success forgets the failures, and a failure counts from the first one', 
   })
 })
 
-describe('an endpoint is switched off', () => {
+describe('an endpoint is disabled', () => {
   test('by a 410, which is no status of HTTP in an e-mail', () => {
     const result = { ...failed, status: 410 }
     expect(decide({ result })).toMatchObject({ status: 'failed', disabledReason: expect.stringMatching(/410/) })

@@ -141,7 +141,7 @@ function SignedIn() {
   useEffect(() => {
     if (!isEnded) return undefined
     let last = new AbortController()
-    const checkSession = () => {
+    const checkOtherTab = () => {
       if (document.hidden) return
       // Only one check may sign in, because each sign-in clears the cache.
       last.abort()
@@ -149,9 +149,9 @@ function SignedIn() {
       // The user did not request this check, so its failure is not shown.
       signInByOtherTab(last.signal).catch(() => undefined)
     }
-    document.addEventListener('visibilitychange', checkSession)
+    document.addEventListener('visibilitychange', checkOtherTab)
     return () => {
-      document.removeEventListener('visibilitychange', checkSession)
+      document.removeEventListener('visibilitychange', checkOtherTab)
       last.abort()
     }
   }, [isEnded])

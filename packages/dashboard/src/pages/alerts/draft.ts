@@ -125,7 +125,7 @@ export function problemsOf(draft: Draft): Readonly<Record<string, string | undef
 }
 
 /** The fields of a draft that decide when the rule fires; undefined while they are not complete. */
-export function triggerOf(
+export function draftTrigger(
   draft: Draft,
 ): Required<Pick<CreateAlertBody, 'condition' | 'for' | 'cooldown' | 'no_data'>> | undefined {
   const condition = conditionOf(draft)
@@ -136,7 +136,7 @@ export function triggerOf(
 
 /** The body of POST /alerts; undefined while something is wrong. */
 export function bodyOf(draft: Draft, siteId: string): (CreateAlertBody & { description: string }) | undefined {
-  const trigger = triggerOf(draft)
+  const trigger = draftTrigger(draft)
   if (trigger === undefined) return undefined
   if (Object.values(problemsOf(draft)).some((problem) => problem !== undefined)) return undefined
   return {

@@ -14,7 +14,7 @@ export interface Scale {
 
 /**
  * The smallest of 1, 2, 2.5 and 5 times a power of ten that is not below a value. The steps are coarser than those of
- * `niceTop`, which leaves more room above the threshold to drag it up.
+ * `niceTop`: this leaves more room above the threshold to drag it up.
  */
 export function coarseTop(value: number): number {
   if (value <= 0) return 1

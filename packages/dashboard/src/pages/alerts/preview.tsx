@@ -13,13 +13,13 @@ import { MoreMenu } from '../../ui/numbers.tsx'
 import { ErrorPanel, Skeleton } from '../../ui/states.tsx'
 import { useDebouncedValue } from '../../ui/use-debounced-value.ts'
 import { AlertChart } from './alert-chart.tsx'
-import { type Draft, lineOf, triggerOf } from './draft.ts'
+import { type Draft, draftTrigger, lineOf } from './draft.ts'
 import { isFiringAt } from './firings.ts'
 import { texts } from './messages.ts'
 
 /** The body of POST /alerts/preview; undefined while the draft is not complete. */
 function previewBodyOf(draft: Draft, siteId: string, environment: Environment): PreviewAlertBody | undefined {
-  const trigger = triggerOf(draft)
+  const trigger = draftTrigger(draft)
   return trigger === undefined ? undefined : { site_id: siteId, ...trigger, environment }
 }
 

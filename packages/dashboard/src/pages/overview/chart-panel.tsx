@@ -83,7 +83,7 @@ const answeredBounds = (result: StatsResult | undefined, requested: Bounds | und
   result === undefined ? undefined : { ...requested, startMs: result.start_date, endMs: result.end_date, isOpen: false }
 
 /**
- * Fetches the chart, and for that of the compared range where it can be split as well: `compared` is undefined
+ * Fetches the chart, and that of the compared range where it can be split as well: `compared` is undefined
  * elsewhere.
  */
 function useChart(viewQueries: ViewQueries, statsQuery: StatsQuery, isEnabled: boolean) {

@@ -61,7 +61,7 @@ interface PanelProps {
   draw?: ((rows: readonly PanelRow[], chosen: readonly string[]) => ComponentChildren) | undefined
 }
 
-/** Fetches the groups of a panel, and for the chosen values that are not among them. */
+/** Fetches the groups of a panel, and the chosen values that are not among them. */
 function useGroups({ title, dimension, viewQueries, isEnabled, limit = panelRows }: PanelProps) {
   const { metric: chosenMetric, filters } = useView()
   const metric = panelMetric(chosenMetric)
