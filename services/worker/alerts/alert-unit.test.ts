@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import type { EventRow } from '@sluice/contracts/event-columns'
 import { openClickHouse } from '@sluice/event-store/clickhouse/client'
 import { ClickHouseError, QueryTooLargeError } from '@sluice/event-store/clickhouse/errors'
@@ -45,7 +45,6 @@ function rig(siteId: string) {
   const statements: Statement[] = []
   let lists = 0
   let failure: ((statement: Statement) => Error | undefined) | undefined
-  let statementMs = 0
   const registry = createMetrics()
   const metrics = alertMetrics(registry)
   const clickHouseReader = queryReader(client)
@@ -54,7 +53,6 @@ function rig(siteId: string) {
       ...clickHouseReader.runnerFor(caller),
       query: async (statement, options) => {
         statements.push(statement)
-        time.now += statementMs
         const error = failure?.(statement)
         if (error) throw error
         return clickHouseReader.runnerFor(caller).query(statement, options)
@@ -82,11 +80,6 @@ function rig(siteId: string) {
   async function runAt(minutes: number, { completeMinutes = minutes, by = work } = {}): Promise<number> {
     time.now = noon + minutes * minuteMs
     time.completeUntil = noon + completeMinutes * minuteMs
-    return ((await runNow(by)) - noon) / minuteMs
-  }
-
-  /** Runs the unit at the present time of the clock. Returns when its site is due again, in Unix ms. */
-  async function runNow(by = work): Promise<number> {
     const row = await postgres.db
       .selectFrom('alert_sites')
       .selectAll()
@@ -94,16 +87,11 @@ function rig(siteId: string) {
       .executeTakeFirstOrThrow()
     const lease = { id: siteId, lease: 1, signal: new AbortController().signal }
     const { next } = await by({ siteId, allEvaluatedMinute: row.judged_minute.getTime() }, lease)
-    return next === 'now' ? time.now : (next as number)
+    return ((next as number) - noon) / minuteMs
   }
 
   return {
     runAt,
-    runNow,
-    time,
-    slowDown: (ms: number) => {
-      statementMs = ms
-    },
     unitOf,
     statements,
     lists: () => lists,
@@ -327,92 +315,6 @@ test('a rule that ClickHouse never answers keeps no other rule of its site from 
   expect(await runAt(4)).toBe(5)
   for (const { ruleId } of greedy) expect(await historyOf(ruleId)).toStrictEqual(['firing@4'])
   expect((await rules.find(greedy[0]?.ruleId ?? '', null))?.lastError).toBeNull()
-})
-
-describe('a site whose statements take 5 s each', () => {
-  /** Adds rules that are measured by a statement each, in this order. Returns their ids. */
-  async function addSlowRules(siteId: string, count: number): Promise<string[]> {
-    const ids: string[] = []
-    for (let n = 0; n < count; n++) {
-      const filter = [{ property: 'path', operator: 'matches', value: `^/${n}` }] as const
-      const condition = { window: `${n + 1}m`, filter: [...filter] }
-      ids.push((await addRule(postgres, { siteId, at: noon, condition })).ruleId)
-    }
-    return ids
-  }
-  const minutesOf = (ids: readonly string[]) => Promise.all(ids.map(evaluatedMinutes))
-
-  test('leaves its slot to others after 15 s, and continues with its other rules in its next turn', async () => {
-    const siteId = 'slow'
-    const ids = await addSlowRules(siteId, 10)
-    const { runAt, runNow, time, slowDown, statements } = rig(siteId)
-    slowDown(5_000)
-    expect(await runAt(1)).toBe(1.25)
-    expect(statements).toHaveLength(3)
-    expect(await minutesOf(ids)).toStrictEqual([1, 1, 1, 0, 0, 0, 0, 0, 0, 0])
-    expect(await runNow()).toBe(time.now)
-    expect(await runNow()).toBe(time.now)
-    // The minute that has ended meanwhile does not make it begin again.
-    expect(await runAt(2)).toBe(2 + 5 / 60)
-    expect(statements).toHaveLength(10)
-    expect(await minutesOf(ids)).toStrictEqual([1, 1, 1, 1, 1, 1, 1, 1, 1, 2])
-    // All were evaluated for the first minute. The site is due at once for the second one.
-    const { judged_minute: judged } = await postgres.db
-      .selectFrom('alert_sites')
-      .select('judged_minute')
-      .where('site_id', '=', siteId)
-      .executeTakeFirstOrThrow()
-    expect(judged).toStrictEqual(new Date(noon + minuteMs))
-    slowDown(0)
-    expect(await runNow()).toBe(noon + 3 * minuteMs)
-    expect(await minutesOf(ids)).toStrictEqual(ids.map(() => 2))
-    expect(statements).toHaveLength(19)
-  })
-
-  test('tries rules that fail once in a pass, and tells of those that are never answered', async () => {
-    const siteId = 'slow and failing'
-    const ids = await addSlowRules(siteId, 5)
-    const { runAt, runNow, slowDown, failWith, statements } = rig(siteId)
-    slowDown(5_000)
-    failWith(({ params }) => {
-      const window = (Number(params.end) - Number(params.start)) / minuteMs
-      if (window === 1) return new QueryTooLargeError('resources')
-      return window > 3 ? new ClickHouseError(241, '(total) memory limit exceeded: would use 8.10 GiB') : undefined
-    })
-    expect(await runAt(1)).toBe(1.25)
-    expect(await runNow()).toBe(noon + 2 * minuteMs)
-    expect(statements).toHaveLength(5)
-    expect(await minutesOf(ids)).toStrictEqual([0, 1, 1, 0, 0])
-    for (const id of [ids[3], ids[4]])
-      expect((await rules.find(id ?? '', null))?.lastError).toContain('not answered in time')
-  })
-
-  test('is taken again behind the sites that are due', async () => {
-    const siteId = 'slow and taken'
-    const now = noon + 7 * minuteMs
-    await addSlowRules(siteId, 4)
-    await addRule(postgres, { siteId: 'other', at: noon })
-    const setDue = (id: string | null, at: number | null) =>
-      postgres.db
-        .updateTable('alert_sites')
-        .set({ due_at: at === null ? null : new Date(at) })
-        .$if(id !== null, (update) => update.where('site_id', '=', id ?? ''))
-        .execute()
-    await setDue(null, null)
-    await setDue(siteId, now)
-    await setDue('other', now + 1_000)
-    const { slowDown, time, unitOf } = rig(siteId)
-    Object.assign(time, { now, completeUntil: now })
-    slowDown(5_000)
-    const [slow] = await rules.leases.take(now, 1)
-    if (!slow) throw new Error('nothing was taken')
-    expect(slow.id).toBe(siteId)
-    const { next } = await unitOf()(slow.job, { ...slow, signal: new AbortController().signal })
-    expect(next).toBe('now')
-    await rules.leases.release(slow, time.now, { isProgress: true })
-    expect((await rules.leases.take(time.now, 1)).map(({ id }) => id)).toStrictEqual(['other'])
-    expect((await rules.leases.take(time.now, 1)).map(({ id }) => id)).toStrictEqual([siteId])
-  })
 })
 
 test('a rule that ClickHouse never answers keeps no other rule from firing early', async () => {

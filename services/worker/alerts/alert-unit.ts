@@ -5,7 +5,7 @@ import type { Lease, UnitResult } from '@sluice/leases/run-unit'
 import type { AlertRule } from '@sluice/postgres/alert-records'
 import type { AlertRuleStore, AlertSite } from '@sluice/postgres/alert-rules'
 import type { WatermarkStore } from '@sluice/postgres/watermarks'
-import { type DueRules, evaluateRules, type EvaluateRulesDeps, type RulesOutcome } from './evaluate-rules.ts'
+import { type DueRules, evaluateRules, type EvaluateRulesDeps } from './evaluate-rules.ts'
 
 export interface AlertUnitDeps extends EvaluateRulesDeps {
   rules: Pick<AlertRuleStore, 'listEnabled' | 'step' | 'advance'>
@@ -22,23 +22,10 @@ const earlyAfterMs = 5_000
 const longWaitMs = 3_000
 /** The pause after a unit in which ClickHouse did not answer. */
 const retryMs = 5_000
-/** After this time, a site with slow statements leaves its slot to other sites. */
-const unitMs = 15_000
-
-/** The evaluation of all rules of a site, which takes several units if their statements are slow. */
-interface Pass {
-  /** The minute of its first unit. */
-  minute: number
-  /** Rules that were evaluated or have failed, each for the newest minute at that time. */
-  evaluated: Set<string>
-  isAnyAnswered: boolean
-}
 
 /**
  * One unit of a site's alert rules: it evaluates them for the newest minute before which all accepted events can be
  * read (docs/alerts.md). Minutes that passed meanwhile, because no worker ran or writers lagged, are never evaluated.
- *
- * A site whose statements are slow continues with its other rules in its next turn, behind the other sites.
  *
  * While the writers lag, states do not change, with one exception: a rule fires if its number of events is already
  * greater than its threshold, because late events can only raise it.
@@ -50,10 +37,7 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
   /** A rule of each group that ClickHouse did not answer, by site. */
   const unansweredRules = new Map<string, readonly string[]>()
 
-  /** The passes that are not completed, by site. */
-  const passes = new Map<string, Pass>()
-
-  function evaluate(dueRules: Omit<DueRules, 'unanswered' | 'keepUnanswered'>, lease: Lease): Promise<RulesOutcome> {
+  function evaluate(dueRules: Pick<DueRules, 'siteId' | 'due' | 'minute' | 'accepts'>, lease: Lease): Promise<boolean> {
     const { siteId } = dueRules
     const unanswered = unansweredRules.get(siteId) ?? []
     const keepUnanswered: DueRules['keepUnanswered'] = (ruleIds) => {
@@ -61,20 +45,6 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
       else unansweredRules.set(siteId, ruleIds)
     }
     return evaluateRules(deps, { ...dueRules, unanswered, keepUnanswered }, lease)
-  }
-
-  /** The pass of a site that this process has begun; undefined if another process has completed a later one. */
-  function passOf(siteId: string, allEvaluatedMinute: number): Pass | undefined {
-    const pass = passes.get(siteId)
-    return pass && pass.minute > allEvaluatedMinute ? pass : undefined
-  }
-
-  function keepPass(siteId: string, pass: Pass, { outcome, evaluated, isAnyAnswered }: RulesOutcome): void {
-    for (const ruleId of evaluated) pass.evaluated.add(ruleId)
-    pass.isAnyAnswered ||= isAnyAnswered
-    // A pass in which nothing was evaluated begins again, with the newest minute.
-    if (outcome === 'all' || pass.evaluated.size === 0) passes.delete(siteId)
-    else passes.set(siteId, pass)
   }
 
   return async ({ siteId, allEvaluatedMinute }, lease) => {
@@ -88,24 +58,11 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
     const isLate = complete < newest && now - newest >= earlyAfterMs
     const isEarlyDue = isLate && lastEarlyMinutes.get(siteId) !== newest
     const enabled = isDue || isEarlyDue ? await rules.listEnabled(siteId) : []
-    const stopAt = now + unitMs
     // A rule whose evaluation failed is not evaluated again before the next minute.
-    const pass = passOf(siteId, allEvaluatedMinute) ?? { minute: complete, evaluated: new Set(), isAnyAnswered: false }
-    const due = isDue
-      ? enabled.filter(({ ruleId, evaluatedMinute }) => evaluatedMinute < complete && !pass.evaluated.has(ruleId))
-      : []
+    const due = isDue ? enabled.filter(({ evaluatedMinute }) => evaluatedMinute < complete) : []
     const log = { minute: complete, rules: due.length }
-    const { isAnyAnswered: isAnsweredBefore } = pass
-    const result = await evaluate(
-      { siteId, due, minute: complete, accepts: () => true, stopAt, isAnsweredBefore },
-      lease,
-    )
-    const isEvaluated = result.outcome === 'all'
-    keepPass(siteId, pass, result)
-    if (result.outcome === 'more') return { next: 'now', log }
-    if (isEvaluated && isDue) await rules.advance(siteId, pass.minute)
-    // Minutes have ended during the pass.
-    if (isEvaluated && isDue && pass.minute < complete) return { next: 'now', log }
+    const isEvaluated = await evaluate({ siteId, due, minute: complete, accepts: () => true }, lease)
+    if (isEvaluated && isDue) await rules.advance(siteId, complete)
     if (isEvaluated && complete === newest) {
       lastEarlyMinutes.delete(siteId)
       return { next: newest + minuteMs, log }
@@ -113,10 +70,7 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
     if (isEarlyDue) {
       lastEarlyMinutes.set(siteId, newest)
       const early = enabled.filter((rule) => rule.evaluatedMinute < newest && staysTrueWithLateEvents(rule))
-      await evaluate(
-        { siteId, due: early, minute: newest, accepts: isFulfilled, stopAt, isAnsweredBefore: false },
-        lease,
-      )
+      await evaluate({ siteId, due: early, minute: newest, accepts: isFulfilled }, lease)
     }
     if (!isEvaluated) return { next: clock.now() + retryMs, log }
     return { next: clock.now() + (isLate ? longWaitMs : waitMs), log: { ...log, waits: 'for the writers' } }

@@ -32,24 +32,8 @@ export interface DueRules {
    * the first one first.
    */
   unanswered: readonly string[]
-  /** Unix ms: from then on, no further group is measured. At least one is. */
-  stopAt: number
-  /** Whether ClickHouse answered for other rules of the site since each of them had its turn. */
-  isAnsweredBefore: boolean
   /** Called once with `unanswered` of the site's next evaluation, also when the evaluations can't be stored then. */
   keepUnanswered: (ruleIds: readonly string[]) => void
-}
-
-/** What became of the rules that were to be evaluated. */
-export interface RulesOutcome {
-  /**
-   * `all`: every rule was evaluated or has failed. `more`: the time was over before. `unanswered`: ClickHouse did not
-   * answer, and some rules are to be evaluated again soon.
-   */
-  outcome: 'all' | 'more' | 'unanswered'
-  /** The rules that were evaluated or have failed. */
-  evaluated: readonly string[]
-  isAnyAnswered: boolean
 }
 
 /** Evaluations are stored after this long, although other groups are not measured yet. */
@@ -63,14 +47,15 @@ const unansweredText = 'The condition was not answered in time: choose a shorter
  * Measures the rules, grouped by equal specs, and stores their evaluations.
  *
  * If ClickHouse does not answer for a group, because its statement needs more than the server has, the other groups are
- * still evaluated. The group counts as failed when other groups were answered.
+ * still evaluated. The group counts as failed when other groups were answered. Returns false when some rules are to be
+ * evaluated again soon.
  */
 export async function evaluateRules(
   { rules, sites, reader, clock, metrics }: EvaluateRulesDeps,
-  { siteId, due, minute, accepts, stopAt, isAnsweredBefore, unanswered: known, keepUnanswered }: DueRules,
+  { siteId, due, minute, accepts, unanswered: known, keepUnanswered }: DueRules,
   { signal }: Pick<Lease, 'signal'>,
-): Promise<RulesOutcome> {
-  if (due.length === 0) return { outcome: 'all', evaluated: [], isAnyAnswered: false }
+): Promise<boolean> {
+  if (due.length === 0) return true
   const site = await sites.find(siteId)
   const { usual, last } = splitUnanswered(groupBySpec(due, site?.settings), known)
   const runner = reader.runnerFor({ key: `alerts ${siteId}`, signal, priority: 'background' })
@@ -83,15 +68,12 @@ export async function evaluateRules(
     evaluations = []
     storeAt = clock.now() + storeEveryMs
   }
-  const evaluated: string[] = []
   const addEvaluations = (group: RuleGroup, result: GroupMeasurement): void => {
-    const accepted = group.rules.filter((rule) => accepts(rule, result.measured))
-    evaluations.push(...accepted.map(({ ruleId, revision }) => ({ ruleId, revision, ...result })))
-    evaluated.push(...group.rules.map(({ ruleId }) => ruleId))
+    const evaluated = group.rules.filter((rule) => accepts(rule, result.measured))
+    evaluations.push(...evaluated.map(({ ruleId, revision }) => ({ ruleId, revision, ...result })))
   }
 
   let tried = 0
-  let isStopped = false
   const unansweredGroups: RuleGroup[] = []
   for await (const [group, result] of measureInTurn({ usual, last }, minute, runner, metrics)) {
     signal.throwIfAborted()
@@ -99,13 +81,10 @@ export async function evaluateRules(
     if (result === 'unanswered') unansweredGroups.push(group)
     else addEvaluations(group, result)
     if (clock.now() >= storeAt) await store()
-    isStopped = clock.now() >= stopAt && tried < usual.length + last.length
-    if (isStopped) break
   }
 
+  const isAnyAnswered = tried > unansweredGroups.length
   const areUsualTried = tried >= usual.length
-  // After an earlier answer, ClickHouse may have become unavailable, unless only few rules are left.
-  const isAnyAnswered = tried > unansweredGroups.length || (isAnsweredBefore && areUsualTried)
   // Groups that were tried now are measured after the others the next time.
   const unanswered = [...last.slice(Math.max(0, tried - usual.length)), ...unansweredGroups]
   // `due` may be only some of the site's rules; the unanswered marks of the others stay.
@@ -115,12 +94,10 @@ export async function evaluateRules(
 
   // ClickHouse answered other groups, so the conditions of these groups need too much.
   if (isAnyAnswered)
-    for (const group of areUsualTried && !isStopped ? unanswered : unansweredGroups)
+    for (const group of areUsualTried ? unanswered : unansweredGroups)
       addEvaluations(group, { measured: { outcome: 'failed' }, error: unansweredText })
   await store()
-  if (isStopped && isAnyAnswered) return { outcome: 'more', evaluated, isAnyAnswered }
-  const isAll = areUsualTried && (isAnyAnswered || unanswered.length === 0)
-  return { outcome: isAll ? 'all' : 'unanswered', evaluated, isAnyAnswered }
+  return areUsualTried && (isAnyAnswered || unanswered.length === 0)
 }
 
 /** The groups of a pass: those in `last` are measured after the usual ones. */
