@@ -260,7 +260,9 @@ describeWithChromium('a form', () => {
     await dialog.getByRole('button', { name: 'Add a site' }).click()
     await dialog.getByText(/^Sluice can’t be reached/).waitFor()
     await dialog.getByRole('button', { name: 'Add a site' }).click()
-    await dialog.getByText('The first try is still under way. Try again in a moment.').waitFor({ timeout: 10_000 })
+    await dialog
+      .getByText('Your first request is still being processed. Try again in a moment.')
+      .waitFor({ timeout: 10_000 })
     expect(await dialog.getByText(/already exists/).count()).toBe(0)
     await dialog.getByRole('button', { name: 'Add a site' }).click()
     await page.waitForURL(/\/sites\/under-way$/)
@@ -314,7 +316,7 @@ describeWithChromium('a form', () => {
     expect(await get(path)).toMatchObject({ erasure_id: id, kind: 'site' })
     await page.keyboard.press('Escape')
     await page.mouse.click(5, 5)
-    await dialog.getByRole('button', { name: 'I saved it' }).click()
+    await dialog.getByRole('button', { name: 'I have saved it' }).click()
     await page.waitForURL((url) => url.pathname === '/')
   })
 
@@ -362,7 +364,7 @@ describeWithChromium('a form', () => {
     expect(await form.getByRole('checkbox', { name: siteId }).isChecked()).toBe(true)
     expect(await form.getByRole('textbox', { name: 'Events per minute and IP address' }).inputValue()).toBe('300')
     await form.getByRole('button', { name: 'Create key' }).click()
-    await page.getByRole('button', { name: 'I saved it' }).click()
+    await page.getByRole('button', { name: 'I have saved it' }).click()
     const { keys } = await rig.call<{ keys: { name: string }[] }>('GET', '/api/v1/settings/keys?limit=1000')
     expect(keys.find(({ name }) => name === 'Web page')).toMatchObject({
       site_ids: [siteId],

@@ -46,7 +46,7 @@ describeWithChromium('leaving a page', () => {
       await painted(page)
       expect(await secret.textContent()).toBe(key)
     }
-    await press(page, 'I saved it')
+    await press(page, 'I have saved it')
     await page.getByRole('row').filter({ hasText: 'Web shop' }).waitFor()
     // The history is as it was.
     await page.goBack()
@@ -153,7 +153,7 @@ describeWithChromium('leaving a page', () => {
       answerSave()
     }
     await page.locator('.secret').waitFor()
-    await press(page, 'I saved it')
+    await press(page, 'I have saved it')
     await page.getByRole('heading', { name: 'Signups' }).waitFor()
     await page.getByRole('link', { name: 'Events', exact: true }).click()
     await expectPath(page, `/sites/${siteId}/events`)

@@ -32,7 +32,7 @@ describeWithChromium('a narrow page', () => {
     const list = page.getByRole('table', { name: 'What was sent' }).locator('tbody tr').first().locator('td:visible')
     await waitUntilPasses(async () => expect(await list.count()).toBe(3))
     const more = page.locator('main').getByRole('button', { name: 'More', exact: true })
-    expect(await more.count()).toBe(2)
+    await waitUntilPasses(async () => expect(await more.count()).toBe(2))
     for (const menu of await more.all()) {
       const [fields = []] = readCsv(await copied(page, menu, 'Copy CSV'))
       expect(fields.length).toBeGreaterThan(3)

@@ -66,7 +66,7 @@ describeWithChromium('notifications', () => {
     const alerts = form.getByRole('checkbox', { name: 'Alerts' })
     if (!(await alerts.isChecked())) await alerts.check()
     await form.getByRole('button', { name: 'Create', exact: true }).click()
-    await page.getByRole('button', { name: 'I saved it' }).click()
+    await page.getByRole('button', { name: 'I have saved it' }).click()
 
     await page.getByRole('row').filter({ hasText: '/hook' }).getByText('/hook').first().click()
     const drawer = page.getByRole('dialog').first()
@@ -192,8 +192,8 @@ describeWithChromium('notifications', () => {
     await page.getByText('Nothing has happened yet.').waitFor()
     await page.mouse.up()
     const dialog = page.getByRole('dialog')
-    await dialog.getByText('It signs the notifications, and is shown this once.').waitFor()
-    await dialog.getByRole('button', { name: 'I saved it' }).click()
+    await dialog.getByText('It signs the notifications, and is shown only once.').waitFor()
+    await dialog.getByRole('button', { name: 'I have saved it' }).click()
     // The page would ask once more for what is deleted.
     await page.close()
     await rig.call('DELETE', `/api/v1/alerts/${id}`)

@@ -368,7 +368,7 @@ describeWithChromium('a page that is open', () => {
       .getByRole('dialog')
       .getByRole('button', { name: /^Create/ })
       .click()
-    const saved = page.getByRole('button', { name: 'I saved it' })
+    const saved = page.getByRole('button', { name: 'I have saved it' })
     await saved.waitFor()
     const asked: string[] = []
     page.on('request', (request) => asked.push(new URL(request.url()).pathname))

@@ -98,13 +98,13 @@ describeWithChromium('keys', () => {
     },
   )
 
-  it('are revealed once: not Escape but "I saved it" closes the dialog, also while the list changes', async () => {
+  it('are revealed once: not Escape but "I have saved it" closes the dialog, also while the list changes', async () => {
     const page = await open('/settings/keys')
     await page.getByRole('button', { name: 'Create key' }).click()
     const form = page.getByRole('dialog')
     await form.getByLabel('Name').fill('Web shop')
     await form.getByRole('button', { name: /^Create/ }).click()
-    const reveal = page.getByRole('dialog').filter({ has: page.getByRole('button', { name: 'I saved it' }) })
+    const reveal = page.getByRole('dialog').filter({ has: page.getByRole('button', { name: 'I have saved it' }) })
     await reveal.getByText(/svc_prod_\w{34}/).waitFor()
     const key = /svc_prod_\w{34}/.exec((await reveal.textContent()) ?? '')?.[0] ?? ''
     expect(await isAccepted(key)).toBe(true)
@@ -124,7 +124,7 @@ describeWithChromium('keys', () => {
     await question.dismiss()
     await reloading
     expect(await reveal.textContent()).toContain(key)
-    await reveal.getByRole('button', { name: 'I saved it' }).click()
+    await reveal.getByRole('button', { name: 'I have saved it' }).click()
     await page.getByRole('row').filter({ hasText: 'Web shop' }).waitFor()
     await waitUntilPasses(async () => expect(await page.locator('body').innerText()).not.toContain(key))
     await page.getByRole('row').filter({ hasText: 'made meanwhile' }).waitFor()
@@ -139,7 +139,7 @@ describeWithChromium('keys', () => {
     await page.getByRole('button', { name: 'Copy sign-in link' }).click({ timeout: 20_000 })
     await page.locator('.toast', { hasText: 'Link copied' }).waitFor()
     const link = await page.evaluate<string>('navigator.clipboard.readText()')
-    await page.getByRole('button', { name: 'I saved it' }).click()
+    await page.getByRole('button', { name: 'I have saved it' }).click()
     const guest = await visitors.open()
     await guest.page.goto(link)
     await guest.page.getByRole('navigation', { name: 'Main' }).waitFor()
@@ -171,7 +171,7 @@ describeWithChromium('keys', () => {
     await field('Allowed origins').fill('https://Shop.example/')
     await field('Events per minute and IP address').fill('60')
     await form.getByRole('button', { name: 'Create key' }).click()
-    await page.getByRole('button', { name: 'I saved it' }).click()
+    await page.getByRole('button', { name: 'I have saved it' }).click()
     const made = (await keys()).find(({ name }) => name === 'limited')
     expect(made).toMatchObject({
       allowed_origins: ['https://shop.example'],
@@ -343,7 +343,7 @@ describeWithChromium('keys', () => {
     const page = await open('/sites/kolkata/retention', key)
     await page.getByText('Weeks begin on Monday, in the time zone Asia/Kolkata.').waitFor()
     const zone = page.getByRole('combobox', { name: 'Time zone' })
-    expect(await zone.inputValue()).toBe('The site’s')
+    expect(await zone.inputValue()).toBe('Time zone of the site')
     await zone.fill('Tokyo')
     await zone.press('Enter')
     await page.getByText('Weeks begin on Monday, in the time zone Asia/Tokyo.').waitFor()
@@ -388,7 +388,7 @@ describeWithChromium('keys', () => {
     await press('Rotate')
     await page.getByLabel('Overlap').waitFor()
     await press('Rotate')
-    await press('I saved it')
+    await press('I have saved it')
     const ledgers = async () => (await keys()).filter(({ name }) => name === 'ledger')
     const old = (await ledgers()).find((each) => each.key_id === key_id)
     expect(await ledgers()).toHaveLength(2)
@@ -436,7 +436,7 @@ describeWithChromium('keys', () => {
     await page.getByRole('button', { name: 'Share' }).click()
     await page.getByRole('button', { name: /guest/i }).click()
     const dialog = page.getByRole('dialog')
-    await dialog.getByRole('button', { name: /^Make/ }).click()
+    await dialog.getByRole('button', { name: /^Create/ }).click()
     await dialog.getByText(/#key=svc_/).waitFor()
     const link = /http\S+#key=svc_(?:prod|dev)_\w{33,34}/.exec((await dialog.textContent()) ?? '')?.[0] ?? ''
     const made = (await keys()).find(({ site_ids }) => site_ids?.length === 1 && site_ids[0] === siteId)
@@ -449,7 +449,7 @@ describeWithChromium('keys', () => {
     await page.keyboard.press('Escape')
     await page.keyboard.press('Escape')
     await page.mouse.click(5, 5)
-    await dialog.getByRole('button', { name: 'I saved it' }).click()
+    await dialog.getByRole('button', { name: 'I have saved it' }).click()
     await dialog.waitFor({ state: 'detached' })
     await page.getByRole('link', { name: 'API Keys' }).click()
     await page

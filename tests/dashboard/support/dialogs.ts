@@ -59,7 +59,7 @@ function dialogsOf(textOf: (english: string) => string): Opener[] {
       'Overview',
       async (page) => {
         await press('Share')(page)
-        await press('Make a guest link')(page)
+        await press('Create a guest link')(page)
       },
     ],
     ['a new key', 'API Keys', press('Create key')],

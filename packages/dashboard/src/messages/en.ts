@@ -37,18 +37,18 @@ export const messages = {
   errors: {
     unreachable: 'Sluice can’t be reached. Check that it runs and that this machine is online.',
     notSluice: (status: number) =>
-      `The answer (status ${status}) did not come from Sluice: something between, such as a proxy, answered instead.`,
+      `The answer (status ${status}) did not come from Sluice: another server in between, such as a proxy, answered instead.`,
     unknown: 'The request failed.',
-    underWay: 'The first try is still under way. Try again in a moment.',
+    underWay: 'Your first request is still being processed. Try again in a moment.',
     missingField: 'Fill in this field.',
-    title: 'This did not load',
+    title: 'This could not be loaded',
     requestId: (id: string) => `Request ${id}`,
     retry: 'Retry',
     retrying: 'Trying again…',
-    utcMeanwhile: 'The record of the site can’t be read. Until it can, times are in UTC.',
+    utcMeanwhile: 'The site’s settings can’t be loaded. Until they can, times are shown in UTC.',
     retryIn: (seconds: number) => `Next try in ${count(seconds, 'second')}`,
-    crashed: 'This page hit an error of its own',
-    crashedWhy: 'The rest of the dashboard goes on. Reloading usually helps; if it does not, the text below does.',
+    crashed: 'An error occurred on this page',
+    crashedWhy: 'The other pages still work. Reload this page. If the error comes back, report it with the text below.',
     reload: 'Reload',
     chunk: 'A newer version of the dashboard was installed. Reload to use it.',
     unknownPage: 'There is no such page',
@@ -56,10 +56,10 @@ export const messages = {
     unknownSite: (site: string) => `There is no site “${site}”`,
     unknownSiteWhy: 'It may have been deleted, or this key may not read it.',
     unknownRecord: (id: string) =>
-      `There is no “${id}” here. The link may be incomplete, or the record elsewhere or deleted.`,
+      `There is no “${id}” here. The link may be incomplete, or the record may belong to another site or have been deleted.`,
     toSites: 'See all sites',
     parameter: (parameter: string, value: string) =>
-      `The address asks for ${parameter === 'f' ? 'a filter' : parameter} “${value}”, which does not exist. It was left out.`,
+      `The address has an invalid value for ${parameter === 'f' ? 'a filter' : parameter}: “${value}”. It was ignored.`,
     missingScope: (scope: string) => `This needs the scope ${scope}`,
     missingScopeWhy: (name: string) =>
       `The key “${name}” that this session uses does not have it. Sign in with one that does, or ask an admin.`,
@@ -73,14 +73,14 @@ export const messages = {
     submit: 'Sign in',
     lost: 'Lost it?',
     lostCommand: 'npm run admin-key',
-    wrong: 'This key is unknown, expired or revoked. Check that it was copied whole, from svc_ to the last character.',
+    wrong: 'This key is unknown, expired or revoked. Check that you copied all of it, from svc_ to the last character.',
     wrongCode:
       'This sign-in link was used already, or is older than 10 minutes. Start Sluice again for a new one, or sign in with a key.',
     ended:
-      'The session has ended: it expired, was signed out, or its key no longer works. The page you were on comes back after signing in.',
+      'Your session has ended: it expired, you signed out, or its key no longer works. Sign in to return to this page.',
     signingIn: 'Signing in …',
     stayTitle: 'Stay or switch?',
-    stay: (name: string) => `You are signed in with the key “${name}”. The link signs in with another one.`,
+    stay: (name: string) => `You are signed in with the key “${name}”. The link would sign you in with another key.`,
     stayButton: 'Stay',
     switchButton: 'Switch',
   },
@@ -99,7 +99,7 @@ export const messages = {
     filter: 'Filter',
     addFilter: 'Add a filter',
     siteZone: (zone: string) => `${zone} (site)`,
-    unknownSiteZone: 'The site’s',
+    unknownSiteZone: 'Time zone of the site',
     ranges: {
       today: 'Today',
       yesterday: 'Yesterday',
@@ -152,7 +152,8 @@ export const messages = {
       isPattern ? 'This is not a valid regular expression. Check its brackets.' : 'Enter a number, such as 10 or 2.5.',
     missingValue: 'Enter a value.',
     tooLong: 'The filters are too long. Use fewer values.',
-    clickHint: 'Click: only this. Alt: not this. Shift: this too. Again: no filter.',
+    clickHint:
+      'Click: filter by this value. Alt-click: exclude it. Shift-click: add it. Click again: remove the filter.',
     operators: {
       equals: 'is',
       not_equals: 'is not',
@@ -214,7 +215,7 @@ export const messages = {
   },
   shortcuts: {
     title: 'Keyboard shortcuts',
-    off: 'Single keys can be turned off under Session.',
+    off: 'You can turn off single-key shortcuts under Session.',
     keys: { ArrowLeft: '←', ArrowRight: '→', Escape: 'Esc', ' ': 'Space' } as Readonly<Record<string, string>>,
     range: (name: string) => `Time range: ${name}`,
     custom: 'Choose days',
@@ -241,7 +242,7 @@ export const messages = {
     typeToFind: 'Type to find more',
     options: 'Options',
     cancel: 'Cancel',
-    saved: 'I saved it',
+    saved: 'I have saved it',
     typeToConfirm: (text: string) => `Type “${text}” to confirm`,
     newer: 'Newer',
     older: 'Older',

@@ -9,9 +9,9 @@ interface ListSearchProps {
   onInput: (value: string) => void
 }
 
-/** A field that narrows a list; nothing for a short list. Within a form, Enter does not submit it. */
+/** A field that narrows a list; nothing for a short list that is not narrowed. Within a form, Enter does not submit it. */
 export function ListSearch({ label, rows, value, onInput }: ListSearchProps) {
-  if (rows < searchedRowsMin) return null
+  if (rows < searchedRowsMin && value === '') return null
   return (
     <input
       class="input list-search"

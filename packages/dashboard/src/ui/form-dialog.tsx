@@ -105,7 +105,7 @@ export function ConfirmDialog({
   )
 }
 
-/** Shows a secret, or an id that no list contains, once. Only the button "I saved it" closes it, and not the browser's Back. */
+/** Shows a secret, or an id that no list contains, once. Only the button "I have saved it" closes it, and not the browser's Back. */
 export function SecretDialog({
   title,
   secret,
@@ -118,7 +118,7 @@ export function SecretDialog({
   secret: string
   /** Names the secret: `Key`. */
   what: string
-  /** Further buttons, before "I saved it". */
+  /** Further buttons, before "I have saved it". */
   actions?: ComponentChildren
   children: ComponentChildren
   onSaved: () => void

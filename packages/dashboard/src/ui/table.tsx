@@ -36,7 +36,9 @@ export interface DataTableProps<Row> {
 /** A click on any place of a row, where nothing else takes it and no text is selected, is one on the row's button. */
 function openRow(event: TargetedMouseEvent<HTMLTableRowElement>): void {
   const { target, currentTarget } = event
-  if ((target as Element).closest('a, button, input, label, select, summary, dialog, [popover]') !== null) return
+  const taker = (target as Element).closest('a, button, input, label, select, summary, dialog, [popover]')
+  // The table itself may be in a dialog.
+  if (taker !== null && currentTarget.contains(taker)) return
   if (getSelection()?.isCollapsed === false) return
   const button = currentTarget.querySelector<HTMLElement>('.open-row')
   button?.focus()

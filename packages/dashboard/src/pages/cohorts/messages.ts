@@ -3,7 +3,7 @@ import { messages } from '../../messages/en.ts'
 const { count } = messages
 
 export const texts = {
-  sentence: 'Groups of users by what they did or are. They are counted again whenever they are asked for.',
+  sentence: 'Groups of users, defined by what they did or who they are. A size is counted each time it is shown.',
   create: 'New cohort',
   edit: 'Edit',
   editTitle: (name: string) => `Edit ${name}`,
@@ -25,8 +25,8 @@ export const texts = {
   scopes: { event: 'in one event', user: 'over time' },
   scopeLabel: 'When',
   scopeHints: {
-    event: 'One event of the user meets everything.',
-    user: 'Each condition may be met by another event.',
+    event: 'A single event must meet all conditions.',
+    user: 'Different events may meet the conditions.',
   },
   have: 'have',
   allOf: 'all of these',

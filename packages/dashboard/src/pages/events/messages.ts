@@ -31,7 +31,7 @@ export const texts = {
   noneWhy: (last: string | undefined) =>
     last === undefined
       ? 'This site has not received an event yet.'
-      : `The range, the environment and the filters leave nothing. The last event of the site was ${last}.`,
+      : `No event matches the range, the environment and the filters. The last event of the site was ${last}.`,
   toLive: 'Wait for one under Live',
   missing: 'This event is not stored',
   missingWhy: 'It was erased, it is older than the site keeps its events, or the link is not complete.',

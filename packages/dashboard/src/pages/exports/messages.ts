@@ -2,7 +2,7 @@ import type { ExportResource } from '@sluice/contracts/exports'
 
 /** The texts of the exports' page. */
 export const texts = {
-  sentence: 'Everything that is stored, as files: once, or again and again.',
+  sentence: 'Everything that is stored, as files: once or on a schedule.',
   create: 'New export',
   submit: 'Export',
   name: 'Name',
@@ -10,7 +10,7 @@ export const texts = {
   type: 'What to export',
   types: { events: 'Events', users: 'Users', sessions: 'Sessions', stats: 'Statistics', cohort: 'Users of a cohort' },
   format: 'Format',
-  formats: { csv: 'CSV', json: 'JSON, one array', ndjson: 'JSON, an object a line', parquet: 'Parquet' },
+  formats: { csv: 'CSV', json: 'JSON, one array', ndjson: 'NDJSON, one JSON object per line', parquet: 'Parquet' },
   formatOf: ({ format, compression }: Pick<ExportResource, 'format' | 'compression'>) =>
     [format.toUpperCase(), compression].filter(Boolean).join(', '),
   compression: 'Compression',
@@ -35,7 +35,7 @@ export const texts = {
   filter: (sentence: string) => `Only what matches: ${sentence}`,
   repeat: 'Repeat',
   frequencies: { once: 'Once', hourly: 'Every hour', daily: 'Every day', weekly: 'Every week', monthly: 'Every month' },
-  repeatHint: 'Runs of events hold what was received since the run before.',
+  repeatHint: 'Each run of an export of events contains the events received since the previous run.',
   raw: 'Leave cells as they are',
   rawHint: "Otherwise cells that a spreadsheet would run as formulas get a leading '.",
   columns: {
@@ -73,7 +73,7 @@ export const texts = {
   nextRunIn: (zone: string) => `Next run (${zone})`,
   remove: 'Delete',
   removeTitle: (name: string) => `Delete “${name}”?`,
-  removeText: 'The record and its file are gone; one that is still running is cancelled.',
+  removeText: 'The export and its file will be deleted. An export that is still running will be cancelled.',
   removed: 'Export deleted',
   progress: 'Progress',
   reason: 'Reason',

@@ -18,10 +18,10 @@ describe('the header of a CSV file', () => {
     [
       'event_type,timestamp_ms,plan',
       'events',
-      /^The column “plan” is not known\. Rename it properties\.<name> to keep it\. Known are site_id, event_type/,
+      /^The column “plan” is not known\. Rename it properties\.<name> to keep it\. Known columns: site_id, event_type/,
     ],
     ['event_type,plan,url,a,b', 'events', /^The columns “plan”, “a” and “b” are not known\. Rename them properties\./],
-    ['user_id,plan,colour', 'users', /^The column “colour” is not known\. Known are user_id/],
+    ['user_id,plan,colour', 'users', /^The column “colour” is not known\. Known columns: user_id/],
     ['event_type,url', 'events', /“timestamp_ms” is missing/],
     ['event_type,timestamp,timestamp_ms', 'events', /Two columns hold “timestamp_ms”/],
     ['event_type,timestamp_ms', 'users', /header of a file of events\. Choose “Events”/],

@@ -29,7 +29,7 @@ export const texts = {
     const isOne = names.length === 1
     const keep = isOne ? 'Rename it properties.<name> to keep it' : 'Rename them properties.<name> to keep them'
     const unknown = isOne ? `The column ${quoted} is not known.` : `The columns ${quoted} are not known.`
-    return `${unknown}${hasProperties ? ` ${keep}.` : ''} Known are ${known.join(', ')}.`
+    return `${unknown}${hasProperties ? ` ${keep}.` : ''} Known columns: ${known.join(', ')}.`
   },
   otherType: (name: string, mayChoose: boolean) =>
     `This is the header of a file of ${name.toLowerCase()}. ${mayChoose ? `Choose “${name}” above.` : usersNeedAdmin}`,

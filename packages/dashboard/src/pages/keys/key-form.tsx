@@ -273,6 +273,9 @@ function SiteChoice({ sites, value, onChange, problem }: SiteChoiceProps) {
   const problemId = useId()
   // The sites of the key that the list lacks come last: a box that is ticked must stay where it is.
   const offered = [...new Set([...idsOf(sites), ...(value ?? [])])]
+  const found = offered.filter((site) => isFound(search, site))
+  // A problem is told with a box.
+  const listed = found.length === 0 && problem !== undefined ? offered : found
   return (
     <div>
       <RadioGroup
@@ -289,17 +292,15 @@ function SiteChoice({ sites, value, onChange, problem }: SiteChoiceProps) {
         <div class="stack-small">
           <ListSearch label={texts.findSite} rows={offered.length} value={search} onInput={setSearch} />
           <div class="site-choice" role="group" aria-label={texts.sites}>
-            {offered
-              .filter((site) => isFound(search, site))
-              .map((site, at) => (
-                <Checkbox
-                  key={site}
-                  label={<bdi>{site}</bdi>}
-                  checked={value.includes(site)}
-                  problemId={at === 0 && problem !== undefined ? problemId : undefined}
-                  onChange={(isChosen) => onChange(isChosen ? [...value, site] : value.filter((each) => each !== site))}
-                />
-              ))}
+            {listed.map((site, at) => (
+              <Checkbox
+                key={site}
+                label={<bdi>{site}</bdi>}
+                checked={value.includes(site)}
+                problemId={at === 0 && problem !== undefined ? problemId : undefined}
+                onChange={(isChosen) => onChange(isChosen ? [...value, site] : value.filter((each) => each !== site))}
+              />
+            ))}
           </div>
         </div>
       )}

@@ -39,7 +39,7 @@ export const texts = {
     'stats:read': 'Read statistics, events and sites',
     'cohorts:read': 'Read cohorts and retention',
     'cohorts:write': 'Change cohorts',
-    admin: 'Everything, and alone: keys, webhooks, alerts, sites, erasure',
+    admin: 'Everything, including what no other scope allows: keys, webhooks, alerts, sites, erasure',
   } satisfies Record<Scope, string>,
   environment: 'Environment',
   environments: { prod: 'Production', dev: 'Development' },
@@ -47,7 +47,9 @@ export const texts = {
   allSites: 'All sites',
   someSites: 'Only these',
   find: 'Find a key',
-  noMatch: (text: string) => `No key has “${text}” in its name, its hint or its sites`,
+  noMatch: (text: string, isWhole: boolean) =>
+    `No key${isWhole ? '' : ' on this page'} has “${text}” in its name, its hint or its sites`,
+  noneLive: 'The keys on this page no longer work',
   findSite: 'Find a site',
   expires: 'Expires',
   expiry: {
@@ -96,7 +98,7 @@ export const texts = {
   none: 'There are no keys',
   noneWhy: 'Programs need one to send events.',
   reveal: 'Save this key now',
-  revealText: 'It is shown this once. Sluice keeps only a hash of it.',
+  revealText: 'It is shown only once. Sluice keeps only a hash of it.',
   what: 'Key',
   copyLink: 'Copy sign-in link',
   revokeTitle: (name: string) => `Revoke “${name}”?`,
@@ -104,11 +106,11 @@ export const texts = {
   revokeSelf: 'This session was opened with it: you will be signed out.',
   isRevoked: (name: string) => `“${name}” revoked`,
   rotateTitle: (name: string) => `Rotate “${name}”`,
-  rotateText: 'Makes a new key with the same grants. The old one goes on working for the overlap.',
+  rotateText: 'Creates a new key with the same grants. The old key keeps working during the overlap.',
   rotateSelf: 'This session was opened with it: the old key has to work until you have saved the new one.',
   overlap: 'Overlap',
   overlaps: {
-    '0s': 'None: the old key ends at once',
+    '0s': 'None: the old key stops working at once',
     '1h': '1 hour',
     '1d': '1 day',
     '7d': '7 days',
@@ -118,8 +120,9 @@ export const texts = {
   rotatedText: (overlap: string | undefined, hasExpiry: boolean) => {
     const until = hasExpiry ? ', or until it expires if that is earlier' : ''
     const ofOldKey =
-      overlap === undefined ? 'The old key no longer works.' : `The old key goes on working for ${overlap}${until}.`
-    return `It is shown this once. ${ofOldKey}${hasExpiry ? ' The new key has the same expiry.' : ''}`
+      overlap === undefined ? 'The old key no longer works.' : `The old key keeps working for ${overlap}${until}.`
+    return `It is shown only once. ${ofOldKey}${hasExpiry ? ' The new key has the same expiry.' : ''}`
   },
-  stillUsed: 'Compare when it was last used with when it expires: what still uses it needs another key before then.',
+  stillUsed:
+    'Before this key expires, check when it was last used: every program that still uses it needs another key by then.',
 }

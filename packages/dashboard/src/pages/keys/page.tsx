@@ -56,6 +56,7 @@ export default function Page() {
   const [isHiding, setHiding] = useState(false)
   const records = keys.data?.keys ?? []
   const isEnded = (key: KeyResource) => ['expired', 'revoked'].includes(stateOf(key, serverNow()))
+  const isWhole = keys.data !== undefined && records.length >= keys.data.total
   const ended = records.filter(isEnded)
   const live = records.filter((key) => !isEnded(key))
   const shown = (isHiding ? live : [...live, ...ended]).filter((key) =>
@@ -90,7 +91,7 @@ export default function Page() {
             onOpen={(key) => setOpen(key.key_id)}
             empty={
               records.length > 0 ? (
-                <EmptyState title={texts.noMatch(search)} />
+                <EmptyState title={search === '' ? texts.noneLive : texts.noMatch(search, isWhole)} />
               ) : keys.data.total > 0 ? (
                 // The pager goes to the last page that has records.
                 <SkeletonRows rows={6} />

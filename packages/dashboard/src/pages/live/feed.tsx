@@ -48,7 +48,7 @@ function Row({
 }
 
 /**
- * The latest events, the newest first. The list stands still while the pointer or the focus is in it, or Space paused
+ * The latest events, the newest first. The list does not move while the pointer or the focus is in it, or Space paused
  * it.
  */
 export function Feed({

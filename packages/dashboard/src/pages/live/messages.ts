@@ -4,7 +4,7 @@ import { messages } from '../../messages/en.ts'
 const { count } = messages
 
 export const texts = {
-  sentence: 'Events as they arrive, asked for every two seconds.',
+  sentence: 'Events as they arrive, refreshed every two seconds.',
   now: 'The last five minutes',
   visitors: 'Visitors, last 5 minutes',
   events: 'Events, last 5 minutes',
@@ -21,7 +21,7 @@ export const texts = {
   pause: 'Pause',
   resume: 'Resume',
   pauseKey: 'Pause or resume the live feed',
-  hint: 'The list stands still while the pointer or the focus is in it; Space pauses it.',
+  hint: 'The list does not move while the pointer or the focus is in it; Space pauses it.',
   none: 'No event in the last 24 hours',
   noneWhy: (last: string | undefined) =>
     last === undefined

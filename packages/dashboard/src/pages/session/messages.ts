@@ -12,7 +12,7 @@ export const texts = {
   theme: 'Theme',
   themes: { system: 'Same as system', light: 'Light', dark: 'Dark' },
   shortcuts: 'Keyboard shortcuts',
-  shortcutsOn: 'Single keys choose ranges and pages',
+  shortcutsOn: 'Use single-key shortcuts',
   licences: 'Licences of the software in this dashboard',
   shortcutsHint: 'The key ? lists them on every page.',
   collect: 'Events go to',

@@ -27,7 +27,8 @@ export const texts = {
     `${site}: visitors by hour, at most ${messages.count(highest, 'visitor')}`,
   noEvents: 'None yet',
   none: 'No sites yet',
-  noneWhy: 'A site is what you count: a web site, an app, a shop. It is made by its first event, or here.',
+  noneWhy:
+    'A site is a website, an app or a service whose events belong together. Its first event creates it, or you add it here.',
   search: 'Find a site',
-  noMatch: (text: string) => `No site is called “${text}”`,
+  noMatch: (text: string) => `No site has “${text}” in its name or its ID`,
 }

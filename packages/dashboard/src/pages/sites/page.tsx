@@ -166,7 +166,9 @@ function GroupVisitors({ ids, onScreen, isRanked, onAnswer }: GroupProps) {
     if (group.data !== undefined) onAnswer(group.data)
   }, [group.data])
   useEffect(() => {
-    if (isOnScreen && group.answeredAt > 0 && Date.now() - group.answeredAt >= refreshMs) group.retry()
+    // After a failure, the query is repeated by its own schedule.
+    if (!isOnScreen || group.error !== undefined) return
+    if (group.answeredAt > 0 && Date.now() - group.answeredAt >= refreshMs) group.retry()
   }, [isOnScreen])
   return <ErrorPanel error={group.error} onRetry={group.retry} />
 }
