@@ -55,6 +55,18 @@ test('a poller polls again and again until it is stopped', async () => {
   expect(polls()).toBe(pollsAtStop)
 })
 
+test.each([false, true])(
+  'a poll that failed is soon repeated, whatever the interval: at the start %j',
+  async (pollsAtStart) => {
+    const options = { intervalMs: 3_600_000, unavailableMsMax: 1, pollsAtStart }
+    const { start, polls, stop } = createPoller([away, away, 'success'], options)
+    await start()
+    await waitUntil(() => polls() === 3, 'three polls')
+    await stop()
+    expect(polls()).toBe(3)
+  },
+)
+
 test('a stop ends the pause between two polls', async () => {
   const { start, stop, polls, waitForPolls } = createPoller(['success'], { intervalMs: 3_600_000 })
   await start()

@@ -15,10 +15,9 @@ export interface PollerOptions {
   pollsAtStart?: boolean
   /** Called at the first of several polls in a row that fail because the engine is unavailable. */
   onUnavailable?: (error: AppError) => void
+  /** The longest sleep after a poll that failed because the engine was unavailable; a minute by default. */
+  unavailableMsMax?: number
 }
-
-/** The longest sleep after a poll that failed because the engine was unavailable. */
-const unavailableMsMax = 60_000
 
 /**
  * Creates a component that polls an engine from its start until its stop. The stop does not wait for a poll under way,
@@ -33,6 +32,7 @@ export function poller({
   stop,
   pollsAtStart = false,
   onUnavailable,
+  unavailableMsMax = 60_000,
 }: PollerOptions): Component {
   let isUnavailable = false
 
@@ -47,6 +47,9 @@ export function poller({
     }
   }
 
+  const sleepUntilNext = (signal: AbortSignal): Promise<void> =>
+    sleep(isUnavailable ? Math.min(intervalMs, unavailableMsMax) : intervalMs, signal)
+
   let isFirstRun = true
   return {
     name,
@@ -54,11 +57,11 @@ export function poller({
     ...(stop && { stop }),
     run: async (signal) => {
       // The start has already polled. A run that follows a failure has already waited.
-      if (pollsAtStart && isFirstRun) await sleep(intervalMs, signal)
+      if (pollsAtStart && isFirstRun) await sleepUntilNext(signal)
       isFirstRun = false
       while (!signal.aborted) {
         await settledOrStopped(pollOnce(), signal)
-        await sleep(isUnavailable ? Math.min(intervalMs, unavailableMsMax) : intervalMs, signal)
+        await sleepUntilNext(signal)
       }
     },
   }
