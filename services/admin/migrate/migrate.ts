@@ -206,15 +206,15 @@ async function prepareLog({
     const backfill = await openBackfillLog(logUrl, log, { logger: silentLogger })
     try {
       await requireFittingLogs([log, backfill], { shards, areShardsRecorded })
+      const group = writerGroup(await inserter.storeId())
+      // Done before the number of shards is recorded, because a later call takes nothing over.
+      if (takesOver)
+        for (const each of [log, backfill]) await each.replaceGroup(formerWriterGroup(await each.id()), group)
       // Recorded before the log is registered, because gateways then publish to it.
       await shardStore(postgres).record(shards)
       await registerLog(postgres, log)
-      const group = writerGroup(await inserter.storeId())
-      for (const each of [log, backfill]) {
-        if (takesOver) await each.replaceGroup(formerWriterGroup(await each.id()), group)
-        // Only a store that is lost, or whose id is, had another group of writers in a file.
-        await each.keepOnlyGroup(group)
-      }
+      // Only a store that is lost, or whose id is, had another group of writers in a file.
+      for (const each of [log, backfill]) await each.keepOnlyGroup(group)
     } finally {
       await backfill.close()
     }
