@@ -145,13 +145,13 @@ function isQueryTimeout(error: unknown): error is Error {
 /**
  * True for failures after which the same statement may succeed later. These are connection failures of the system
  * (ECONNREFUSED …) and of pg (no SQLSTATE), and the SQLSTATE classes 08 (connection), 40 (rollback, for example after a
- * deadlock), 53 (resources) and 57P (shutdown). Also the server's time-outs 57014 (statement), 55P03 (lock) and 25P03
- * (idle transaction), and 25006, with which a standby refuses writes, for example during a failover. Codes of Node
+ * deadlock), 53 (resources) and 57P (shutdown). Also the server's time-outs 57014 (statement), 55P03 (lock), 25P03
+ * (idle transaction) and 25P04 (transaction), and 25006, with which a standby refuses writes, for example during a failover. Codes of Node
  * (ERR_INVALID_URL …) are permanent mistakes.
  */
 function isTransientFailure(error: unknown): boolean {
   const code = errorCode(error)
   if (code === readOnlyCode) return true
   if (code === undefined) return error instanceof Error && /timeout|terminated|connection/i.test(error.message)
-  return /^(08|40|53|57P|57014|55P03|25P03)/.test(code) || (/^E[A-Z_]+$/.test(code) && !code.startsWith('ERR_'))
+  return /^(08|40|53|57P|57014|55P03|25P0[34])/.test(code) || (/^E[A-Z_]+$/.test(code) && !code.startsWith('ERR_'))
 }
