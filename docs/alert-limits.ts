@@ -35,7 +35,7 @@ export const alertLimitDescriptions: Readonly<Record<keyof typeof alertLimits, L
   rulesPerSiteMax: {
     what: 'alert rules of a site',
     value: number(alertLimits.rulesPerSiteMax),
-    beyond: refused(409, `Site has ${alertLimits.rulesPerSiteMax} alert rules, and may not have more`),
+    beyond: refused(409, `Site has ${alertLimits.rulesPerSiteMax} alert rules, the maximum: delete one first`),
   },
   emailTestsPerHourMax: {
     what: 'tests of e-mail rules of a site in any hour, those of deleted rules included',

@@ -49,7 +49,7 @@ export const limitDescriptions: Readonly<Record<LimitName, LimitDescription>> = 
   keyLengthMax: {
     what: 'name of a property, after flattening',
     value: `${number(limits.keyLengthMax)} characters`,
-    beyond: refused(400, `Invalid field: <property> has a name longer than ${limits.keyLengthMax}`),
+    beyond: refused(400, `Invalid field: <property> has a name longer than ${limits.keyLengthMax} characters`),
   },
   stringLengthMax: {
     what: 'text of a property',
@@ -68,7 +68,7 @@ export const limitDescriptions: Readonly<Record<LimitName, LimitDescription>> = 
   batchEventsMax: {
     what: 'events of a batch',
     value: number(limits.batchEventsMax),
-    beyond: refused(400, `Invalid field: events must hold at most ${limits.batchEventsMax} events`),
+    beyond: refused(400, `Invalid field: events must contain at most ${limits.batchEventsMax} events`),
   },
   batchBytesMax: body('body of a batch, after decompression and before', limits.batchBytesMax),
   listedErrorsMax: {
@@ -93,7 +93,7 @@ export const conditionLimitDescriptions: Readonly<Record<keyof typeof conditionL
   conditionsMax: {
     what: 'conditions, those of nested criteria included',
     value: number(conditionLimits.conditionsMax),
-    beyond: refused(400, `Invalid field: filter must hold at most ${conditionLimits.conditionsMax} conditions`),
+    beyond: refused(400, `Invalid field: filter must contain at most ${conditionLimits.conditionsMax} conditions`),
   },
   criteriaDepthMax: {
     what: 'levels of criteria, a filter’s list being the first',
@@ -224,7 +224,10 @@ const exportLimitDescriptions: Readonly<Record<keyof typeof exportLimits, LimitD
   schedulesPerSiteMax: {
     what: 'schedules of a site',
     value: number(exportLimits.schedulesPerSiteMax),
-    beyond: refused(409, `Site has ${exportLimits.schedulesPerSiteMax} schedules of exports, and may not have more`),
+    beyond: refused(
+      409,
+      `Site has ${exportLimits.schedulesPerSiteMax} schedules of exports, the maximum: delete one first`,
+    ),
   },
 }
 
@@ -235,7 +238,7 @@ const cohortLimitDescriptions: Readonly<Record<keyof typeof cohortLimits, LimitD
   cohortsPerSiteMax: {
     what: 'cohorts of a site',
     value: number(cohortLimits.cohortsPerSiteMax),
-    beyond: refused(409, `Site has ${cohortLimits.cohortsPerSiteMax} cohorts, and may not have more`),
+    beyond: refused(409, `Site has ${cohortLimits.cohortsPerSiteMax} cohorts, the maximum: delete one first`),
   },
   idLengthMax: text('cohort_id', cohortLimits.idLengthMax),
 }
@@ -247,7 +250,7 @@ const webhookLimitDescriptions: Readonly<Record<keyof typeof webhookLimits, Limi
   webhooksPerSiteMax: {
     what: 'webhooks of a site',
     value: number(webhookLimits.webhooksPerSiteMax),
-    beyond: refused(409, `Site has ${webhookLimits.webhooksPerSiteMax} webhooks, and may not have more`),
+    beyond: refused(409, `Site has ${webhookLimits.webhooksPerSiteMax} webhooks, the maximum: delete one first`),
   },
   deliveryRetentionDays: {
     what: 'time for which a delivery can be read and sent again',

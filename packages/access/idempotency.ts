@@ -18,7 +18,7 @@ export interface IdempotencyStore {
 
 /**
  * The outcome of a claim. `new`: the id was not claimed before; `running`: its request has no result yet; `other`: it
- * was used with another body; `answered`: its result is stored; `full`: it would be new, but the API key has no room for
+ * was already used with a different body; `answered`: its result is stored; `full`: it would be new, but the API key has no room for
  * another result until `resetAt`, Unix ms.
  */
 export type ClaimResult =

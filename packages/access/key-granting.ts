@@ -46,7 +46,8 @@ export function requireFuture(expiresAt: number | null | undefined, now: number)
  * permanent.
  */
 export function requireNoLaterExpiry(maker: Credential, expiresAt: number | null): void {
-  if (outlives(maker, expiresAt)) throw invalidField('expires_at', 'must not be later than that of the key that asks')
+  if (outlives(maker, expiresAt))
+    throw invalidField('expires_at', 'must not be later than that of the key that sends the request')
 }
 
 /** Throws AppError `forbidden` for the rotation of a key that expires later than `maker`, for the same reason. */

@@ -193,12 +193,12 @@ describe('the schemas reject with the path and the reason', () => {
     [
       'equals',
       2 ** 53,
-      'Invalid field: filter.0.value must be a text: a number can not hold all digits of an integer beyond 2^53',
+      'Invalid field: filter.0.value must be a text: a number cannot hold all digits of an integer beyond 2^53',
     ],
     [
       'in',
       ['x', -1e21],
-      'Invalid field: filter.0.value.1 must be a text: a number can not hold all digits of an integer beyond 2^53',
+      'Invalid field: filter.0.value.1 must be a text: a number cannot hold all digits of an integer beyond 2^53',
     ],
     ['equals', 'x\0', 'Invalid field: filter.0.value must not contain NUL characters'],
     [
@@ -261,7 +261,7 @@ describe('the schemas reject with the path and the reason', () => {
 
   test('too many conditions, counted over all levels', () => {
     const ten = Array.from({ length: 10 }, () => anyCondition)
-    const message = 'must hold at most 20 conditions'
+    const message = 'must contain at most 20 conditions'
     expect(errorMessageOf(() => readFilter([...ten, ...ten, anyCondition]))).toBe(`Invalid field: filter ${message}`)
     expect(errorMessageOf(() => readFilter([criteriaOf('or', ...ten), criteriaOf('or', ...ten, anyCondition)]))).toBe(
       `Invalid field: filter ${message}`,

@@ -222,7 +222,7 @@ class Reader {
   #condition(fields: JsonObject, path: Path): Condition {
     this.#conditions += 1
     if (this.#conditions > conditionLimits.conditionsMax) {
-      throw new InvalidCondition([], `must hold at most ${conditionLimits.conditionsMax} conditions`)
+      throw new InvalidCondition([], `must contain at most ${conditionLimits.conditionsMax} conditions`)
     }
     const property = this.#property(fields.property, [...path, 'property'])
     const operator = readOperator(fields.operator, [...path, 'operator'])
@@ -309,7 +309,7 @@ class Reader {
       throw new InvalidCondition(path, 'must be a finite number')
     // Events keep all digits of such an integer. The rounded number would match none of them, or another one.
     if (Number.isInteger(value) && !Number.isSafeInteger(value))
-      throw new InvalidCondition(path, 'must be a text: a number can not hold all digits of an integer beyond 2^53')
+      throw new InvalidCondition(path, 'must be a text: a number cannot hold all digits of an integer beyond 2^53')
     if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean') {
       throw new InvalidCondition(path, 'must be a text or a number')
     }

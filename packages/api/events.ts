@@ -24,7 +24,7 @@ export const eventsQuery = joi
   })
   .messages({
     ...parameterMessages,
-    'parameter.before': 'must be the next_before of an answer',
+    'parameter.before': 'must be the next_before value of an earlier response',
   })
 
 /** `data` of GET /api/v1/events. */

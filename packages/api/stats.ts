@@ -98,7 +98,9 @@ export const statsQuery = joi
 const estimated = joi
   .boolean()
   .valid(true)
-  .description('Present when `value` is an estimate, within 1 % of the exact value. `exact=true` prevents estimates.')
+  .description(
+    'Present when `value` is an estimate, nearly always within 1 % of the exact value. `exact=true` prevents estimates.',
+  )
 
 /** One entry of `data.breakdown`, for a bucket or a group. */
 const breakdownEntry = joi

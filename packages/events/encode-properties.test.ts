@@ -234,7 +234,7 @@ describe('the limits of properties', () => {
       const longest = character.repeat(128)
       expect({ ...rowWith({ properties: { [longest]: 1 } }).properties }).toStrictEqual({ [longest]: '1' })
       expect(refusal(() => rowWith({ properties: { [`${longest}k`]: 1 } }))).toMatch(
-        /^Invalid field: properties\..+ has a name longer than 128$/,
+        /^Invalid field: properties\..+ has a name longer than 128 characters$/,
       )
     }
     const [outer, inner] = ['o'.repeat(64), 'i'.repeat(63)]

@@ -65,7 +65,7 @@ export class EncodedProperties {
       return
     }
     if (place.prefix.length + name.length > keyLengthMax && hasMoreCodePoints(place.prefix + name, keyLengthMax)) {
-      throw invalidField(labelOf(name, place), `has a name longer than ${keyLengthMax}`)
+      throw invalidField(labelOf(name, place), `has a name longer than ${keyLengthMax} characters`)
     }
     const jsonName = place.jsonPrefix + (specialInName.test(name) ? this.encodeSpecialName(name, place) : name)
     if (typeof value === 'string') this.push(jsonName, encodeText(value, name, place), undefined)

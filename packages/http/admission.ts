@@ -51,7 +51,7 @@ export function createAdmission(metrics: Metrics): Admission {
   const responses = sharedMemory(responseBytesMax, 'answers that clients have not read hold all the memory they may')
   new Gauge({
     name: 'sluice_http_in_flight_bytes',
-    help: 'Memory that requests under way count for.',
+    help: 'Memory that is accounted to requests in progress.',
     registers: [metrics],
     collect() {
       this.set(requests.reservedTotal())

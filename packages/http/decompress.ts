@@ -56,7 +56,7 @@ export function decompress(
         engine: { bytesWritten: number }
       }
       // Node ignores silently what follows the first frame: an event in a second frame would be lost after its 202.
-      if (engine.bytesWritten !== raw.length) throw invalidFormat(`body goes on after the end of its ${encoding}`)
+      if (engine.bytesWritten !== raw.length) throw invalidFormat(`body has data after the end of its ${encoding}`)
       return buffer
     } catch (error) {
       const code = errorCode(error)

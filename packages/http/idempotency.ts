@@ -47,7 +47,7 @@ export async function withIdempotency(
     case 'running':
       throw conflict(underWayError)
     case 'other':
-      throw conflict('This Idempotency-Key was used with another body')
+      throw conflict('This Idempotency-Key was already used with a different body')
     case 'full':
       throw rateLimitedUntil(earlier.resetAt)
     case 'answered':

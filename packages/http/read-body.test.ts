@@ -411,7 +411,7 @@ describe('a body is refused with 400 for', () => {
   describe.each(compressions)('$encoding ($as)', ({ encoding, as, compress }) => {
     const name = encoding === 'x-gzip' ? 'gzip' : encoding
     const good = compress(text)
-    const beyond = as === 'gzip' ? 'body is not valid gzip' : `body goes on after the end of its ${name}`
+    const beyond = as === 'gzip' ? 'body is not valid gzip' : `body has data after the end of its ${name}`
     const flipped = Buffer.from(good)
     flipped.writeUInt8((flipped[0] ?? 0) ^ 0xff, 0)
 
@@ -422,11 +422,11 @@ describe('a body is refused with 400 for', () => {
       ['a body cut in half', good.subarray(0, good.length / 2), `body is not valid ${name}`],
       ['a body without its last byte', good.subarray(0, -1), `body is not valid ${name}`],
       ['text after the end', Buffer.concat([good, Buffer.from('more')]), beyond],
-      ['zeros after the end', Buffer.concat([good, Buffer.alloc(8)]), `body goes on after the end of its ${name}`],
+      ['zeros after the end', Buffer.concat([good, Buffer.alloc(8)]), `body has data after the end of its ${name}`],
       [
         'zeros and a second body after the end',
         Buffer.concat([good, Buffer.alloc(1), good]),
-        `body goes on after the end of its ${name}`,
+        `body has data after the end of its ${name}`,
       ],
     ])('%s', async (_what, bytes, reason) => {
       await expectRefused(post('/small', bytes, { 'Content-Encoding': encoding }), 400, `Invalid format: ${reason}`)
@@ -458,7 +458,7 @@ describe('a body is refused with 400 for', () => {
       await expectRefused(
         post('/small', Buffer.concat([compress('{"a":'), compress('1}')]), { 'Content-Encoding': encoding }),
         400,
-        `Invalid format: body goes on after the end of its ${encoding}`,
+        `Invalid format: body has data after the end of its ${encoding}`,
       )
     }
   })

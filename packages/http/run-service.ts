@@ -83,7 +83,7 @@ export async function runService<V extends Variables>({
   const metrics = createMetrics()
   const dropped = new Counter({
     name: 'sluice_log_lines_dropped_total',
-    help: 'Lines of the log that the reader of standard output was too slow for.',
+    help: 'Log lines that were dropped because standard output was not read fast enough.',
     registers: [metrics],
   })
   const onDropped = () => dropped.inc()

@@ -6,7 +6,7 @@ import { isWhiteSpace } from './line-scanner.ts'
 const { recordBytesMax } = fileLimits
 
 const unterminatedList = invalidFormat('the file ends before its list does').message
-const trailingContent = invalidFormat('the file goes on after its list').message
+const trailingContent = invalidFormat('the file has content after the end of its list').message
 
 const comma = 0x2c
 const openBracket = 0x5b

@@ -155,7 +155,11 @@ describe('records of a JSON list', () => {
       '[{"a":"x},\n{"b":2},\n{"c":"\\\n},{"d":4}]',
       ['1: {"a":"x},', '2: {"b":2}', '3: {"c":"\\', '4: }', '4: {"d":4}'],
     ],
-    ['are none after the list', '[{}]\n\n{} []', ['1: {}', '3! Invalid format: the file goes on after its list']],
+    [
+      'are none after the list',
+      '[{}]\n\n{} []',
+      ['1: {}', '3! Invalid format: the file has content after the end of its list'],
+    ],
   ])('%s', async (_what, file, expected) => {
     const bytes = Buffer.from(file)
     expect(await recordsOf(bytes)).toEqual(expected)

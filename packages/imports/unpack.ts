@@ -99,7 +99,7 @@ async function* gunzip(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   try {
     for await (const chunk of decompressor) yield chunk as Buffer
     // Node ignores bytes after the last member, so records there would be lost without an error.
-    if (given !== decompressor.bytesWritten) throw invalidFormat('file goes on after the end of its gzip')
+    if (given !== decompressor.bytesWritten) throw invalidFormat('file has data after the end of its gzip')
   } catch (error) {
     throw gzipProblem(error) ?? error
   } finally {

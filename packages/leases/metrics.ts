@@ -20,7 +20,7 @@ export function leaseMetrics(metrics: Metrics): LeaseMetrics {
   const jobs = new Map<string, () => JobCounts | undefined>()
   new Gauge({
     name: 'sluice_worker_oldest_due_seconds',
-    help: 'Time for which the oldest job that no worker has taken has been due; 0 when none is. While jobs can not be taken, at least the time since then.',
+    help: 'Time for which the oldest job that no worker has taken has been due; 0 when none is. While jobs cannot be taken, at least the time since then.',
     labelNames,
     registers,
     // Computed at each scrape, so that the age grows while Postgres is unavailable.

@@ -47,7 +47,7 @@ test('a site has at most 1,000 cohorts, however many are made at once, and anoth
   `.execute(postgres.db)
   const made = await Promise.allSettled(['a', 'b', 'c'].map((id) => createCohort(`coh_full_${id}`, 'full')))
   expect(made.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
-  const message = 'Site has 1000 cohorts, and may not have more'
+  const message = 'Site has 1000 cohorts, the maximum: delete one first'
   await expect(createCohort('coh_full_d', 'full')).rejects.toMatchObject({ code: 'conflict', message })
   await createCohort('coh_emptier', 'emptier')
 })
@@ -102,7 +102,7 @@ test('a page whose criteria are too large together is refused, and a smaller one
   `.execute(postgres.db)
   await expect(store.list('large', { limit: 120, offset: 0 })).rejects.toMatchObject({
     code: 'invalid_field',
-    message: 'Invalid field: limit asks for more than one answer may hold: ask for fewer at once',
+    message: 'Invalid field: limit is too high: the page would be too large, so use a lower limit',
   })
   const { cohorts, total } = await store.list('large', { limit: 60, offset: 60 })
   expect([cohorts.length, total]).toStrictEqual([60, 120])

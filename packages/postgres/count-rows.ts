@@ -23,5 +23,5 @@ export async function requireRoom<T extends keyof Tables, Row>(
   max: number,
   what: string,
 ): Promise<void> {
-  if ((await countRows(selected)) >= max) throw conflict(`Site has ${max} ${what}, and may not have more`)
+  if ((await countRows(selected)) >= max) throw conflict(`Site has ${max} ${what}, the maximum: delete one first`)
 }

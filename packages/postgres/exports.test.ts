@@ -276,7 +276,7 @@ test('a page whose filters are too large together is refused, and a smaller one 
   await sql`UPDATE exports SET spec = spec || ${long} WHERE site_id = 'large'`.execute(postgres.db)
   await expect(store.list('large', ['events'], { limit: 2, offset: 0 })).rejects.toMatchObject({
     code: 'invalid_field',
-    message: 'Invalid field: limit asks for more than one answer may hold: ask for fewer at once',
+    message: 'Invalid field: limit is too high: the page would be too large, so use a lower limit',
   })
   const { exports, total } = await store.list('large', ['events'], { limit: 1, offset: 1 })
   expect([exports.length, total]).toStrictEqual([1, 2])

@@ -368,7 +368,7 @@ test('a page of keys whose sites are too large together is refused, and a smalle
   `.execute(postgres.db)
   await expect(keys.list({ limit: 200, offset: 0 }, null)).rejects.toMatchObject({
     code: 'invalid_field',
-    message: 'Invalid field: limit asks for more than one answer may hold: ask for fewer at once',
+    message: 'Invalid field: limit is too high: the page would be too large, so use a lower limit',
   })
   const { keys: listed, total } = await keys.list({ limit: 50, offset: 150 }, null)
   expect([listed.length, total]).toStrictEqual([50, 200])

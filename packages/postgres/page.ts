@@ -15,7 +15,7 @@ export async function requirePageSize(db: Db, documents: RawBuilder<unknown>): P
   const { rows } = await sql<{ bytes: string | null }>`
     SELECT sum(octet_length(document::text)) AS bytes FROM (${documents}) AS page`.execute(db)
   if (Number(rows[0]?.bytes ?? 0) <= pageBytesMax) return
-  throw invalidField('limit', 'asks for more than one answer may hold: ask for fewer at once')
+  throw invalidField('limit', 'is too high: the page would be too large, so use a lower limit')
 }
 
 /** Reads a page of the rows of `selected`, in its order, and counts all of its rows. */

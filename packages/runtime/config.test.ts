@@ -106,8 +106,8 @@ describe('a secret in a file', () => {
       () => file('canary'.repeat(11_000)),
       'names a file of more than 64 KiB: give one that holds the value alone',
     ],
-    ['is a folder', () => folder, 'names no regular file: give the path of the file with the value'],
-    ['is a device', () => '/dev/zero', 'names no regular file: give the path of the file with the value'],
+    ['is a folder', () => folder, 'does not name a regular file: give the path of the file with the value'],
+    ['is a device', () => '/dev/zero', 'does not name a regular file: give the path of the file with the value'],
     [
       'is no text',
       () => file(Buffer.of(99, 0xff)),

@@ -125,7 +125,7 @@ export function originNotAllowed(): AppError {
 /** 403: imports, with a key that everybody can read in a page. */
 export function browserKeyNotAllowed(): AppError {
   return new AppError('forbidden', {
-    message: 'A key with allowed_origins can not be used for imports: use a key without it',
+    message: 'A key with allowed_origins cannot be used for imports: use a key without it',
   })
 }
 

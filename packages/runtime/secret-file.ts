@@ -26,7 +26,8 @@ function readFile(path: string): Buffer {
     throw new Error(adviceOn(code))
   }
   try {
-    if (!fstatSync(file).isFile()) throw new Error('names no regular file: give the path of the file with the value')
+    if (!fstatSync(file).isFile())
+      throw new Error('does not name a regular file: give the path of the file with the value')
     const content = Buffer.alloc(secretFileBytesMax + 1)
     let bytes = 0
     for (let read = -1; read !== 0; bytes += read) read = readSync(file, content, bytes, content.length - bytes, null)

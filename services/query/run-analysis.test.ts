@@ -73,7 +73,7 @@ describe('an analysis that is too large', () => {
     })
     await expect(handle(apiRequest({ receivedAt: noon + 1, query: { site_id: siteId } }))).rejects.toMatchObject({
       code: 'query_too_large',
-      message: 'Invalid field: limit asks for more than one answer may hold: ask for fewer events at once',
+      message: 'Invalid field: limit is too high: the answer would be too large, so use a lower limit',
     })
     await expect(requestStats({ max_result_bytes: '1' })).rejects.toMatchObject(tooLarge)
   })

@@ -174,7 +174,10 @@ async function migrateEngines({ components, ...urls }: EngineUrls): Promise<void
  */
 async function forgetFormerLogs(postgres: Postgres, log: Pick<EventLog, 'id'>, logger: Logger): Promise<void> {
   for (const id of await watermarkStore(postgres).keepOnly(await log.id()))
-    logger.warn({ log_id: id }, 'another event log was in use before: events that it alone holds are not stored')
+    logger.warn(
+      { log_id: id },
+      'a different event log was used before: events that exist only in that log will not be stored',
+    )
 }
 
 /** The error of an engine that can't be reached, with the variables that name servers; any other error as it is. */

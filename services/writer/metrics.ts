@@ -62,7 +62,11 @@ export function writerMetrics(
   return {
     deadLetters,
     rows: new Counter({ name: `${prefix}_rows_total`, help: 'Rows read from the log.', registers }),
-    inserted: new Counter({ name: `${prefix}_rows_inserted_total`, help: 'Rows that were new.', registers }),
+    inserted: new Counter({
+      name: `${prefix}_rows_inserted_total`,
+      help: 'Rows that were inserted because they were not stored before.',
+      registers,
+    }),
     retries: new Counter({
       name: `${prefix}_retries_total`,
       help: 'Attempts to store a batch or its dead letters that failed and were repeated.',

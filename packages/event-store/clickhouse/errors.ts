@@ -161,7 +161,7 @@ export class QueryTooLargeError extends AppError {
   readonly limit: ExceededLimit
 
   constructor(limit: ExceededLimit, options: { message?: string; internal?: string; cause?: unknown } = {}) {
-    super('query_too_large', { message: 'The query asks for more than one answer may hold', ...options })
+    super('query_too_large', { message: 'The result of the query is too large', ...options })
     this.limit = limit
   }
 }

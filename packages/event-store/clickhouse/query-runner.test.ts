@@ -37,7 +37,7 @@ describe('a statement that exceeds a limit', () => {
     await expect(queryReader(limited(limit)).runnerFor(caller()).query({ sql, params: {} })).rejects.toMatchObject({
       code: 'query_too_large',
       limit: 'resources',
-      message: 'The query asks for more than one answer may hold',
+      message: 'The result of the query is too large',
     })
   })
 

@@ -89,7 +89,7 @@ export async function backUp(engines: BackupEngines, options: BackupOptions): Pr
   say('Files…')
   const blobs = await copyBlobs(engines.blobs, target.store)
   if (JSON.stringify(await readSchemas(engines)) !== JSON.stringify(schemas)) {
-    throw new Error('A migration ran during the backup, whose parts do not fit therefore. Make another one.')
+    throw new Error('A migration ran during the backup, so its parts do not match. Make another backup.')
   }
   const manifest: Manifest = {
     format: isSharded ? manifestFormat.shards : manifestFormat.oneServer,
@@ -187,7 +187,7 @@ async function readBase({ url, store }: OpenTarget, storeId: string, target: str
   const manifest = await readManifest(store, url)
   if (manifest.clickHouse.storeId !== storeId) throw otherInstallation(url)
   if (url.split(':')[0] !== target.split(':')[0]) {
-    throw new Error('A backup and its base are both file: or both s3:.')
+    throw new Error('A backup and its base must both be file: or both be s3:.')
   }
   return { url, manifest }
 }

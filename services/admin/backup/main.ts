@@ -38,7 +38,7 @@ await runCommand(async () => {
       console.log(
         isNewest
           ? `Renewed the dump of Postgres in ${target}.`
-          : `The backup in ${target} has a newer dump of Postgres, of another command or a clock that was ahead. It stays.`,
+          : `The backup in ${target} already has a newer dump of Postgres, from another run of this command or from a machine whose clock was ahead. That dump was kept.`,
       )
     } else {
       const { backupId } = await backUp(engines, {

@@ -100,7 +100,7 @@ function parse(content: string, url: string): { sha256: string; manifest: Manife
     const { sha256, manifest } = JSON.parse(content) as { sha256?: string; manifest?: Manifest }
     if (sha256 !== undefined && manifest !== undefined) return { sha256, manifest }
   } catch (error) {
-    throw new Error(`${manifestName} of ${url} is damaged: it is no JSON object.`, { cause: error })
+    throw new Error(`${manifestName} of ${url} is damaged: it is not a JSON object.`, { cause: error })
   }
   throw new Error(`${manifestName} of ${url} is damaged: it has no manifest or no checksum.`)
 }

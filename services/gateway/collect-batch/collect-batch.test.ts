@@ -393,7 +393,7 @@ describe('400 is the answer to', () => {
       await gateway.collectBatch(tooMany.map((event) => JSON.stringify(event)).join('\n'), ndjson),
     ]) {
       expect(answer.status).toBe(400)
-      expect(answer.body).toStrictEqual(refused('Invalid field: events must hold at most 2000 events'))
+      expect(answer.body).toStrictEqual(refused('Invalid field: events must contain at most 2000 events'))
     }
     expect(await gateway.stored('too-many', 0)).toStrictEqual([])
   })
@@ -454,7 +454,7 @@ describe('413 is the answer to', () => {
 
 test('items without commas are counted, too, before the body is parsed', async () => {
   const { status, body } = await gateway.collectBatch(`{"events":[${'{}'.repeat(600_000)}]}`)
-  expect([status, body.error]).toStrictEqual([400, 'Invalid field: events must hold at most 2000 events'])
+  expect([status, body.error]).toStrictEqual([400, 'Invalid field: events must contain at most 2000 events'])
 })
 
 describe('the service goes on after it has quickly rejected', () => {

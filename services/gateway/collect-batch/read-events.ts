@@ -148,6 +148,6 @@ function readLine(line: string, number: number): BatchItem {
 function checkCount(count: number): void {
   if (count === 0) throw invalidField('events', 'must hold at least 1 event')
   if (count > eventLimits.batchEventsMax) {
-    throw invalidField('events', `must hold at most ${eventLimits.batchEventsMax} events`)
+    throw invalidField('events', `must contain at most ${eventLimits.batchEventsMax} events`)
   }
 }

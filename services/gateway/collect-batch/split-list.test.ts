@@ -161,7 +161,7 @@ describe('reading or rejecting 10 MiB takes little more memory than the body', (
     return JSON.parse(answer) as { mebibytes: number; outcome: string }
   }
 
-  const tooMany = 'Invalid field: events must hold at most 2000 events'
+  const tooMany = 'Invalid field: events must contain at most 2000 events'
   const notJson = 'Invalid format: body is not valid JSON'
   const noList = 'Invalid format: body must be a JSON object with a list "events"'
   const full = `\`{"site_id":"s","event_type":"x","a":[\${'{},'.repeat(10_900)}{}]}\``

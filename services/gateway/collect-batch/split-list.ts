@@ -103,6 +103,6 @@ function endOfText(bytes: Buffer, start: number): number {
 
 function tooMany(depth: number): AppError {
   return depth === itemDepth - 1
-    ? invalidField('events', `must hold at most ${eventLimits.batchEventsMax} events`)
+    ? invalidField('events', `must contain at most ${eventLimits.batchEventsMax} events`)
     : invalidFormat('body must be a JSON object with a list "events"')
 }

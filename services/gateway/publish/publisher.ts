@@ -87,7 +87,7 @@ export function createPublishState(metrics: Metrics): PublishState {
   }
   new Gauge({
     name: 'sluice_gateway_unacknowledged_bytes',
-    help: 'Accepted, not yet acknowledged by the log.',
+    help: 'Bytes of events that the log has not acknowledged yet.',
     registers,
     collect() {
       this.set(state.unacknowledgedBytes)

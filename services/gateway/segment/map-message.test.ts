@@ -351,7 +351,7 @@ describe('a message is refused in its own words when', () => {
     [
       'the time can’t be read',
       { type: 'alias', timestamp: 'yesterday' },
-      'Invalid field: timestamp must be a date of ISO 8601, e.g. 2026-01-31T12:00:00.000Z',
+      'Invalid field: timestamp must be an ISO 8601 date, e.g. 2026-01-31T12:00:00.000Z',
     ],
     [
       'the time is seconds',
@@ -442,7 +442,7 @@ describe('names that are chosen to be compared with one another take no seconds'
     const prefixes = numbered(1_000, (n) => `${'_'.repeat(n + 1)}message`)
     const cpuMs = startCpuStopwatch()
     expect(() => rowOf({ type: 'track', event: 'x', ...fields, properties: { ...properties, ...prefixes } })).toThrow(
-      'has a name longer than 128',
+      'has a name longer than 128 characters',
     )
     expect(cpuMs()).toBeLessThan(5_000)
   })

@@ -42,6 +42,6 @@ test.each([
   {},
 ])('%p is no time', (value) => {
   expect(() => parseTimestamp(value, 'timestamp')).toThrow(
-    'Invalid field: timestamp must be a date of ISO 8601, e.g. 2026-01-31T12:00:00.000Z',
+    'Invalid field: timestamp must be an ISO 8601 date, e.g. 2026-01-31T12:00:00.000Z',
   )
 })

@@ -14,7 +14,7 @@ export function parseTimestamp(value: unknown, field: string): number | undefine
   const number = doubleOf(value)
   if (typeof number === 'number') return number
   const ms = typeof value === 'string' ? parseIsoDate(value) : undefined
-  if (ms === undefined) throw invalidField(field, 'must be a date of ISO 8601, e.g. 2026-01-31T12:00:00.000Z')
+  if (ms === undefined) throw invalidField(field, 'must be an ISO 8601 date, e.g. 2026-01-31T12:00:00.000Z')
   return ms
 }
 

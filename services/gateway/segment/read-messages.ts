@@ -40,7 +40,7 @@ function bodyOf(body: unknown): BatchBody {
   if (!Array.isArray(batch)) throw invalidField('batch', 'must be a list')
   if (batch.length === 0) throw invalidField('batch', 'must hold at least 1 message')
   if (batch.length > eventLimits.batchEventsMax) {
-    throw invalidField('batch', `must hold at most ${eventLimits.batchEventsMax} messages`)
+    throw invalidField('batch', `must contain at most ${eventLimits.batchEventsMax} messages`)
   }
   if (context !== undefined && context !== null && !isJsonObject(context)) {
     throw invalidField('context', 'must be an object')

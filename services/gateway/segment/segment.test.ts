@@ -355,7 +355,7 @@ describe('what is refused', () => {
         {
           index: 1,
           event_id: 'bad-date',
-          error: 'Invalid field: timestamp must be a date of ISO 8601, e.g. 2026-01-31T12:00:00.000Z',
+          error: 'Invalid field: timestamp must be an ISO 8601 date, e.g. 2026-01-31T12:00:00.000Z',
         },
         { index: 2, event_id: 'no-name', error: 'Missing required field: event' },
         { index: 3, event_id: 'long-url', error: 'Invalid field: properties.url exceeds maximum length of 2048' },
@@ -372,7 +372,7 @@ describe('what is refused', () => {
       level: 'info',
       status: 200,
       events: 1,
-      error: 'Invalid field: timestamp must be a date of ISO 8601, e.g. 2026-01-31T12:00:00.000Z',
+      error: 'Invalid field: timestamp must be an ISO 8601 date, e.g. 2026-01-31T12:00:00.000Z',
     })
   })
 
@@ -417,7 +417,7 @@ describe('what is refused', () => {
     [
       'too many messages',
       { batch: Array.from({ length: 2_001 }, () => 0) },
-      'Invalid field: batch must hold at most 2000 messages',
+      'Invalid field: batch must contain at most 2000 messages',
     ],
     ['a context that is no object', { batch: [track], context: [] }, 'Invalid field: context must be an object'],
     [

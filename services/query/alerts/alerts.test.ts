@@ -373,7 +373,7 @@ test('a site has at most so many rules', async () => {
     .values(ids.map((id) => ({ ...ruleColumns, rule_id: id, condition: JSON.stringify(stored) })))
     .execute()
   const { status, body } = await query.request('/api/v1/alerts', { method: 'POST', body: { ...good, site_id: 'full' } })
-  expect([status, body.error]).toStrictEqual([409, 'Site has 100 alert rules, and may not have more'])
+  expect([status, body.error]).toStrictEqual([409, 'Site has 100 alert rules, the maximum: delete one first'])
 })
 
 describe('preview', () => {

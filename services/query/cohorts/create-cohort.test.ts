@@ -116,7 +116,7 @@ describe('POST /api/v1/cohorts with an invalid body', () => {
       nestedIn(nested(3)),
       'Invalid field: criteria.conditions.0.conditions.0.conditions.0 is nested deeper than 3 levels',
     ],
-    [of(...Array<unknown>(21).fill(condition)), 'Invalid field: criteria must hold at most 20 conditions'],
+    [of(...Array<unknown>(21).fill(condition)), 'Invalid field: criteria must contain at most 20 conditions'],
     [
       of({ ...condition, operator: 'matches', value: '(a{1,100}){1,100}' }),
       'Invalid field: criteria.conditions.0.value is too heavy a regular expression: its repetitions and ranges, written out, make more than 600 steps',

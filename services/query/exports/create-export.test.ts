@@ -169,9 +169,9 @@ describe('a wrong body is refused with 400:', () => {
     ['Missing required field: filter.0.property', { ...plain, filter: [{ operator: 'exists' }] }],
     ['Missing required field: cohort_id', { ...plain, type: 'cohort' }],
     ['Missing required field: metric', { ...plain, type: 'stats' }],
-    ['Invalid field: cohort_id does not go with type stats', { ...stats, cohort_id: 'coh_1' }],
-    ['Invalid field: metric goes with type stats only', { ...plain, metric: 'visitors' }],
-    ['Invalid field: group_by goes with type stats only', { ...plain, type: 'sessions', group_by: 'day' }],
+    ['Invalid field: cohort_id is not allowed with type stats', { ...stats, cohort_id: 'coh_1' }],
+    ['Invalid field: metric is allowed only with type stats', { ...plain, metric: 'visitors' }],
+    ['Invalid field: group_by is allowed only with type stats', { ...plain, type: 'sessions', group_by: 'day' }],
     [
       'Invalid field: group_by must be one of: minute, hour, day, week, month, device_type, country, event_type, url, path, referrer_host, properties.<name>',
       { ...stats, group_by: 'x' },
@@ -292,7 +292,10 @@ describe('a site has at most', () => {
     const scheduled = { frequency: 'daily', nextRun: 1, paused: false } as const
     for (let n = 0; n < 100; n++) await create(n, { scheduled })
     const { status, body } = await post({ ...plain, scheduled: { frequency: 'daily' } })
-    expect([status, body.error]).toStrictEqual([409, 'Site has 100 schedules of exports, and may not have more'])
+    expect([status, body.error]).toStrictEqual([
+      409,
+      'Site has 100 schedules of exports, the maximum: delete one first',
+    ])
     expect((await post(plain)).status).toBe(202)
     expect((await post({ ...plain, site_id: 'blog', scheduled: { frequency: 'daily' } })).status).toBe(202)
   })

@@ -195,7 +195,7 @@ describe('PUT /api/v1/exports/{export_id}', () => {
     ['Invalid field: format is not known', { format: 'json' }],
     ['Invalid field: scheduled.paused must be a boolean', { scheduled: { paused: 1 } }],
     [
-      'Invalid field: scheduled can be changed of an export only that was made with one',
+      'Invalid field: scheduled can be changed only for an export that was created with a schedule',
       { scheduled: { paused: true } },
     ],
   ])('refuses with 400: %s', async (error, body) => {

@@ -9,10 +9,10 @@ export function requireCompatibleFields(body: CreateExportBody, now: number): vo
   const { type, format, scheduled, start_date: start, end_date: end } = body
   if (type === 'stats') {
     if (body.metric === undefined) throw missingField('metric')
-    if (body.cohort_id !== undefined) throw invalidField('cohort_id', 'does not go with type stats')
+    if (body.cohort_id !== undefined) throw invalidField('cohort_id', 'is not allowed with type stats')
   } else {
     for (const field of ['metric', 'group_by'] as const) {
-      if (body[field] !== undefined) throw invalidField(field, 'goes with type stats only')
+      if (body[field] !== undefined) throw invalidField(field, 'is allowed only with type stats')
     }
     if (type === 'cohort' && body.cohort_id === undefined) throw missingField('cohort_id')
   }

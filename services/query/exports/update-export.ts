@@ -17,7 +17,7 @@ export function updateExportRoute({ exports }: { exports: Pick<ExportStore, 'fin
     const found = await requireVisibleExport(exports, exportId, credential)
     requireUnchangedSite(body.site_id, found.siteId)
     if (body.scheduled && !found.scheduled) {
-      throw invalidField('scheduled', 'can be changed of an export only that was made with one')
+      throw invalidField('scheduled', 'can be changed only for an export that was created with a schedule')
     }
     if (body.scheduled?.frequency !== undefined && !mayGroup(found.spec.group_by, body.scheduled.frequency)) {
       throw invalidField('scheduled.frequency', 'must be hourly, because the export counts by minute')

@@ -242,7 +242,7 @@ describe('POST /api/v1/imports refuses, and leaves neither blobs, rows nor files
       await query.request('/api/v1/imports?site_id=shop', { key }),
       await query.request(`/api/v1/imports/${jobId}/cancel`, { method: 'POST', key }),
     ]
-    const error = 'A key with allowed_origins can not be used for imports: use a key without it'
+    const error = 'A key with allowed_origins cannot be used for imports: use a key without it'
     for (const { status, body } of answers) expect([status, body.error]).toStrictEqual([403, error])
     expect(await importStore(query.postgres).find(jobId, null)).toMatchObject({ status: 'queued' })
   })
@@ -296,7 +296,7 @@ describe('POST /api/v1/imports refuses, and leaves nothing of, an upload during 
       'becomes one of web pages',
       (keyId) => keys().update(keyId, actor, () => ({ allowedOrigins: ['https://shop.example'] })),
       403,
-      'A key with allowed_origins can not be used for imports: use a key without it',
+      'A key with allowed_origins cannot be used for imports: use a key without it',
     ],
   ])('%s', async (_, change, status, error) => {
     const key = await query.createKey({ scopes: ['events:write'], siteIds: ['shop'] })

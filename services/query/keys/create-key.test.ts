@@ -268,7 +268,7 @@ describe('the grants of a created key', () => {
       const { status, body } = await create({ name: 'n', expires_at }, key)
       expect({ status, error: body.error }).toStrictEqual({
         status: 400,
-        error: 'Invalid field: expires_at must not be later than that of the key that asks',
+        error: 'Invalid field: expires_at must not be later than that of the key that sends the request',
       })
     }
   })

@@ -279,7 +279,7 @@ describe('a key that expires', () => {
     const maker = await createTestKey(query.keys, { scopes: ['admin'], expiresAt })
     const make = (body: object) =>
       query.request('/api/v1/settings/keys', { method: 'POST', key: maker.key, body: { name: 'made', ...body } })
-    const error = 'Invalid field: expires_at must not be later than that of the key that asks'
+    const error = 'Invalid field: expires_at must not be later than that of the key that sends the request'
     expect((await make({})).body.data).toMatchObject({ expires_at: expiresAt })
     expect((await make({ expires_at: expiresAt - 1 })).status).toBe(201)
     for (const expires_at of [null, expiresAt + 1]) {
@@ -303,7 +303,7 @@ describe('a key that expires', () => {
     const maker = await createTestKey(query.keys, { scopes: ['admin'], expiresAt: Date.now() + day })
     const other = await createTestKey(query.keys, { scopes: ['stats:read', 'events:write'], siteIds: ['a', 'b'] })
     const change = (body: object) => query.request(path(other.keyId), { method: 'PUT', key: maker.key, body })
-    const error = 'Invalid field: expires_at must not be later than that of the key that asks'
+    const error = 'Invalid field: expires_at must not be later than that of the key that sends the request'
     for (const body of [{ scopes: ['admin'] }, { site_ids: null }, { site_ids: ['a', 'c'] }]) {
       expect(await change(body)).toMatchObject({ status: 400, body: { error } })
     }

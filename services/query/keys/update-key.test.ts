@@ -193,7 +193,7 @@ describe('a key that expires', () => {
     const { status, body, stored } = await put(before, after)
     expect({ status, error: body.error }).toStrictEqual({
       status: 400,
-      error: 'Invalid field: expires_at must not be later than that of the key that asks',
+      error: 'Invalid field: expires_at must not be later than that of the key that sends the request',
     })
     expect(stored).toStrictEqual(before)
   })

@@ -55,7 +55,7 @@ function charactersOf(rows: readonly object[]): number {
 }
 
 function tooMany(what: string): AppError {
-  return invalidField('queries', `must make at most ${what} together: ask fewer at once`)
+  return invalidField('queries', `may together return at most ${what}: send fewer queries in one request`)
 }
 
 /** The runner, whose results are counted; it rejects with what `count` throws. */

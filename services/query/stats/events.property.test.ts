@@ -174,7 +174,7 @@ test('the range is that of stats: 24 hours unless the request says otherwise', a
 
 test.each<[string, Record<string, string>]>([
   ['Missing required field: site_id', { site_id: '' }],
-  ['Invalid field: before must be the next_before of an answer', { before: 'WzFd' }],
+  ['Invalid field: before must be the next_before value of an earlier response', { before: 'WzFd' }],
   ['Invalid field: offset is not a known parameter', { offset: '1' }],
   ['Invalid field: environment must be one of: prod, dev, all', { environment: 'test' }],
   ['Missing required field: filter.0.property', { filter: '[{"operator":"exists"}]' }],

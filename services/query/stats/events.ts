@@ -7,7 +7,7 @@ import { type AnalysisReader, handleAnalysis, runAnalysis } from '../run-analysi
 import { rangeOf } from './read-stats-request.ts'
 
 const tooLarge = {
-  bytes: { field: 'limit', reason: 'asks for more than one answer may hold: ask for fewer events at once' },
+  bytes: { field: 'limit', reason: 'is too high: the answer would be too large, so use a lower limit' },
   resources: {
     field: 'start_date',
     reason: 'asks for more than one answer may read: ask for a shorter range or a filter that more events meet',

@@ -138,7 +138,7 @@ test('GET /api/v1/events responds as documented', async () => {
   const bad = await request('/api/v1/events', { site_id: siteId, before: 'x' })
   expect(bad).toMatchObject({
     status: 400,
-    body: { error: 'Invalid field: before must be the next_before of an answer' },
+    body: { error: 'Invalid field: before must be the next_before value of an earlier response' },
   })
   expect((await request('/api/v1/events', { site_id: 'nobody' })).status).toBe(404)
 })

@@ -164,13 +164,17 @@ test('answers that have too many entries together are refused, without being ask
   const answered = results.filter(({ success }) => success)
   expect(answered).toHaveLength(2)
   expect(new Set(results.map(({ error }) => error))).toStrictEqual(
-    new Set([undefined, 'Invalid field: queries must make at most 250000 entries together: ask fewer at once']),
+    new Set([
+      undefined,
+      'Invalid field: queries may together return at most 250000 entries: send fewer queries in one request',
+    ]),
   )
   expect(asked.length).toBeLessThan(queries.length)
 })
 
 describe('answers that have too much text together', () => {
-  const tooMuch = 'Invalid field: queries must make at most 64000000 characters of text together: ask fewer at once'
+  const tooMuch =
+    'Invalid field: queries may together return at most 64000000 characters of text: send fewer queries in one request'
   const byUrl = { metric: 'event_count_by_type', group_by: 'url', start_date: noon }
 
   beforeAll(async () => {

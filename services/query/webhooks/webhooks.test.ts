@@ -129,7 +129,7 @@ describe('POST /api/v1/webhooks', () => {
   test('refuses one more than a site may have, and another site goes on', async () => {
     for (let n = 0; n < webhookLimits.webhooksPerSiteMax; n += 1) await addWebhook(query.postgres)
     const { status, body } = await post(path(), good)
-    expect([status, body.error]).toStrictEqual([409, 'Site has 100 webhooks, and may not have more'])
+    expect([status, body.error]).toStrictEqual([409, 'Site has 100 webhooks, the maximum: delete one first'])
     await create({ site_id: 'blog' })
   })
 })

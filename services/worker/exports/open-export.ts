@@ -81,7 +81,7 @@ async function openStats(
   runner: QueryRunner,
 ): Promise<ExportSource | ExportRefusal> {
   if (spec.metric === undefined) return { error: 'The export names no metric' }
-  if (scope.cohort) return { error: 'Stats can not be of a cohort' }
+  if (scope.cohort) return { error: 'Stats cannot be of a cohort' }
   const settings = (await sites.find(siteId))?.settings
   const stats = {
     metric: spec.metric,

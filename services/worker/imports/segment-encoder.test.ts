@@ -107,7 +107,7 @@ test('a failure of the store ends the segment, and what is no segment can not be
   const full = encoder.encode(await segmentOf(csv(10)), task, () => Promise.reject(new Error('full')))
   await expect(full).rejects.toThrow('full')
   const damaged = encoder.encode(Readable.from([new Uint8Array([1, 2, 3])]), task, () => Promise.resolve())
-  await expect(damaged).rejects.toMatchObject({ code: 'internal', message: 'The uploaded file can not be read' })
+  await expect(damaged).rejects.toMatchObject({ code: 'internal', message: 'The uploaded file cannot be read' })
 })
 
 test('a failure to read the segment is thrown as it is, and the segment is read no further', async () => {

@@ -119,7 +119,7 @@ function sendOnRequest(content: AsyncIterable<Uint8Array>) {
 
 /** The failure of a segment that is there and can't be read. */
 export function unreadable(internal: string): AppError {
-  return new AppError('internal', { message: 'The uploaded file can not be read', internal })
+  return new AppError('internal', { message: 'The uploaded file cannot be read', internal })
 }
 
 function withBuffers({ blocks, users }: RowBatch): RowBatch {

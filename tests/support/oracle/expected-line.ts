@@ -78,7 +78,7 @@ function flatten(flat: Properties, entries: readonly [string, unknown][], at: Pl
     if (key === '') throw invalidField(label.slice(0, -1) || 'event', 'must not have an empty name')
     if (value === null) continue
     if (hasMoreCodePoints(name, propertyLimits.keyLengthMax)) {
-      throw invalidField(label, `has a name longer than ${propertyLimits.keyLengthMax}`)
+      throw invalidField(label, `has a name longer than ${propertyLimits.keyLengthMax} characters`)
     }
     if (name.includes('\0')) {
       throw invalidField(at.label.slice(0, -1) || 'event', 'must not have NUL characters in names')
