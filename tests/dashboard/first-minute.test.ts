@@ -264,7 +264,7 @@ describeWithChromium('the first minute', () => {
     await page.goto(`${rig.url}/settings/session`)
     await page.getByText(/^key_/).waitFor()
     await context.clearCookies()
-    await page.getByRole('alert').getByText('The session has ended').waitFor()
+    await page.getByRole('alert').getByText('Your session has ended').waitFor()
     return { page, context }
   }
 

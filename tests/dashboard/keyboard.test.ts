@@ -414,7 +414,7 @@ describeWithChromium('the keyboard alone', () => {
   it('has no effect as shortcuts once they are switched off', async () => {
     const page = await overview()
     await page.goto(`${rig.url}/settings/session`)
-    await page.getByRole('checkbox', { name: /single keys/i }).click()
+    await page.getByRole('checkbox', { name: /single-key/i }).click()
     await page.goto(`${rig.url}/sites/${siteId}`)
     await page.getByRole('radio', { name: 'Visitors', exact: true }).waitFor()
     await page.keyboard.press('w')
