@@ -60,8 +60,15 @@ async function allowedAddresses(
   const addresses = await resolve(hostname, signal)
   const allowed = addresses.filter((address) => rules.isAllowed(address))
   if (allowed.length === 0) throw new OutboundFailure("the host's address is not allowed")
-  const [ipv4 = [], ipv6 = []] = [4, 6].map((family) => allowed.filter((address) => isIP(address) === family))
-  // One place is kept for IPv6: on a host without IPv4, a name with many IPv4 addresses is reachable by IPv6 alone.
+  return dialledAddresses(allowed)
+}
+
+/**
+ * The addresses of a name that are dialled, in this order: IPv4 first, and at least one IPv6 address if there is one,
+ * because a host without IPv4 reaches a name with many IPv4 addresses by IPv6 alone.
+ */
+export function dialledAddresses(addresses: readonly string[]): readonly string[] {
+  const [ipv4 = [], ipv6 = []] = [4, 6].map((family) => addresses.filter((address) => isIP(address) === family))
   return [...ipv4.slice(0, ipv6.length === 0 ? dialledMax : dialledMax - 1), ...ipv6].slice(0, dialledMax)
 }
 
