@@ -54,14 +54,11 @@ function replaceEscapedNames(text: string): { text: string; hasPlaceholders: boo
   return copied === 0 ? undefined : { text: pieces.join('') + text.slice(copied), hasPlaceholders }
 }
 
-/** Characters that JSON has to escape. */
-// eslint-disable-next-line no-control-regex -- JSON escapes control characters
-const special = /[\0-\x1f"\\]/
-
 /** The JSON of a name without escapes: that of a placeholder if the name has characters that JSON has to escape. */
 function withoutEscapes(source: string): string {
   const name = JSON.parse(source) as string
-  return `"${special.test(name) ? placeholderPrefix + Buffer.from(name, 'utf16le').toString('hex') : name}"`
+  const needsEscapes = JSON.stringify(name).length > name.length + 2
+  return `"${needsEscapes ? placeholderPrefix + Buffer.from(name, 'utf16le').toString('hex') : name}"`
 }
 
 /** Replaces placeholders by their names. It does not recurse, because clients may send thousands of levels. */
