@@ -83,6 +83,18 @@ describe('a statement rejects with a retryable AppError 503', () => {
     await withShortTimeout.close()
   })
 
+  test('when the server ends its transaction after transaction_timeout (25P04)', async () => {
+    const postgres = openPostgres(database.url, { poolSize: 1 })
+    const slow = postgres.run((db) =>
+      db.transaction().execute(async (transaction) => {
+        await sql`SET LOCAL transaction_timeout = 50`.execute(transaction)
+        await sql`SELECT pg_sleep(5)`.execute(transaction)
+      }),
+    )
+    expect(await rejection(slow)).toMatchObject(awayError)
+    await postgres.close()
+  })
+
   test('when the server is a standby, which only reads (25006)', async () => {
     const postgres = openPostgres(database.url, { poolSize: 1 })
     const connection = () =>

@@ -50,6 +50,25 @@ test('that ClickHouse can’t read all data passes, as no rows were sent that ma
   await new Promise((resolve) => server.close(resolve))
 })
 
+test.each([
+  [201, 'QUOTA_EXCEEDED'],
+  [439, 'CANNOT_SCHEDULE_TASK'],
+  [499, 'S3_ERROR'],
+  [745, 'SERVER_OVERLOADED'],
+])('the failure %i (%s) passes', async (serverCode, name) => {
+  const server = createServer((incoming, outgoing) => {
+    incoming.resume()
+    outgoing.writeHead(500, { 'X-ClickHouse-Exception-Code': String(serverCode) })
+    outgoing.end(`Code: ${serverCode}. DB::Exception: Try later. (${name}) (version 26.7.2.1)`)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const failing = openClickHouseAt({ ...database.owner.address, origin })
+  await expect(failing.query('SELECT 1')).rejects.toMatchObject({ serverCode, code: 'unavailable', retryable: true })
+  await failing.close()
+  await new Promise((resolve) => server.close(resolve))
+})
+
 test('names with escapes are those that ClickHouse sends, after names with a backslash', async () => {
   for (const name of ['\\', '"', '\n', '\\n', '\t']) {
     const { rows } = await database.reader.query<{ names: object }>(
