@@ -435,6 +435,16 @@ describeWithChromium('a form', () => {
     await page.keyboard.press('Enter')
     expect(await sites.locator('label').allTextContents()).toEqual(['client-7'])
     expect(await form.getByRole('alert').count()).toBe(0)
+    // A problem is told with a box, also where the search finds none.
+    await third.waitFor({ state: 'detached' })
+    await form.getByLabel('Find a site').fill('')
+    await third.uncheck()
+    await form.getByLabel('Find a site').fill('no such site')
+    await form.getByLabel('Name').fill('of no site')
+    await form.getByRole('button', { name: 'Create key' }).click()
+    await waitUntilPasses(async () =>
+      expect(await sites.getByRole('checkbox').and(page.locator(':focus')).count()).toBe(1),
+    )
   })
 
   it('lists the time zones around the chosen one, and says that typing finds more', async () => {

@@ -73,7 +73,8 @@ describeWithChromium('notifications', () => {
     await drawer.getByRole('button', { name: 'Test', exact: true }).first().click()
     const rows = drawer.getByRole('region', { name: 'Deliveries' }).getByRole('row')
     const deliveries = rows.filter({ hasText: /Waiting|Succeeded|Failed/ })
-    await deliveries.first().getByRole('button').first().click()
+    // Any cell of a row opens its delivery.
+    await deliveries.first().locator('td').last().click()
     await drawer.getByText('Answered 500').first().waitFor()
     await drawer.getByText('out of order').first().waitFor()
     receiving.isHealthy = true

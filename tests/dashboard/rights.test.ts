@@ -268,17 +268,21 @@ describeWithChromium('keys', () => {
   it('open by their id in the address although their page lists newer ones, and are found by name and site', async () => {
     const { key_id: id } = await rig.createKey({ name: 'the oldest', scopes: ['stats:read'] })
     const offsets: (string | null)[] = []
+    let one: KeyRecord | undefined
     const page = await open('/settings/session')
     await page.route('**/api/v1/settings/keys?*', async (route) => {
-      offsets.push(new URL(route.request().url()).searchParams.get('offset'))
+      const offset = new URL(route.request().url()).searchParams.get('offset')
+      offsets.push(offset)
       const response = await route.fetch()
       const answer = (await response.json()) as { data: { keys: KeyRecord[] } }
-      const [one] = answer.data.keys
-      const listed = Array.from({ length: 12 }, (_, n) => ({
+      one ??= answer.data.keys[0]
+      const isSecondPage = offset === '1000'
+      const listed = Array.from({ length: isSecondPage ? 1 : 12 }, (_, n) => ({
         ...one,
         key_id: `key_${n}`,
         name: `key of client ${n}`,
         site_ids: [`client-${n}`],
+        ...(isSecondPage && { revoked_at: 1 }),
       }))
       await route.fulfill({ response, json: { ...answer, data: { keys: listed, total: 1_200 } } })
     })
@@ -293,6 +297,11 @@ describeWithChromium('keys', () => {
     await page.getByRole('button', { name: 'Older' }).click()
     await waitUntilPasses(() => expect(offsets).toContain('1000'))
     await page.waitForURL((url) => url.searchParams.get('offset') === '1000')
+    // The search of the page before can be removed where the list is short, and it says that it is of this page.
+    await page.getByText('No key on this page has “CLIENT-7” in its name').waitFor()
+    await page.getByLabel('Find a key').fill('')
+    await page.getByRole('checkbox', { name: /^Hide 1\skey/ }).check()
+    await page.getByText('The keys on this page no longer work').waitFor()
   })
 
   it.each([
