@@ -102,7 +102,7 @@ export async function buildStandalone(
   const firstKey =
     config.SLUICE_ADMIN_KEY === undefined && !(await store.hasAny()) ? await createAdminKey(store) : undefined
   // Printed at once: a start that fails later, on a port in use, must not leave a key that was never shown.
-  if (firstKey) process.stdout.write(`Admin key, shown this once: ${firstKey.key}\n`)
+  if (firstKey) process.stdout.write(`Admin key, shown only once: ${firstKey.key}\n`)
 
   return {
     service: {

@@ -292,7 +292,7 @@ function printNewKey(terminal: Terminal, key: NewKeyResource, { json }: JsonOpti
   }
   const sites = key.site_ids === null ? 'all sites' : `the sites ${key.site_ids.map(safeText).join(', ')}`
   terminal.note(`Created ${key.key_id}, ${safeText(key.name)}: ${key.scopes.join(', ')}, ${key.environment}, ${sites}.`)
-  terminal.note('The key, which is shown this once:')
+  terminal.note('The key, which is shown only once:')
   terminal.print(key.key)
 }
 

@@ -48,7 +48,7 @@ const endpoint = (webhookId: string) =>
   query.postgres.db.selectFrom('endpoints').selectAll().where('endpoint_id', '=', webhookId).executeTakeFirstOrThrow()
 
 describe('POST /api/v1/webhooks', () => {
-  test('makes a webhook with a secret that is shown this once and stored encrypted', async () => {
+  test('makes a webhook with a secret that is shown only once and stored encrypted', async () => {
     const { secret = '', ...webhook } = await create({}, own)
     expect(webhook).toStrictEqual({
       webhook_id: expect.stringMatching(/^wh_/),

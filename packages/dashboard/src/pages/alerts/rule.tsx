@@ -130,7 +130,7 @@ function Loaded({ of, onDone }: OnDone & { of: AlertResource }) {
     setOpened(changed)
     // Text that was typed meanwhile stays.
     setDraft((now) => ({ ...draftOfRule(changed), ...changedFields(now, draft) }))
-    // A rule that gets a webhook in place of another target gets a secret, which is shown this once.
+    // A rule that gets a webhook in place of another target gets a secret, which is shown only once.
     setSecret(changed.notification_config.secret)
     toast(texts.saved)
     void invalidate('getAlert', 'listAlerts')
