@@ -9,6 +9,8 @@ export interface TcpProxy {
   reset(): void
   /** Ends each connection after so many bytes of what the target sends next; new ones are accepted. */
   endWithin(bytes: number): void
+  /** Calls `alter` with what the target sends on open connections, which it may change, until it returns true. */
+  alterOnce(alter: (chunk: Buffer) => boolean): void
   /** Ends every connection, and new ones are refused until `mend`: the server is gone. */
   cut(): Promise<void>
   /** Connections stay open, but no answers (or no bytes at all) pass until `mend`; then the held bytes arrive late. */
@@ -96,6 +98,21 @@ export async function tcpProxy(targetUrl: string): Promise<TcpProxy> {
       for (const { client, target } of pairs) {
         target.unpipe(client)
         target.once('data', (chunk: Buffer) => client.write(chunk.subarray(0, bytes), () => client.destroy()))
+        target.resume()
+      }
+    },
+    alterOnce: (alter) => {
+      let isAltered = false
+      for (const { client, target } of pairs) {
+        const forward = (chunk: Buffer): void => {
+          isAltered ||= alter(chunk)
+          client.write(chunk)
+          if (!isAltered) return
+          target.off('data', forward)
+          target.pipe(client)
+        }
+        target.unpipe(client)
+        target.on('data', forward)
         target.resume()
       }
     },

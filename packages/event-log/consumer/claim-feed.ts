@@ -45,6 +45,8 @@ export interface ClaimFeed {
   position(): bigint
   /** The offset last committed, at first `startOffset`. */
   committed(): bigint
+  /** Stores the offset last committed again, after running commits; rejects when it could not be stored. */
+  commitAgain(): Promise<void>
   /** Unix ms at which the oldest uncommitted block of this feed was appended. */
   oldestAppendedAt(): number | undefined
   /** Hands out no further batch. The handler may still commit the batch that it has. */
@@ -215,8 +217,9 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
     if (!hasEnded) account.add(-(batch.bytes + batch.blocks.length * blockOverheadBytes))
   }
 
-  function commit(batch: LogBatch): Promise<void> {
-    const stored = storing.then(() => store(batch))
+  /** Runs `work` after the commits before it, so that none of them overlap. */
+  function inTurn(work: () => Promise<void>): Promise<void> {
+    const stored = storing.then(work)
     storing = stored.catch(() => undefined)
     return stored
   }
@@ -231,7 +234,7 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
   }
 
   return {
-    claim: { partition, lost: lost.signal, batches, commit },
+    claim: { partition, lost: lost.signal, batches, commit: (batch) => inTurn(() => store(batch)) },
     push(entries) {
       const last = entries.at(-1)
       if (hasEnded || last === undefined) return
@@ -253,6 +256,7 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
     hasEnded: isEnded,
     position: () => position,
     committed: () => committed,
+    commitAgain: () => inTurn(() => options.store(committed)),
     oldestAppendedAt: () => uncommitted[0]?.oldestAppendedAt ?? buffered[0]?.appendedAt,
     end: endFeed,
     lose(reason) {

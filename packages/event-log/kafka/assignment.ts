@@ -166,6 +166,16 @@ export function createAssignment(partitions: readonly number[], context: Assignm
       claim.expectedOffset = known.low
       claim.feed.skipTo(known.low)
     }
+    if (known.committed === undefined) {
+      // kafkajs commits -2 when a broker reports an offset as out of range, even if the broker is wrong
+      // (kafkajs#1464). Without this, the partition's next claim would begin at its oldest block.
+      try {
+        await claim.feed.commitAgain()
+      } catch (error) {
+        if (isCurrent()) throw error
+      }
+      if (!isCurrent()) return
+    }
     claim.isSeeking = false
     fetching.seek(partition, claim.expectedOffset)
     if (!claim.feed.isFull()) fetching.resume([partition])

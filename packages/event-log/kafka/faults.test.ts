@@ -18,8 +18,12 @@ import { createKafkaLog, createTopic, kafkaClientOf, topicOf } from '../conforma
 import type { EventLog } from '../log.ts'
 import { openEventLog, type OpenEventLogOptions } from '../open-event-log.ts'
 import { ensureTopics } from './ensure-topics.ts'
+import { readGroupState } from './group-offsets.ts'
+import { parseKafkaUrl } from './url.ts'
 
 const timeoutMs = 10_000
+/** Kafka's error code OFFSET_OUT_OF_RANGE. */
+const offsetOutOfRange = 1
 const options: Omit<OpenEventLogOptions, 'logger'> = {
   kafka: { sessionTimeoutMs: 2000, heartbeatIntervalMs: 100 },
 }
@@ -320,6 +324,35 @@ describeWithKafka('a Kafka broker', () => {
       kafka.resume()
     }
     await expect(answer).resolves.toBeDefined()
+  })
+
+  test('keeps the committed offset when it wrongly reports an offset as out of range', async () => {
+    const single = `${proxy.url}/test.single`
+    await ensureTopics(single, { partitions: 1 })
+    const log = await open(single)
+    const reader = collect(log, 'misled')
+    await log.publish([block(0, 'a committed block')], { timeoutMs })
+    await waitUntil(() => reader.committed.includes('a committed block'), 'the commit')
+    const committed = async () => (await readGroupState(single, 'misled')).partitions.get(0)?.committed
+    const before = await committed()
+    const { topic } = parseKafkaUrl(single)
+    let isReported = false
+    let isFetchedAgain = false
+    proxy.alterOnce((chunk) => {
+      // A fetch response: the topic, the number of partitions, the number of the partition and its error code.
+      const at = chunk.indexOf(Buffer.concat([Buffer.from(topic), Buffer.from([0, 0, 0, 1, 0, 0, 0, 0, 0, 0])]))
+      if (at !== -1 && !isReported) {
+        chunk.writeInt16BE(offsetOutOfRange, at + topic.length + 8)
+        isReported = true
+      }
+      isFetchedAgain = chunk.includes('a committed block')
+      return isFetchedAgain
+    })
+    await waitUntil(() => isFetchedAgain, 'kafkajs to read from the oldest block')
+    await waitUntil(async () => (await committed()) === before, 'the committed offset')
+    await log.publish([block(0, 'next')], { timeoutMs })
+    await waitUntil(() => reader.committed.includes('next'), 'the next block')
+    expect(reader.names.filter((name) => name === 'a committed block')).toHaveLength(1)
   })
 
   describe('whose connections break in the middle of a response', () => {
