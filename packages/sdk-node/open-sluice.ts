@@ -161,9 +161,9 @@ export function openSluice<Events extends EventMap<Events>>(
       return newEvent({ site, type, properties: all, fields: { ...contexts.context(), ...withoutAbsent(fields) }, now })
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error)
-      // A template would throw for a symbol.
-      const given: unknown = type
-      report('invalid_event', `An event of the type ${String(given)} is not sent: ${reason}`)
+      // Callers in JavaScript may pass a type that can't be converted to a text.
+      const name = typeof type === 'string' ? type : ''
+      report('invalid_event', `Invalid event ${name}: ${reason}`)
       return { event_id: fields.event_id ?? newEventId(now), timestamp: fields.timestamp ?? now }
     }
   }

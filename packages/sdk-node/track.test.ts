@@ -71,7 +71,8 @@ describe('an event', () => {
     const untyped = sluice as unknown as { track(type: unknown, properties?: unknown, fields?: unknown): unknown }
     untyped.track(undefined, null, null)
     untyped.track(Symbol('type'))
-    expect(errors.map(({ code }) => code)).toEqual(Array.from({ length: 7 }, () => 'invalid_event'))
+    untyped.track(Object.create(null))
+    expect(errors.map(({ code }) => code)).toEqual(Array.from({ length: 8 }, () => 'invalid_event'))
     expect(errors[4]?.message).toContain('more than the 32768')
     expect(await sluice.flush()).toEqual({ sent: 0, pending: 0, rejected: 0 })
   })
