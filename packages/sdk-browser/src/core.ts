@@ -168,7 +168,7 @@ export function createCore(options: Options): Sluice {
       const device_type = deviceType()
       const properties = given as SluiceEvent['properties']
       const event = { site_id: site, event_type, timestamp, event_id, url, device_type, properties, ...more?.() }
-      if ([event_type, event_id, event.user_id ?? 'none'].every(isText) && timestamp >= 0) {
+      if ([event_type, event_id, event.user_id ?? 'none'].every(isText) && timestamp > 0) {
         commit(event, deviceNow, !!at?.timestamp)
       } else {
         report('event not sent: wrong type, id or time')

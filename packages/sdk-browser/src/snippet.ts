@@ -12,19 +12,24 @@ declare global {
 
 const script = (document.currentScript ?? document.querySelector('script[data-site]')) as HTMLScriptElement
 const { dataset, src } = script
+const q = window.sluice?.q
 /** `data-hash`, `data-hash=""` and `data-hash="true"` all mean yes; `undefined`: there is no attribute. */
 const isOn = (value?: string): boolean => !/^(no|off|false|0|undefined)$/i.test(String(value))
 
-const sluice = createSluice({
-  // A proxy may serve the script and /collect below a path.
-  url: new URL('.', src).href,
-  ...(dataset as Partial<Options> & { key: string; site: string }),
-  autoPage: isOn(dataset.autoPage ?? ''),
-  hash: isOn(dataset.hash),
-  outbound: isOn(dataset.outbound),
-  // Null, too, means none.
-  propagate: dataset.propagate?.match(/[^\s,]+/g) as string[] | undefined,
-})
+// A second copy would track each page view once more: Turbo Drive runs the scripts of a page again after an error page.
+const sluice =
+  q && !Array.isArray(q)
+    ? window.sluice
+    : createSluice({
+        // A proxy may serve the script and /collect below a path.
+        url: new URL('.', src).href,
+        ...(dataset as Partial<Options> & { key: string; site: string }),
+        autoPage: isOn(dataset.autoPage ?? ''),
+        hash: isOn(dataset.hash),
+        outbound: isOn(dataset.outbound),
+        // Null, too, means none.
+        propagate: dataset.propagate?.match(/[^\s,]+/g) as string[] | undefined,
+      })
 
 const run = (...calls: Call[]): void => {
   for (const [name, ...parameters] of calls) {
@@ -35,7 +40,6 @@ const run = (...calls: Call[]): void => {
   }
 }
 
-const q = window.sluice?.q
 window.sluice = { ...sluice, q: { push: run } }
 if (Array.isArray(q)) {
   run(...q)

@@ -1,3 +1,4 @@
+import { text } from 'node:stream/consumers'
 import { expect, it } from '@jest/globals'
 import { bundle } from '@sluice/browser/bundle'
 import { waitUntil } from '@sluice/runtime/wait-until'
@@ -33,7 +34,7 @@ export function testPages(shop: Shop): void {
     await page.evaluate(`{
       const round = {}; round.round = round
       for (const call of [['track', 'x', round], ['track', 'x', { n: 1n }], ['track'], ['track', 'x', {}, { timestamp: NaN }],
-        ['track', 'x', { text: 'x'.repeat(40_000) }], ['track', 'x', {}, { event_id: 'x'.repeat(65) }],
+        ['track', 'x', {}, { timestamp: null }], ['track', 'x', { text: 'x'.repeat(40_000) }], ['track', 'x', {}, { event_id: 'x'.repeat(65) }],
         ['page', { get n() { throw new Error('of the page') } }], ['identify', ''], ['unknown'], ['reset'], ['close'], ['track', 'after']]) sluice.q.push(call)
     }`)
     await waitUntil(() => warnings.length >= 6, 'the console says what is wrong')
@@ -59,6 +60,44 @@ export function testPages(shop: Shop): void {
     } finally {
       api.stop()
     }
+  })
+
+  it('counts each page once although the script runs again, as after an error page of Turbo Drive', async () => {
+    const { page } = await open({ 'data-auto-page': 'true' })
+    await page.evaluate(`new Promise((resolve) => {
+      const element = document.querySelector('script[data-site]')
+      const again = document.createElement('script')
+      for (const { name, value } of element.attributes) again.setAttribute(name, value)
+      again.onload = () => setTimeout(resolve)
+      element.replaceWith(again)
+    }).then(() => {
+      history.pushState(0, '', '/a')
+      return new Promise((resolve) => setTimeout(resolve))
+    }).then(() => sluice.q.push(['track', 'after'], ['flush']))`)
+    await sent(1, 'after')
+    expect(shop.proxy.events().map(({ event_type }) => event_type)).toEqual(['page_view', 'page_view', 'after'])
+  })
+
+  it('leaves the rest of a request to such a server as it is', async () => {
+    const seen: unknown[] = []
+    shop.site.serve('/api', (request, response) => {
+      text(request).then((body) => {
+        seen.push([request.method, request.headers.baggage !== undefined, request.headers['x-own'], body])
+        response.writeHead(204).end()
+      }, response.destroy.bind(response))
+    })
+    const { page } = await open({ 'data-propagate': shop.site.url })
+    await page.evaluate(`(async () => {
+      const post = (body) => ({ method: 'POST', body, headers: { 'x-own': '1' } })
+      await fetch('/api', post('fields'))
+      await fetch('/api', new Request('/other', { ...post(), method: 'DELETE' }))
+      await fetch(new Request('/api', post('a request')))
+    })()`)
+    expect(seen).toEqual([
+      ['POST', true, '1', 'fields'],
+      ['DELETE', true, '1', ''],
+      ['POST', true, '1', 'a request'],
+    ])
   })
 
   it('knows an origin however it is written, and says so when it is given none', async () => {
