@@ -9,7 +9,7 @@ import {
   type UpdateCohortBody,
 } from '@sluice/contracts/cohorts'
 import { environments } from '@sluice/contracts/scopes'
-import { nameText, text } from '@sluice/runtime/schemas'
+import { enumText, nameText, text } from '@sluice/runtime/schemas'
 import { completeUntilSchema } from './complete-until.ts'
 import { criteriaSchema } from './conditions.ts'
 import { listOf, pageParameters } from './paging.ts'
@@ -49,10 +49,9 @@ export const previewCohortBody = joi.object<PreviewCohortBody>({
   name: text(cohortLimits.nameLengthMax).description('The field is accepted and ignored.'),
   description: text(cohortLimits.descriptionLengthMax).description('The field is accepted and ignored.'),
   criteria: criteria.required(),
-  environment: joi
-    .string()
-    .valid(...environments, 'all')
-    .description('Environment whose events are read; default: that of the key.'),
+  environment: enumText([...environments, 'all']).description(
+    'Environment whose events are read; default: that of the key.',
+  ),
 })
 
 export const listCohortsQuery = joi

@@ -8,7 +8,7 @@ import {
 } from '@sluice/contracts/erasures'
 import { eventLimits } from '@sluice/contracts/event-limits'
 import { importLimits } from '@sluice/contracts/imports'
-import { text, time } from '@sluice/runtime/schemas'
+import { enumText, text, time } from '@sluice/runtime/schemas'
 import { timeOrNull } from './times.ts'
 
 const oneSelector = `must have exactly one of the fields ${erasureSelectors.join(', ')}`
@@ -39,16 +39,10 @@ export const erasureResource = joi
   .object<ErasureResource>({
     erasure_id: erasureId,
     site_id: joi.string().required(),
-    kind: joi
-      .string()
-      .valid(...erasureSelectors, 'site')
+    kind: enumText([...erasureSelectors, 'site'])
       .required()
       .description('The field of the request; `site` if the site was deleted. The value of the field is not stored.'),
-    status: joi
-      .string()
-      .valid(...erasureStatuses)
-      .required()
-      .description('`completed`: the erased data can’t be read any more.'),
+    status: enumText(erasureStatuses).required().description('`completed`: the erased data can’t be read any more.'),
     count: joi
       .number()
       .integer()

@@ -5,7 +5,7 @@ import { eventLimits } from '@sluice/contracts/event-limits'
 import { type FunnelBody, funnelLimits, type FunnelResult, type FunnelStep } from '@sluice/contracts/funnel'
 import { environments } from '@sluice/contracts/scopes'
 import { latestMs, periods } from '@sluice/contracts/stats'
-import { boundedArray, duration, nestedObject, text, time } from '@sluice/runtime/schemas'
+import { boundedArray, duration, enumText, nestedObject, text, time } from '@sluice/runtime/schemas'
 import { completeUntilSchema } from './complete-until.ts'
 import { filterSchema } from './conditions.ts'
 import { siteId } from './sites.ts'
@@ -46,22 +46,15 @@ export const funnelBody = joi.object<FunnelBody>({
     'Start of the range, Unix ms; it is included. With `start_date`, the range ends at `end_date`, or else now.',
   ),
   end_date: date.description('End of the range, Unix ms; it is not included.'),
-  period: joi
-    .string()
-    .valid(...Object.keys(periods))
-    .description(
-      'Length of the range, which ends now, or at `end_date`; default: `24h`. It is ignored if `start_date` is given.',
-    ),
-  environment: joi
-    .string()
-    .valid(...environments, 'all')
-    .description('Environment whose events are read; default: that of the key.'),
-  of: joi
-    .string()
-    .valid(...actors)
-    .description(
-      'Who is counted. `user`, the default: distinct values of `user_id`. `visitor`: distinct values of `user_id`, or else of `anonymous_id`, or else of `session_id`.',
-    ),
+  period: enumText(Object.keys(periods)).description(
+    'Length of the range, which ends now, or at `end_date`; default: `24h`. It is ignored if `start_date` is given.',
+  ),
+  environment: enumText([...environments, 'all']).description(
+    'Environment whose events are read; default: that of the key.',
+  ),
+  of: enumText(actors).description(
+    'Who is counted. `user`, the default: distinct values of `user_id`. `visitor`: distinct values of `user_id`, or else of `anonymous_id`, or else of `session_id`.',
+  ),
 })
 
 /** `data` of POST /api/v1/funnel. */

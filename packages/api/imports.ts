@@ -46,9 +46,7 @@ export const importResource = joi
     job_id: joi.string().required(),
     site_id: joi.string().required(),
     type: type.required(),
-    status: joi
-      .string()
-      .valid(...importStatuses)
+    status: enumText(importStatuses)
       .required()
       .description('`completed`: all valid records can be read, even if other records failed.'),
     total_records: count,

@@ -77,9 +77,7 @@ const allowedOrigins = joi
 export const createKeyBody = joi.object<CreateKeyBody>({
   name: name.required(),
   scopes: keyScopes.default([...defaultScopes]),
-  environment: joi
-    .string()
-    .valid(...environments)
+  environment: enumText(environments)
     .default('prod')
     .description('Environment of the events that are sent with the key, and of those that it reads.'),
   site_ids: siteIds,
@@ -109,10 +107,7 @@ export const rotateKeyBody = joi.object<RotateKeyBody>({
 const keyFields = {
   key_id: joi.string().required(),
   name: joi.string().required(),
-  environment: joi
-    .string()
-    .valid(...environments)
-    .required(),
+  environment: enumText(environments).required(),
   scopes: joi.array().items(enumText(scopes)).required(),
   site_ids: joi.array().items(joi.string()).allow(null).required(),
   hint: joi.string().required().description('Prefix and last four characters of the key, to recognise it.'),

@@ -18,10 +18,7 @@ const session = {
   key_id: joi.string().required(),
   scopes: joi.array().items(enumText(scopes)).required(),
   name: joi.string().required().description('Name of the key.'),
-  environment: joi
-    .string()
-    .valid(...environments)
-    .required(),
+  environment: enumText(environments).required(),
   site_ids: joi
     .array()
     .items(joi.string())

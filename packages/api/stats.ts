@@ -10,7 +10,6 @@ import {
   statsLimits,
   type StatsParameters,
   type StatsResult,
-  type TimeUnit,
   timeUnits,
 } from '@sluice/contracts/stats'
 import { enumText, hasMoreCodePoints, text } from '@sluice/runtime/schemas'
@@ -29,17 +28,19 @@ import { siteId } from './sites.ts'
 
 const propertyNameMax = propertyLimits.keyLengthMax
 
+const groupings: readonly string[] = [...timeUnits, ...groupFields]
+
 /** A grouping by its name: a unit of time, a field, or a property. */
 export const groupBy = parameter((value, helpers) => {
-  if ([...timeUnits, ...groupFields].includes(value as TimeUnit)) return value
+  if (groupings.includes(value)) return value
   if (!value.startsWith(propertyPrefix)) return helpers.error('parameter.group_by')
   const name = value.slice(propertyPrefix.length)
   if (name === '' || hasMoreCodePoints(name, propertyNameMax)) return helpers.error('parameter.property')
   return name.includes('\0') ? helpers.error('string.nul') : value.toWellFormed()
 })
-  .meta({ pattern: `^(${[...timeUnits, ...groupFields].join('|')}|properties\\..{1,${propertyNameMax}})$` })
+  .meta({ pattern: `^(${groupings.join('|')}|properties\\..{1,${propertyNameMax}})$` })
   .messages({
-    'parameter.group_by': `must be one of: ${[...timeUnits, ...groupFields].join(', ')}, properties.<name>`,
+    'parameter.group_by': `must be one of: ${groupings.join(', ')}, properties.<name>`,
     'parameter.property': `must name a property of 1 to ${propertyNameMax} characters after properties.`,
   })
 
@@ -132,10 +133,7 @@ const breakdown = joi
 /** `data` of GET /api/v1/stats; all times are Unix ms. */
 export const statsResult = joi
   .object<StatsResult>({
-    metric: joi
-      .string()
-      .valid(...metrics)
-      .required(),
+    metric: enumText(metrics).required(),
     value: joi
       .number()
       .required()

@@ -51,10 +51,9 @@ const settings = {
   secret: text(webhookLimits.secretLengthMax)
     .empty()
     .description('Secret that signs deliveries; at least 16 characters are recommended. No answer contains it.'),
-  summary_interval: joi
-    .string()
-    .valid(...summaryIntervals)
-    .description('How often the webhook receives an `event_summary`, in the site’s time zone.'),
+  summary_interval: enumText(summaryIntervals).description(
+    'How often the webhook receives an `event_summary`, in the site’s time zone.',
+  ),
 }
 
 export const createWebhookBody = joi.object<CreateWebhookBody>({
@@ -112,13 +111,8 @@ const webhookFields = {
   url: joi.string().allow('').required(),
   events: joi.array().items(enumText(deliveryKinds)).required(),
   active: joi.boolean().required(),
-  summary_interval: joi
-    .string()
-    .valid(...summaryIntervals)
-    .required(),
-  environment: joi
-    .string()
-    .valid(...environments)
+  summary_interval: enumText(summaryIntervals).required(),
+  environment: enumText(environments)
     .required()
     .description('Environment of the key that created the webhook, which receives deliveries about this environment.'),
   created_at: joi.number().integer().required(),
@@ -171,14 +165,8 @@ const deliveryRecordFields = {
     .string()
     .required()
     .description('Id of the delivery, which is also the header `x-svc-delivery` of every attempt.'),
-  event_type: joi
-    .string()
-    .valid(...deliveryKinds)
-    .required(),
-  status: joi
-    .string()
-    .valid(...deliveryStatuses)
-    .required(),
+  event_type: enumText(deliveryKinds).required(),
+  status: enumText(deliveryStatuses).required(),
   created_at: joi.number().integer().required(),
   next_attempt_at: timeOrNull.description('Time of the next attempt, Unix ms. Null: no further attempt is planned.'),
   attempts: joi.array().items(attempt).required().description('The last 100 attempts, oldest first.'),
@@ -198,10 +186,7 @@ export const deliveryFields = {
 
 const deliveryBody = joi
   .object<DeliveryBody>({
-    event_type: joi
-      .string()
-      .valid(...deliveryKinds)
-      .required(),
+    event_type: enumText(deliveryKinds).required(),
     ...deliveryFields,
     data: joi
       .object()

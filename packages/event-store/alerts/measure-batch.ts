@@ -93,7 +93,7 @@ function columnsOf({ spec, options }: BatchedSpec, index: number): SpecColumns {
             `${measureOver(`timestamp >= ${before(2 * windowMs)}`, `timestamp < ${before(windowMs)}`)} AS previous_${index}`,
           ]
         : []),
-      ...(options.distinguishesNoData && key !== undefined
+      ...(options.distinguishesNoData && !countsEvents(spec)
         ? [`countIf(${[inWindow, ...matches].join(' AND ')}) AS events_${index}`]
         : []),
     ],
