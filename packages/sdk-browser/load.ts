@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -28,7 +28,7 @@ export function loadSdk(dist = fileURLToPath(new URL('dist', import.meta.url))):
   const path = join(dist, 'sluice.js')
   if (!existsSync(path)) throw new Error(`The browser SDK is not built: there is no ${path}. Run "npm run setup".`)
   const file = readScript(path)
-  const integrity = `sha384-${createHash('sha384').update(file.encoded.identity).digest('base64')}`
+  const integrity = `sha384-${hash('sha384', file.encoded.identity, 'base64')}`
   const earlier = readdirSync(dist).flatMap((name) => {
     const version = /^sluice\.(.+)\.js$/.exec(name)?.[1]
     return version === undefined ? [] : [{ version, file: readScript(join(dist, name)) }]
@@ -40,7 +40,7 @@ function readScript(path: string): BuiltFile {
   const identity = readFileSync(path)
   return {
     contentType: 'text/javascript; charset=utf-8',
-    hash: createHash('sha256').update(identity).digest('base64url'),
+    hash: hash('sha256', identity, 'base64url'),
     encoded: { identity, gzip: readFileSync(`${path}.gz`), br: readFileSync(`${path}.br`) },
   }
 }

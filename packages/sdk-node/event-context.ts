@@ -8,7 +8,7 @@ import type { Context, FetchRequest, NodeRequest } from './types.ts'
  * that request's memory. Node has no empty context, so an application that loads this module within a request uses the
  * context of that request for good.
  */
-export const outside = AsyncLocalStorage.snapshot()
+export const runOutsideRequest = AsyncLocalStorage.snapshot()
 
 /** The context of the running code, which promises, timers and callbacks keep. */
 export interface EventContext {

@@ -1,6 +1,6 @@
 import { type Answer, backoffMs, isClockError, limitPauseMs, readAnswer } from '@sluice/sdk-core/read-answer'
 import type { Report } from './error-reporter.ts'
-import { outside } from './event-context.ts'
+import { runOutsideRequest } from './event-context.ts'
 import type { EventQueue, WaitingEvent } from './event-queue.ts'
 import type { PostEvents } from './post-events.ts'
 import type { ServerClock } from './server-clock.ts'
@@ -11,7 +11,7 @@ const requestsMax = 4
 /** The longest pause that a response may ask for, in ms. */
 const pauseMsMax = 600_000
 /** Failed requests in a row after which `unavailable` is reported. */
-const failuresReported = 3
+const failuresBeforeReport = 3
 
 export interface SenderParts {
   queue: EventQueue
@@ -53,7 +53,7 @@ export function eventSender(parts: SenderParts): Sender {
   const until = { asked: 0, backoff: 0 }
   let isDue = false
   let isStopped = false
-  const end = new AbortController()
+  const closing = new AbortController()
   let isClockWrong = false
   let delaySkips = 0
   /** The last response. */
@@ -69,7 +69,7 @@ export function eventSender(parts: SenderParts): Sender {
   }
 
   function pump(): void {
-    if (isStopped || end.signal.aborted) return
+    if (isStopped || closing.signal.aborted) return
     const pause = Math.max(Math.max(until.asked, until.backoff) - performance.now(), limitPause())
     if (pause > 0) {
       clearTimeout(timer)
@@ -95,10 +95,10 @@ export function eventSender(parts: SenderParts): Sender {
     const failuresBefore = failures
     const answer = await post(
       events.map(({ event }) => event.json),
-      end.signal,
+      closing.signal,
     )
     running--
-    if (end.signal.aborted) return
+    if (closing.signal.aborted) return
     const behindMs = learnTime(answer, began)
     const step = readAnswer(answer, events.length)
     switch (step.next) {
@@ -167,7 +167,7 @@ export function eventSender(parts: SenderParts): Sender {
     // Concurrent requests that fail together count as one failure.
     if (failures === failuresBefore) {
       failures++
-      if (failures === failuresReported) {
+      if (failures === failuresBeforeReport) {
         const waiting = queue.size()
         report('unavailable', `Sluice did not take events ${failures} times (${error}); ${waiting} wait`, {
           count: waiting,
@@ -189,14 +189,14 @@ export function eventSender(parts: SenderParts): Sender {
   }
 
   return {
-    wake: () => outside(pump),
+    wake: () => runOutsideRequest(pump),
     skipDelays: () => {
       delaySkips++
       isStopped = false
       until.backoff = 0
       clearTimeout(timer)
       timer = undefined
-      outside(pump)
+      runOutsideRequest(pump)
       let isOver = false
       return () => {
         if (!isOver) delaySkips--
@@ -205,7 +205,7 @@ export function eventSender(parts: SenderParts): Sender {
     },
     isStopped: () => isStopped,
     close: () => {
-      end.abort()
+      closing.abort()
       clearTimeout(timer)
     },
   }

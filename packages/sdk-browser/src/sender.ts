@@ -6,13 +6,13 @@ import type { FlushResult, SluiceEvent } from './types.ts'
 
 /** The browser limits the running `keepalive` requests of a page to 64 KiB together. */
 const requestBytesMax = 60 * 1024
-const eventsWanted = 20
-const waitMs = 5_000
+const flushEvents = 20
+const flushIntervalMs = 5_000
 /** A request without a response after this time has failed, and its events are sent again. */
-const answerMs = 30_000
+const requestTimeoutMs = 30_000
 const gzipBytesMin = 8 * 1024
 /** Failures in a row after which a failure is reported. */
-const failuresReported = 3
+const failuresBeforeReport = 3
 /** The longest pause that a response may ask for. */
 const pauseMsMax = 600_000
 const correctionMsMax = 7 * 24 * 3_600_000
@@ -100,7 +100,7 @@ export function createSender({ endpoint, queue, isAllowed, report, onTime, onRoo
     } else {
       isStopped = step.next === 'stop'
       pause(step.afterMs)
-      if (++failures === failuresReported || isStopped) {
+      if (++failures === failuresBeforeReport || isStopped) {
         report(`events wait: ${step.error}`)
       }
       return false
@@ -122,7 +122,7 @@ export function createSender({ endpoint, queue, isAllowed, report, onTime, onRoo
         body,
         credentials: 'omit',
         keepalive: true,
-        signal: AbortSignal.timeout(answerMs),
+        signal: AbortSignal.timeout(requestTimeoutMs),
       })
       answer.status = response.status
       answer.headers = response.headers
@@ -145,7 +145,7 @@ export function createSender({ endpoint, queue, isAllowed, report, onTime, onRoo
   const run = async (): Promise<void> => {
     const seen = [...queue.list]
     let mayGoOn = true
-    while (mayGoOn && (queue.list.length >= eventsWanted || seen.some(({ end }) => !end))) {
+    while (mayGoOn && (queue.list.length >= flushEvents || seen.some(({ end }) => !end))) {
       const batch = take()
       const text = bodyOf(batch)
       const body = text.length > gzipBytesMin ? await (attempt(() => gzip(text)) ?? text) : text
@@ -166,13 +166,16 @@ export function createSender({ endpoint, queue, isAllowed, report, onTime, onRoo
     timer =
       bytesUnderWay || isHeld() || !queue.list.length
         ? undefined
-        : setTimeout(send, (failures ? backoffMs(failures - 1) : waitMs) + Math.max(0, pausedUntil - performance.now()))
+        : setTimeout(
+            send,
+            (failures ? backoffMs(failures - 1) : flushIntervalMs) + Math.max(0, pausedUntil - performance.now()),
+          )
   }
 
   return {
     notice: () => {
       if (!timer) goOn()
-      if (!failures && queue.list.length >= eventsWanted) void send()
+      if (!failures && queue.list.length >= flushEvents) void send()
     },
     flush: async () => {
       const seen = [...queue.list]

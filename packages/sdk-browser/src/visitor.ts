@@ -3,7 +3,7 @@ import { makeId } from './make-id.ts'
 import type { Context } from './types.ts'
 
 /** The stored data of a visitor, as JSON under one name. */
-interface Visit extends Context {
+interface StoredVisit extends Context {
   /** Unix ms of the session's first and last event, by the device's clock. */
   began?: number
   last?: number
@@ -16,8 +16,8 @@ const idleMs = 30 * 60_000
 const sessionMs = 24 * 3_600_000
 
 export interface Visitor {
-  read: () => Visit
-  change: (fields: Visit) => void
+  read: () => StoredVisit
+  change: (fields: StoredVisit) => void
   /**
    * The ids at `now` (Unix ms by the device's clock), of a new session if there is none or it has ended. `isEvent`:
    * whether they are for an event, which continues the session.
@@ -34,8 +34,9 @@ export interface Visitor {
 export function openVisitor(storage: Storage | undefined, name: string, isLasting: boolean): Visitor {
   /** The data that is not stored, because there is no storage or it is full: it replaces what the storage has. */
   let unstored = ''
-  const read = (): Visit => attempt(() => JSON.parse(unstored || (storage?.getItem(name) ?? '')) as Visit) ?? {}
-  const change = (fields: Visit): void => {
+  const read = (): StoredVisit =>
+    attempt(() => JSON.parse(unstored || (storage?.getItem(name) ?? '')) as StoredVisit) ?? {}
+  const change = (fields: StoredVisit): void => {
     unstored = JSON.stringify({ ...read(), ...fields })
     attempt(() => {
       if (!storage) return
