@@ -1,6 +1,7 @@
 import { chmod, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { errorCode } from '@sluice/runtime/errors'
 import { Failure, messageOf } from './failure.ts'
 
 /** The settings that `sluice login` saves. */
@@ -73,5 +74,5 @@ function parse(text: string): SavedSettings | undefined {
 }
 
 function isMissing(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ENOTDIR')
+  return ['ENOENT', 'ENOTDIR'].includes(errorCode(error) ?? '')
 }

@@ -63,8 +63,8 @@ export function isServerAbsent(error: unknown): boolean {
   return error instanceof ConnectionFailure && ['ECONNREFUSED', 'ENOTFOUND'].includes(error.code)
 }
 
-/** The code of an error or of what caused it: fetch wraps the error of the socket. */
-function codeOf(error: unknown): string {
+/** The code of an error or of what caused it, because fetch wraps the error of the socket. Without a code, its text. */
+export function codeOf(error: unknown): string {
   if (error instanceof AggregateError) return codeOf(error.errors[0])
   if (!(error instanceof Error)) return messageOf(error)
   if ('code' in error && typeof error.code === 'string') return error.code

@@ -2,8 +2,7 @@ import { lookup } from 'node:dns/promises'
 import { connect as connectTcp, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { dayMs } from '@sluice/contracts/time-units'
-import { connectionFailure } from '../connection-failure.ts'
-import { messageOf } from '../failure.ts'
+import { codeOf, connectionFailure } from '../connection-failure.ts'
 import { formatTime } from '../output/format.ts'
 import { failed, type Finding, ok, warning } from './check.ts'
 
@@ -64,9 +63,4 @@ function open<S extends Socket>(socket: S, event: 'connect' | 'secureConnect'): 
     socket.once('error', reject)
     socket.once(event, () => resolve(socket))
   })
-}
-
-function codeOf(error: unknown): string {
-  if (error instanceof AggregateError) return codeOf(error.errors[0])
-  return error instanceof Error && 'code' in error ? String(error.code) : messageOf(error)
 }

@@ -5,6 +5,7 @@ import type { Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { type CsvError, parse, type Parser } from 'csv-parse'
 import { foreignFiles } from '@sluice/contracts/foreign-files'
+import { errorCode } from '@sluice/runtime/errors'
 import { isJsonObject } from '@sluice/runtime/json-object'
 import { parseExactly } from '@sluice/runtime/parse-exactly'
 import { Failure, messageOf } from '../failure.ts'
@@ -35,8 +36,9 @@ export async function sizeOfFile(path: string): Promise<number> {
     return found.size
   } catch (error) {
     if (error instanceof Failure) throw error
-    const isMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT'
-    throw new Failure(isMissing ? `${path} does not exist.` : `${path} can't be read: ${messageOf(error)}`)
+    throw new Failure(
+      errorCode(error) === 'ENOENT' ? `${path} does not exist.` : `${path} can't be read: ${messageOf(error)}`,
+    )
   }
 }
 
