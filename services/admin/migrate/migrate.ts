@@ -59,7 +59,7 @@ export async function migrate({
     const servers = await storeServers(parseClickHouseUrl(clickHouseUrl))
     const shards = servers.length
     if (!acceptLoss && (await isPostgresLost(postgres, servers))) throw lostPostgres(hasEmbeddedEngines)
-    const migratedPostgres = await migratePostgres(postgres)
+    const postgresMigrations = await migratePostgres(postgres)
     // Checked before anything else is changed, because the servers may be the wrong ones.
     await shardStore(postgres).requireSame(shards)
     const isLost = await isStoreLost(postgres, servers)
@@ -68,19 +68,16 @@ export async function migrate({
     const isKnown =
       (await shardStore(postgres).read()) !== undefined &&
       (await checkRecordedShards(servers)).some((shard) => shard !== undefined)
-    const done = {
-      postgres: migratedPostgres,
-      // Erasures and imports of users are queued again before there is a new store, because the store no longer counts
-      // as lost afterwards. The log still has erased events, and the rows of imports of events.
-      reconciled: isLost ? await reconcile(postgres, { at: 0, withEventImports: false }) : undefined,
-      clickHouse: await migrateClickHouse(clickHouseUrl),
-      topics: logUrl.startsWith('kafka:') ? await prepareTopics(postgres, logUrl, shards) : [],
-    }
+    // Erasures and imports of users are queued again before there is a new store, because the store no longer counts as
+    // lost afterwards. The log still has erased events, and the rows of imports of events.
+    const reconciled = isLost ? await reconcile(postgres, { at: 0, withEventImports: false }) : undefined
+    const clickHouseMigrations = await migrateClickHouse(clickHouseUrl)
+    const topics = logUrl.startsWith('kafka:') ? await prepareTopics(postgres, logUrl, shards) : []
     await continueImports(postgres, servers)
     // An empty store that replaces a lost one reads the log from the beginning, also when `migrate` runs again before
     // its writers have committed an offset.
     await prepareLog({ postgres, logUrl, clickHouseUrl, shards, takesOver: !isLost && !isKnown })
-    return done
+    return { postgres: postgresMigrations, clickHouse: clickHouseMigrations, topics, reconciled }
   })
 }
 
@@ -113,7 +110,7 @@ function lostStoreOfStandalone(): AppError {
   )
 }
 
-/** Creates the table in which the number of shards is recorded. */
+/** The name of the migration that creates the table in which the number of shards is recorded. */
 export const shardsMigration = '024-shards'
 
 /**
@@ -152,7 +149,10 @@ async function continueImports(postgres: Postgres, servers: readonly ClickHouseA
   await importStore(postgres).continueAfter(Math.max(...last))
 }
 
-/** Creates the missing topics, and returns their names. */
+/**
+ * Creates the missing topics, and deletes positions of replays that a new topic of dead letters has made wrong. Returns
+ * the names of the topics that were created.
+ */
 async function prepareTopics(postgres: Postgres, logUrl: string, shards: number): Promise<string[]> {
   const created = await ensureTopics(logUrl, { partitions: newLogPartitions(shards) })
   await forgetReplays(postgres, logUrl, created)
@@ -177,7 +177,7 @@ async function forgetReplays(postgres: Postgres, logUrl: string, newTopics: read
   }
 }
 
-/** Partitions of a new log: 4, or one for each shard. */
+/** Partitions of a new log: 4, or one for each shard if there are more than 4 shards. */
 export function newLogPartitions(shards: number): number {
   return Math.max(4, shards)
 }
