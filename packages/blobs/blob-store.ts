@@ -32,8 +32,8 @@ export interface BlobStore {
   write(name: string, content: BlobContent, options?: { signal?: AbortSignal }): Promise<{ bytes: number }>
   /**
    * Opens a blob, or a range of its bytes. If a range ends after the end of the blob, the existing bytes are returned.
-   * If it begins after the end, rejects with `range_not_satisfiable`. The stream never ends early but fails with an
-   * AppError. The caller must read it to its end or destroy it.
+   * If it begins at the end of the blob or later, rejects with `range_not_satisfiable`. The stream never ends early but
+   * fails with an AppError. The caller must read it to its end or destroy it.
    */
   read(name: string, range?: ByteRange): Promise<Readable>
   /** The blob's bytes; undefined when there is no such blob. */
@@ -52,13 +52,13 @@ export interface BlobStore {
    */
   createMultipartUpload(name: string): Promise<MultipartUpload>
   /**
-   * Stores part `n`, from 1 to 10,000. Each part but the last has at least 5 MiB. The caller stores the `etag`. If a
+   * Stores a part, whose number is from 1 to 10,000. Each part but the last has at least 5 MiB. The caller stores the `etag`. If a
    * part is written again, only its last etag is valid, because the store may have removed the earlier one. Rejects
    * with `conflict` when the upload was completed or aborted.
    */
-  uploadPart(upload: MultipartUpload, n: number, content: Uint8Array): Promise<{ etag: string }>
+  uploadPart(upload: MultipartUpload, partNumber: number, content: Uint8Array): Promise<{ etag: string }>
   /**
-   * Creates the blob from the parts, in ascending order of `n`. Other parts of the upload are dropped. The call may be
+   * Creates the blob from the parts, in ascending order of their numbers. Other parts of the upload are dropped. The call may be
    * repeated: it resolves if a blob with the bytes of these parts exists already. Rejects with `conflict` when the
    * upload was aborted, or lacks a part.
    */

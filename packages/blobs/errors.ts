@@ -6,7 +6,7 @@ export function blobNotFound(name: string): AppError {
   return new AppError('not_found', { message: 'File not found', internal: `There is no blob ${name}` })
 }
 
-/** The AppError `range_not_satisfiable` for a range that begins after the end of the blob. */
+/** The AppError `range_not_satisfiable` for a range that begins at the end of the blob or later. */
 export function rangeNotSatisfiable(name: string, { start }: ByteRange): AppError {
   return new AppError('range_not_satisfiable', {
     message: 'Range not satisfiable',

@@ -2,7 +2,7 @@
 // have changed; `npm run dashboard [-- <url of a running Sluice>]` runs it with --watch, which builds again at each
 // change of a file and serves the newest build. With --pseudo, the texts are in a pseudo-language and the build is in
 // dist-pseudo/.
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -149,8 +149,8 @@ async function writeDist(builds: readonly BuildResult[]): Promise<void> {
 /** Writes the licences of the packages in the builds; returns the path of the file. */
 async function writeLicences(metafiles: readonly Metafile[]): Promise<string> {
   const text = Buffer.from(await thirdPartyLicences(root, metafiles))
-  const hash = createHash('sha256').update(text).digest('hex').slice(0, 8).toUpperCase()
-  const path = `assets/third-party-licences-${hash}.txt`
+  const suffix = hash('sha256', text).slice(0, 8).toUpperCase()
+  const path = `assets/third-party-licences-${suffix}.txt`
   await writeCompressed(path, text)
   return path
 }

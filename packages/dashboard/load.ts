@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -43,7 +43,7 @@ function readBuilt(path: string): BuiltFile {
   const identity = readFileSync(path)
   return {
     contentType,
-    hash: createHash('sha256').update(identity).digest('base64url'),
+    hash: hash('sha256', identity, 'base64url'),
     encoded: { identity, gzip: readFileSync(`${path}.gz`), br: readFileSync(`${path}.br`) },
   }
 }

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { availableParallelism } from 'node:os'
 
 /** The users of the embedded server: one for everything, one that only reads. */
@@ -119,7 +119,7 @@ function renderAccess(profile: string, grants: readonly string[]): string {
 }
 
 function sha256(text: string): string {
-  return createHash('sha256').update(text).digest('hex')
+  return hash('sha256', text)
 }
 
 function escapeXml(text: string): string {

@@ -64,7 +64,7 @@ export interface StoreBackup {
 
 const pollMs = 500
 /** Maximum network interruption during a backup or restore of ClickHouse, which may take hours. */
-const unreachableMsMax = 60_000
+const unreachableTimeoutMs = 60_000
 /** Erasures of one DELETE: a statement has a limited size. */
 const erasuresPerDelete = 100
 /** The projections of `events`, which are made from its rows. */
@@ -176,12 +176,12 @@ function openServerBackup(address: ClickHouseAddress, credentials: BackupCredent
   )
 
   /**
-   * Runs a SELECT on `system.backups`, and repeats the SELECT for up to `unreachableMsMax` while the server can't be reached.
+   * Runs a SELECT on `system.backups`, and repeats the SELECT for up to `unreachableTimeoutMs` while the server can't be reached.
    */
   function readBackups<T>(sql: string, params?: { id: string }): Promise<T[]> {
     return retry(async () => (await server.query<T>(sql, params)).rows, {
       delays: { firstMs: pollMs, longestMs: pollMs },
-      timeoutMs: unreachableMsMax,
+      timeoutMs: unreachableTimeoutMs,
       isPermanent: (error) => !isRetryable(error),
     })
   }

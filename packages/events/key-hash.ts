@@ -1,6 +1,7 @@
 /**
  * Hash of an event's site and id. It determines the partition, so that copies of an event are in the same one. FNV-1a
- * over UTF-16 units, mixed by the last step of MurmurHash3, because partitions use the lowest bits.
+ * over UTF-16 units, then the first half of MurmurHash3's 32-bit finalizer (without its second multiplication), because
+ * partitions use the lowest bits.
  */
 export function keyHash(siteId: string, eventId: string): number {
   let hash = 0x811c9dc5

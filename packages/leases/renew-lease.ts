@@ -7,8 +7,9 @@ const renewMs = 10_000
 const retryMs = 1_000
 
 /**
- * Renews a lease, which was taken at `takenAt`, every 10 s until `ended` aborts. Then resolves to undefined. Otherwise
- * it resolves to the reason why the work must be aborted; `expired` means that no renewal has succeeded for 25 s.
+ * Renews a lease, which was taken at `takenAt` (Unix ms by `clock`), every 10 s until `ended` aborts. Then resolves to
+ * undefined. Otherwise it resolves to the reason why the work must be aborted; `expired` means that no renewal has
+ * succeeded for 25 s.
  * Rejects after failures that are not retryable.
  */
 export async function renewLease(

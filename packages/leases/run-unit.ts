@@ -73,7 +73,7 @@ export interface Unit {
   stop(): void
 }
 
-/** Starts a unit of a job that was taken at `takenAt`. */
+/** Starts a unit of a job that was taken at `takenAt` (Unix ms by `clock`). */
 export function startUnit<Job>(options: UnitOptions<Job>, leased: Leased<Job>, takenAt: number): Unit {
   const { kind, table, clock, logger, leaseMetrics } = options
   const { id, lease } = leased

@@ -6,31 +6,31 @@ import { settledOrAborted } from '@sluice/runtime/settled-or-aborted'
 /** The addresses of a host name, at least one. Rejects with HostNotResolved, and with the signal's reason. */
 export type Resolve = (hostname: string, signal: AbortSignal) => Promise<readonly string[]>
 
-/** A name has no address, or no server of DNS answers. */
+/** A name has no address, or no DNS server answers. */
 export class HostNotResolved extends Error {
   override readonly name = 'HostNotResolved'
 }
 
-/** One server of DNS gets two attempts of this length, ms. */
+/** One DNS server gets two attempts of this length, ms. */
 const queryTimeoutMs = 2_000
 /** A lookup of the operating system occupies one of Node's four threads for files, and can't be cancelled. */
 const systemLookupsMax = 2
 /** A name that the operating system does not find is not looked up again for so long, ms. */
 const notFoundMs = 30_000
 /**
- * A name that it can't look up at the moment is looked up again after so long, ms, or after as long as the look-up
+ * A name that the operating system can't look up at the moment is looked up again after so long, ms, or after as long as the look-up
  * took, so that a name whose servers never answer leaves half of the time to the others.
  */
 const failedMsMin = 1_000
-/** The oldest are forgotten first. */
-const refusedMax = 1_000
+/** Maximum number of names whose failed look-up is remembered; the oldest are forgotten first. */
+const failedNamesMax = 1_000
 
 /**
  * Asks DNS (A and AAAA) on sockets of its own, so that names whose servers never answer cost no thread. A name that DNS
- * does not know is looked up as the operating system does it (its file of hosts, search domains). `localhost` and names
+ * does not know is looked up as the operating system does it (its hosts file, search domains). `localhost` and names
  * below it are the loopback addresses (RFC 6761).
  *
- * For tests, `servers` replaces the machine's servers of DNS, `lookUp` the look-up of the operating system, and `now` the
+ * For tests, `servers` replaces the machine's DNS servers, `lookUp` the look-up of the operating system, and `now` the
  * monotonic clock. With `servers` alone, nothing is looked up beyond DNS.
  */
 export function dnsResolver(
@@ -62,19 +62,19 @@ type LookUp = (name: string) => Promise<readonly string[]>
 function fairLookups(lookUp: LookUp, now: () => number): (name: string, signal: AbortSignal) => ReturnType<LookUp> {
   const limit = concurrencyLimit(systemLookupsMax)
   const running = new Map<string, ReturnType<LookUp>>()
-  const refusedUntil = new Map<string, number>()
+  const notLookedUpUntil = new Map<string, number>()
 
   /** The look-up of the name that is under way. Throws for a name whose look-up has failed a short time ago. */
   function lookupUnderWay(name: string): ReturnType<LookUp> | undefined {
-    if (now() < (refusedUntil.get(name) ?? 0)) throw new HostNotResolved(name)
+    if (now() < (notLookedUpUntil.get(name) ?? 0)) throw new HostNotResolved(name)
     return running.get(name)
   }
 
-  function refuse(name: string, forMs: number): void {
-    refusedUntil.delete(name)
-    refusedUntil.set(name, now() + forMs)
-    const [oldest] = refusedUntil.keys()
-    if (refusedUntil.size > refusedMax && oldest !== undefined) refusedUntil.delete(oldest)
+  function rememberFailure(name: string, forMs: number): void {
+    notLookedUpUntil.delete(name)
+    notLookedUpUntil.set(name, now() + forMs)
+    const [oldest] = notLookedUpUntil.keys()
+    if (notLookedUpUntil.size > failedNamesMax && oldest !== undefined) notLookedUpUntil.delete(oldest)
   }
 
   return async (name, signal) => {
@@ -93,7 +93,7 @@ function fairLookups(lookUp: LookUp, now: () => number): (name: string, signal: 
       } catch (error) {
         const isUnknown = error instanceof HostNotResolved && isNegative(error.cause)
         const failedMs = Math.max(failedMsMin, now() - startedAt)
-        refuse(name, isUnknown ? notFoundMs : Math.min(failedMs, notFoundMs))
+        rememberFailure(name, isUnknown ? notFoundMs : Math.min(failedMs, notFoundMs))
       } finally {
         running.delete(name)
       }

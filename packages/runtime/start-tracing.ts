@@ -26,7 +26,7 @@ export interface Tracing {
 }
 
 /** How long stopping waits for the collector; the exporter itself would wait for 10 s. */
-const shutdownMsMax = 1_000
+const shutdownTimeoutMs = 1_000
 const warningIntervalMs = 60_000
 
 /**
@@ -70,7 +70,11 @@ export async function startTracing(
 /** Sends the remaining spans. A collector that does not answer is logged, and is no error. */
 async function shutDown(provider: { shutdown(): Promise<void> }): Promise<void> {
   try {
-    await withDeadline(provider.shutdown(), shutdownMsMax, () => new Error(`no answer within ${shutdownMsMax} ms`))
+    await withDeadline(
+      provider.shutdown(),
+      shutdownTimeoutMs,
+      () => new Error(`no answer within ${shutdownTimeoutMs} ms`),
+    )
   } catch (error) {
     diag.warn('the last spans were not sent', internalMessage(error))
   }

@@ -7,7 +7,7 @@ import { sleep } from './sleep.ts'
 /** A long-lived part of a service, with at least one of the three functions. */
 export interface Component {
   name: string
-  /** Stops together with the component before it: neither uses the other, and both take time to stop. */
+  /** Stops groups with the component before it: neither uses the other, and both take time to stop. */
   stopsWithPrevious?: true
   /** Opens the component; the next one starts when this resolves. A rejection fails the service's start. */
   start?: () => Promise<void>
@@ -63,7 +63,7 @@ export function supervise(
   let isStopping = false
   /** The promise of the start, during it and afterwards. */
   let starting: Promise<void> = Promise.resolve()
-  const { promise: fatal, resolve: onFatal } = Promise.withResolvers<FatalError>()
+  const { promise: fatal, resolve: resolveFatal } = Promise.withResolvers<FatalError>()
 
   async function runUntilStopped(
     component: Component,
@@ -77,7 +77,7 @@ export function supervise(
         return
       } catch (error) {
         if (error instanceof FatalError) {
-          onFatal(error)
+          resolveFatal(error)
           return
         }
         if (isAborted(signal)) {
@@ -110,12 +110,12 @@ export function supervise(
   }
 
   async function stopAll(): Promise<void> {
-    const together: RunningComponent[][] = []
+    const groups: RunningComponent[][] = []
     for (const each of running.splice(0)) {
-      if (each.component.stopsWithPrevious) together.at(-1)?.push(each)
-      else together.push([each])
+      if (each.component.stopsWithPrevious) groups.at(-1)?.push(each)
+      else groups.push([each])
     }
-    for (const group of together.reverse()) await Promise.all(group.map(stopOne))
+    for (const group of groups.reverse()) await Promise.all(group.map(stopOne))
   }
 
   async function stopOne({ component, abort, done }: RunningComponent): Promise<void> {

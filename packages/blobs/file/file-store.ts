@@ -10,7 +10,7 @@ import { blobNotFound, rangeNotSatisfiable, uploadConflict } from '../errors.ts'
 import { checkName, checkPartNumber, checkParts, checkPrefix, checkRange, totalBytes } from '../rules.ts'
 import { onDisk, toDiskError } from './disk-error.ts'
 import { append, createFile, renameDurably, syncFolder } from './durable-files.ts'
-import { fileSize, listFiles, openIfExists, removeFile, streamFile } from './files.ts'
+import { fileSize, listFiles, openFileIfExists, removeFile, streamFile } from './files.ts'
 import { uploadsIn } from './uploads.ts'
 
 const copyBytes = 1024 * 1024
@@ -82,7 +82,7 @@ export function openFileStore(folder: string): BlobStore {
       checkRange(range)
       const path = pathOf(name)
       return disk(async () => {
-        const file = await openIfExists(path)
+        const file = await openFileIfExists(path)
         if (file === undefined) {
           await requireMounted()
           throw blobNotFound(name)
@@ -225,7 +225,7 @@ async function joinParts(
 ): Promise<void> {
   const buffer = Buffer.allocUnsafe(copyBytes)
   for (const { n, etag, bytes } of parts) {
-    const part = /^[0-9a-f]+$/.test(etag) ? await openIfExists(partPath(folder, n, etag)) : undefined
+    const part = /^[0-9a-f]+$/.test(etag) ? await openFileIfExists(partPath(folder, n, etag)) : undefined
     if (part === undefined) throw uploadConflict(upload, `part ${n} is missing`)
     try {
       let copied = 0

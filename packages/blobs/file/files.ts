@@ -9,7 +9,7 @@ import { toDiskError } from './disk-error.ts'
 const readBytes = 128 * 1024
 
 /** A file opened for reading; undefined when there is none. */
-export async function openIfExists(path: string): Promise<FileHandle | undefined> {
+export async function openFileIfExists(path: string): Promise<FileHandle | undefined> {
   const file = await undefinedIfMissing(open(path, 'r'))
   if (file === undefined || (await file.stat()).isFile()) return file
   await file.close()

@@ -31,7 +31,7 @@ const checkTimeoutMs = 5_000
  * For this time after a passed check, the check is not repeated. Readiness checks run every second, and each check of
  * S3 is three billed requests.
  */
-const checkHeldMs = 30_000
+const checkValidForMs = 30_000
 
 export interface S3StoreOptions {
   /** By default, the SDK uses the machine's credentials (see createClient). */
@@ -238,10 +238,10 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
       } while (ContinuationToken !== undefined)
     },
 
-    createMultipartUpload: (name) => createMultipartUpload(name),
-    uploadPart: (upload, n, content) => uploadPart(upload, n, content),
+    createMultipartUpload,
+    uploadPart,
     completeMultipartUpload,
-    abortMultipartUpload: (upload) => abortMultipartUpload(upload),
+    abortMultipartUpload,
 
     listMultipartUploads: async function* () {
       let marker: { KeyMarker?: string | undefined; UploadIdMarker?: string | undefined } = {}
@@ -264,7 +264,7 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
     // Beginning an upload shows that the credentials allow writing. It leaves nothing behind, not even a version of an
     // object.
     check: async () => {
-      if (performance.now() - passedAt < checkHeldMs) return
+      if (performance.now() - passedAt < checkValidForMs) return
       const signal = AbortSignal.timeout(checkTimeoutMs)
       try {
         const upload = await createMultipartUpload(probeName, signal)

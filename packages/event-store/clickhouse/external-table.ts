@@ -39,7 +39,7 @@ export interface ExternalTableResult {
  * ClickHouse's own time-out has to come first: its code says that the query was too large, not that the server is
  * unavailable.
  */
-const answerMs = 5_000
+const answerTimeoutMs = 5_000
 
 /** Posts statements together with the rows of a table that only they see. */
 export interface ExternalTableClient {
@@ -100,7 +100,7 @@ export function externalTableClient(
           method: 'POST',
           agent,
           // ClickHouse continues an insert whose client left: after a time-out the caller must replace it.
-          signal: AbortSignal.timeout(query.timeoutMs + answerMs),
+          signal: AbortSignal.timeout(query.timeoutMs + answerTimeoutMs),
           headers: {
             'Content-Type': `multipart/form-data; boundary=${boundary}`,
             'Content-Length': contentLength,

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import { openIfExists } from '@sluice/blobs/open-if-exists'
 import { type Piece, writePiece } from '@sluice/blobs/pieces'
@@ -54,7 +55,7 @@ export interface BackupOptions extends SecretsKeys {
 }
 
 /** How long a backup that is complete waits for a Postgres that is unavailable. */
-const recordMsMax = 60_000
+const recordTimeoutMs = 60_000
 
 /**
  * Backs up a running installation. The order makes the parts fit. The committed offsets of the writers come first, so
@@ -88,7 +89,7 @@ export async function backUp(engines: BackupEngines, options: BackupOptions): Pr
   const dump = await writeDump(engines, target.store)
   say('Files…')
   const blobs = await copyBlobs(engines.blobs, target.store)
-  if (JSON.stringify(await readSchemas(engines)) !== JSON.stringify(schemas)) {
+  if (!isDeepStrictEqual(await readSchemas(engines), schemas)) {
     throw new Error('A migration ran during the backup, so its parts do not match. Make another backup.')
   }
   const manifest: Manifest = {
@@ -135,7 +136,7 @@ export async function renewPostgres(
   const schema = await appliedPostgresMigrations(engines.postgres)
   // A dump with another number of shards would make the backup useless.
   await requireShardsOf(manifest, target.url, engines.postgres)
-  if (JSON.stringify(schema) !== JSON.stringify(manifest.schemas.postgres)) {
+  if (!isDeepStrictEqual(schema, manifest.schemas.postgres)) {
     throw new Error(`A migration ran since the backup in ${target.url}. Make a whole backup, at an address of its own.`)
   }
   const dump = await writeDump(engines, target.store)
@@ -173,7 +174,7 @@ async function recordBackup(postgres: Postgres, backup: FinishedBackup): Promise
   try {
     await retry(() => backupStore(postgres).add(backup), {
       isPermanent: (error) => !isRetryable(error),
-      timeoutMs: recordMsMax,
+      timeoutMs: recordTimeoutMs,
     })
   } catch (error) {
     throw new Error(

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { text } from 'node:stream/consumers'
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import { openIfExists } from '@sluice/blobs/open-if-exists'
@@ -106,5 +106,5 @@ function parse(content: string, url: string): { sha256: string; manifest: Manife
 }
 
 function checksum(manifest: Manifest): string {
-  return createHash('sha256').update(JSON.stringify(manifest)).digest('hex')
+  return hash('sha256', JSON.stringify(manifest))
 }

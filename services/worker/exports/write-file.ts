@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { pipeline } from 'node:stream/promises'
 import type { BlobStore, MultipartUpload, UploadedPart } from '@sluice/blobs/blob-store'
 import { DiskFullError, hasFreeSpace } from '@sluice/blobs/disk-space'
@@ -211,7 +211,7 @@ async function* contentOf(
 /** The entity tag of the file. Other parts have other etags, so it changes with the content. */
 function etagOf(exportId: string, parts: readonly UploadedPart[]): string {
   const text = [exportId, ...parts.map(({ etag }) => etag)].join('\n')
-  return createHash('sha256').update(text).digest('hex').slice(0, 32)
+  return hash('sha256', text).slice(0, 32)
 }
 
 async function* nothing(): AsyncGenerator<Uint8Array> {
