@@ -83,7 +83,7 @@ export async function runService<V extends Variables>({
   const metrics = createMetrics()
   const dropped = new Counter({
     name: 'sluice_log_lines_dropped_total',
-    help: 'Log lines that were dropped because standard output was not read fast enough.',
+    help: 'Log lines that were dropped because standard output took them too slowly, or not at all.',
     registers: [metrics],
   })
   const onDropped = () => dropped.inc()

@@ -1,7 +1,9 @@
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
+import { closeSync, existsSync, openSync } from 'node:fs'
 import { expect, test } from '@jest/globals'
 import { capturedLogger } from '../../tests/support/captured-logger.ts'
+import { describeWith } from '../../tests/support/describe-with.ts'
 import { AppError } from './errors.ts'
 import { createLogger } from './logger.ts'
 
@@ -41,6 +43,57 @@ test('lines that are not read from standard output are dropped and counted, and 
   // The child logs 20 MB. It may buffer 8 MiB of them, in addition to the content of the pipe.
   expect(Number(errors)).toBeGreaterThan(100)
   expect(Number(errors)).toBeLessThan(130)
+})
+
+const hasFullDevice = existsSync('/dev/full')
+
+/** Runs code that has a `logger`, with a file as standard output on which each write fails. */
+const runOnFullDisk = (code: string): { status: number | null; errors: string } => {
+  const program = `
+    import { writeSync } from 'node:fs'
+    import { setTimeout } from 'node:timers/promises'
+    import { createLogger } from ${JSON.stringify(new URL('logger.ts', import.meta.url).href)}
+    let dropped = 0
+    const logger = createLogger({ service: 'test', level: 'info', onDropped: () => dropped++ })
+    ${code}
+  `
+  const output = openSync('/dev/full', 'w')
+  try {
+    const { status, stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', program], {
+      stdio: ['ignore', output, 'pipe'],
+      timeout: 20_000,
+      killSignal: 'SIGKILL',
+    })
+    return { status, errors: stderr.toString() }
+  } finally {
+    closeSync(output)
+  }
+}
+
+describeWith('/dev/full', hasFullDevice)('a full disk', () => {
+  test('lines that cannot be written are dropped and counted, and the process goes on until a signal', () => {
+    const { status, errors } = runOnFullDisk(`
+      process.on('SIGTERM', () => {
+        writeSync(2, String(dropped))
+        logger.info('stopped')
+        logger.flush()
+        process.exit(0)
+      })
+      const text = 'x'.repeat(100_000)
+      for (let n = 0; n < 200; n++) {
+        logger.info({ text })
+        await setTimeout(2)
+      }
+      process.kill(process.pid, 'SIGTERM')
+      await setTimeout(60_000)
+    `)
+    // The child logs 20 MB, of which it may buffer 8 MiB.
+    expect({ status, dropped: Number(errors) }).toEqual({ status: 0, dropped: 117 })
+  })
+
+  test('a first failure while the process exits does not keep it', () => {
+    expect(runOnFullDisk(`logger.info('stopped'); process.exit(3)`)).toEqual({ status: 3, errors: '' })
+  })
 })
 
 test('lines below the level are left out', () => {

@@ -20,11 +20,11 @@ export interface LoggerOptions {
   level: LogLevel
   /** Defaults to standard output. */
   destination?: DestinationStream
-  /** Called for each line that is dropped because the reader of standard output is too slow. */
+  /** Called for each line that is dropped because standard output does not take lines, or not fast enough. */
   onDropped?: () => void
 }
 
-/** Lines that the reader of standard output has not taken yet, some 30,000; further lines are dropped. */
+/** Lines that standard output has not taken yet, some 30,000; further lines are dropped. */
 const bufferBytesMax = 8 * 1024 * 1024
 
 /**
@@ -65,5 +65,16 @@ function standardOutput(onDropped: (() => void) | undefined): DestinationStream 
     maxLength: bufferBytesMax,
   })
   if (onDropped) output.on('drop', onDropped)
+  // Lines whose write fails (full disk, closed terminal, broken pipe) stay buffered, and are written again within 100 ms.
+  // pino's own listener would let such an error end the process, or end all output without counting lines.
+  output.removeAllListeners('error').on('error', () => undefined)
+  const flushSync = output.flushSync.bind(output)
+  output.flushSync = () => {
+    try {
+      flushSync()
+    } catch {
+      // pino calls this while the process exits. The lines cannot be written, and its exit code should stay as it is.
+    }
+  }
   return output
 }
