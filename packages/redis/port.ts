@@ -17,8 +17,8 @@ export interface Redis {
   signInCodes: SignInCodes
   idempotency: IdempotencyStore
   /**
-   * Resolves when Redis replies; rejects with AppError `unavailable` and the reason otherwise. Readiness checks call
-   * it, so it must be cheap.
+   * Resolves when Redis runs scripts and stores what they write; rejects with AppError `unavailable` and the reason
+   * otherwise. Readiness checks call it, so it must be cheap.
    */
   check(): Promise<void>
   /** Waits briefly for running calls, then ends the connection. */

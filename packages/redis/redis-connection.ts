@@ -28,9 +28,16 @@ export interface RedisConnection {
   close(): Promise<void>
 }
 
-/** `reason` may begin with an error of Redis (`WRONGPASS …`), or name one of the system (`connect ECONNREFUSED …`). */
+/** What Redis answers when its user may not do what a script does: of version 7.0 and older, and of newer ones. */
+const scriptForbidden = /The user executing the script can't |ACL failure in script/
+
+/**
+ * `reason` may begin with an error of Redis (`WRONGPASS …`; `ERR` alone says nothing), have one of a script inside, as
+ * before Redis 7 (`ERR Error running script (…): -OOM …`), or name one of the system (`connect ECONNREFUSED …`).
+ */
 function failure(reason: string): AppError {
-  const code = /^[A-Z]{4,}(?= )|(?<=^(?:connect|getaddrinfo|read|write) )E[A-Z_]+/.exec(reason)?.[0]
+  const named = /(?<=^|: -)(?!ERR )[A-Z]{3,}(?= )|(?<=^(?:connect|getaddrinfo|read|write) )E[A-Z_]+/.exec(reason)?.[0]
+  const code = named ?? (scriptForbidden.test(reason) ? 'NOPERM' : undefined)
   return unavailable(`Redis: ${reason}`, code === undefined ? undefined : { code })
 }
 

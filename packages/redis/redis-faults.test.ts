@@ -9,13 +9,14 @@ import { inspect } from 'node:util'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals'
 import { Redis as Client } from 'ioredis'
 import type { Limiter } from '@sluice/access/limiter'
+import { failureName } from '@sluice/runtime/health'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { type CapturedLogger, capturedLogger } from '../../tests/support/captured-logger.ts'
 import { describeWith } from '../../tests/support/describe-with.ts'
 import { type LocalRedis, redisMissing, startRedis } from '../../tests/support/engines/redis.ts'
 import { findFreePort } from '../../tests/support/free-port.ts'
 import { startStopwatch } from '../../tests/support/stopwatch.ts'
-import { fresh, redisOpener, waitUntilRedisAnswers } from '../../tests/support/test-redis.ts'
+import { createRedisUser, fresh, redisOpener, waitUntilRedisAnswers } from '../../tests/support/test-redis.ts'
 import type { Redis } from './port.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'sluice-redis-faults-'))
@@ -372,11 +373,12 @@ describeIfRuns('redis: on the wire', () => {
 
   test('each counter has one running call, and calls that arrive meanwhile share the next one', async () => {
     const counters = [fresh(), fresh()]
+    const before = await scriptsRun()
     const calls = Array.from({ length: 1_000 }, async (_, index) =>
       redis.limiter.consume(counters[index % 2] ?? '', 1, 10_000),
     )
     await Promise.all(calls)
-    expect(await scriptsRun()).toBe(4)
+    expect(await scriptsRun()).toBe(before + 4)
     expect(redis.limiter.peek(counters[0] ?? '', 10_000).remaining).toBe(9_500)
   })
 
@@ -449,7 +451,8 @@ describeIfRuns('redis: error replies', () => {
   test('errors that quote the command are logged without keys and values', async () => {
     const server = await start({ 'rename-command': 'EVAL ""' })
     const captured = capturedLogger()
-    const redis = await openAnswering(server.url, captured)
+    const redis = open(server.url, captured)
+    await waitUntil(() => captured.lines().length > 0 || redis.check().then(Boolean, () => false), 'the line')
     const refusals: unknown[] = await Promise.all(
       [
         redis.sessions.create('token-hash', { keyHash: 'key-hash' }),
@@ -469,6 +472,46 @@ describeIfRuns('redis: error replies', () => {
   })
 
   test.each([
+    ['Redis 7', (reply: string) => reply],
+    // Before Redis 7, an error within a script has the text of the script's error around it.
+    [
+      'Redis 6.2',
+      (reply: string) =>
+        reply.replace(/^-OOM /gm, `-ERR Error running script (call to f_0): @user_script:9: @user_script: 9: -OOM `),
+    ],
+  ])(
+    'the check fails while Redis is full and its policy is noeviction, in the form of %s',
+    async (_version, change) => {
+      const server = await start({ 'maxmemory-policy': 'noeviction' })
+      const plainClient = clientOf(server.port)
+      const redis = await openAnswering(`redis://127.0.0.1:${await proxyOf(server.port, change)}`)
+      await plainClient.config('SET', 'maxmemory', '1')
+      const refusal: unknown = await redis.check().catch((error: unknown) => error)
+      expect(refusal).toMatchObject(unavailable)
+      expect(failureName(refusal)).toBe('OOM')
+      await plainClient.config('SET', 'maxmemory', '0')
+      await redis.check()
+      expect(await plainClient.keys('*')).toEqual([])
+    },
+  )
+
+  test.each(['evalsha', 'hset', 'del'])('the check fails while the user may not call %s', async (command) => {
+    const server = await start()
+    const user = await createRedisUser(server.url)
+    try {
+      const redis = await openAnswering(user.url)
+      await user.forbid(command)
+      const refusal: unknown = await redis.check().catch((error: unknown) => error)
+      expect(refusal).toMatchObject(unavailable)
+      expect(failureName(refusal)).toBe('NOPERM')
+      await user.allow(command)
+      await redis.check()
+    } finally {
+      await user.drop()
+    }
+  })
+
+  test.each([
     ['Redis 7', '-READONLY '],
     // Before Redis 7, an error within a script has the text of the script's error around it.
     [
@@ -480,16 +523,15 @@ describeIfRuns('redis: error replies', () => {
     async (_version, begin) => {
       const [primary, replica] = await Promise.all([start(), start()])
       const plainClient = clientOf(replica.port)
-      await plainClient.replicaof('127.0.0.1', primary.port)
       const port = await proxyOf(replica.port, (reply) => reply.replace(/^-READONLY /gm, begin))
       const redis = await openAnswering(`redis://127.0.0.1:${port}`)
+      await plainClient.replicaof('127.0.0.1', primary.port)
       const before = await connectionsOf(plainClient)
       const refusal = (): Promise<unknown> =>
         redis.sessions.create(fresh('t'), { keyHash: 'k' }).catch((error: unknown) => error)
       expect(await refusal()).toMatchObject({ ...unavailable, internal: expect.stringContaining('READONLY') })
       expect(await exhaust(redis.limiter, fresh(), 5)).toBe(5)
-      await waitUntilRedisAnswers(redis)
-      expect(await connectionsOf(plainClient)).not.toEqual(before)
+      await waitUntil(async () => !(await connectionsOf(plainClient)).some((id) => before.includes(id)), 'a reconnect')
       await plainClient.replicaof('NO', 'ONE')
       await waitUntil(async () => (await refusal()) === undefined, 'sessions')
     },

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import type { Redis, RedisLifetimes, RedisLogger } from './port.ts'
 import { connectRedis } from './redis-connection.ts'
 import { redisIdempotency } from './redis-idempotency.ts'
@@ -16,13 +17,17 @@ export function openRedisServer(
   }: { logger: RedisLogger; times: RedisLifetimes; replyTimeoutMs?: number | undefined },
 ): Redis {
   const connection = connectRedis(address, logger, replyTimeoutMs)
+  const idempotency = redisIdempotency(connection, times)
   return {
     limiter: redisLimiter(connection, times),
     sessions: redisSessions(connection, times),
     signInCodes: redisSignInCodes(connection, times),
-    idempotency: redisIdempotency(connection, times),
+    idempotency,
     async check() {
-      await connection.run((client) => client.ping())
+      // PING succeeds where Redis is full, lacks rights, is a replica or part of a cluster. Two keys find a cluster.
+      const id = `check:${randomUUID()}`
+      await idempotency.claim(id, 'check', id, 'check')
+      await idempotency.release(id, id)
     },
     close: () => connection.close(),
   }
