@@ -18,13 +18,13 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 const createScript = `${clock}
 redis.call('hset', KEYS[1], 'key', ARGV[1], 'ends', now + ARGV[3])
-return redis.call('pexpire', KEYS[1], math.min(ARGV[2], ARGV[3]))
+return redis.call('pexpire', KEYS[1], math.min(tonumber(ARGV[2]), tonumber(ARGV[3])))
 `
 
 const findScript = `${clock}
 local session = redis.call('hmget', KEYS[1], 'key', 'ends')
 if not session[1] then return false end
-local left = math.min(ARGV[1], session[2] - now)
+local left = math.min(tonumber(ARGV[1]), session[2] - now)
 redis.call('pexpire', KEYS[1], left)
 if left <= 0 then return false end
 return {session[1], left}
