@@ -173,12 +173,14 @@ export function createKafkaAdmin(create: () => KafkaClient): KafkaAdmin {
 }
 
 /**
- * Kafka's name of an error, for example `UNKNOWN_MEMBER_ID`, also if the error is wrapped. Otherwise the error's
- * JavaScript name.
+ * Kafka's name of an error, for example `UNKNOWN_MEMBER_ID`, also if the error is wrapped; the first one, if a request
+ * failed for several topics. Otherwise the error's JavaScript name.
  */
 export function kafkaErrorType(error: unknown): string | undefined {
   const { type, name, cause } = fieldsOf(error)
   if (typeof type === 'string') return type
+  const [refused] = refusedTopics(error)
+  if (refused !== undefined) return refused.type
   const inner = cause === undefined ? undefined : kafkaErrorType(cause)
   return inner ?? (typeof name === 'string' ? name : undefined)
 }
@@ -193,12 +195,27 @@ export function isRefusal(error: unknown): boolean {
   return cause !== undefined && isRefusal(cause)
 }
 
-/** Text for `internal` and for log lines: the error's type and kafkajs's message. */
+/**
+ * Text for `internal` and for log lines: the error's type and kafkajs's message, with each topic for which the request
+ * failed, and why.
+ */
 export function describeKafkaError(error: unknown): string {
-  const type = kafkaErrorType(error)
   const { message } = fieldsOf(error)
   const text = typeof message === 'string' ? message : 'unknown'
+  const refused = refusedTopics(error)
+  if (refused.length > 0) return `${text}: ${refused.map(({ topic, type }) => `${topic} ${type}`).join(', ')}`
+  const type = kafkaErrorType(error)
   return type === undefined || type === 'Error' ? text : `${type}: ${text}`
+}
+
+/** The topics for which a request of several topics failed: kafkajs puts their errors into one KafkaJSAggregateError. */
+function refusedTopics(error: unknown): { topic: string; type: string }[] {
+  const { errors } = fieldsOf(error)
+  if (!Array.isArray(errors)) return []
+  return errors.flatMap((each) => {
+    const { topic, type } = fieldsOf(each)
+    return typeof topic === 'string' && typeof type === 'string' ? [{ topic, type }] : []
+  })
 }
 
 function fieldsOf(error: unknown): Record<string, unknown> {

@@ -42,6 +42,14 @@ describeWithKafka('topics in Kafka', () => {
     expect(await describeDurability('file:data/log')).toEqual([])
   })
 
+  test('are named with the reason when Kafka refuses to create them', async () => {
+    const url = testKafka()?.url ?? ''
+    const topic = topicOf(url)
+    await expect(ensureTopics(url, { partitions: 0 })).rejects.toThrow(
+      `Topic creation errors: ${topic} INVALID_PARTITIONS, ${topic}.dead INVALID_PARTITIONS`,
+    )
+  })
+
   describe('of old rows', () => {
     const settings = ['retention.ms', 'max.message.bytes', 'segment.ms'] as const
 
