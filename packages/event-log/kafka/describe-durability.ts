@@ -10,8 +10,8 @@ import { withKafkaAdmin } from './with-admin.ts'
 
 /** Kafka's own default. A writer is never down for longer without anybody noticing. */
 const retentionDaysWanted = 7
-/** The values of `compression.type` with which kafkajs can read the records. */
-const readableCodecs = ['producer', 'uncompressed', 'gzip', 'zstd']
+/** The values of `compression.type` with which kafkajs can read the records; Redpanda calls `uncompressed` `none`. */
+const readableCodecs = ['producer', 'uncompressed', 'none', 'gzip', 'zstd']
 
 /**
  * Reasons why an acknowledged event or dead letter could still be lost in this cluster, one sentence each. Empty for
