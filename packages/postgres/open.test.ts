@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { sql } from 'kysely'
 import { AppError } from '@sluice/runtime/errors'
+import { failureName } from '@sluice/runtime/health'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { findFreePort } from '../../tests/support/free-port.ts'
 import { startStopwatch } from '../../tests/support/stopwatch.ts'
@@ -120,6 +121,43 @@ describe('a statement rejects with a retryable AppError 503', () => {
   })
 })
 
+describe('a refusal that an operator has to end says so', () => {
+  const refusalAt = async (change: (url: URL) => void, statement = sql`SELECT 1`): Promise<unknown> => {
+    const url = new URL(database.url)
+    change(url)
+    const postgres = openPostgres(url.href, patientPostgres)
+    const error = await rejection(postgres.run((db) => statement.execute(db)))
+    await postgres.close()
+    return error
+  }
+
+  test('with a retryable 503 when the password is wrong or the user is unknown', async () => {
+    for (const change of [(url: URL) => (url.password = 'wrong'), (url: URL) => (url.username = 'nobody')]) {
+      const error = await refusalAt(change)
+      expect(error).toMatchObject({ ...awayError, retryAfterSeconds: 1, needsOperator: true })
+      expect((error as AppError).internal).toMatch(/^Postgres: password authentication failed/)
+      expect(failureName(error)).toMatch(/^28/)
+    }
+  })
+
+  test('when the database does not exist', async () => {
+    const error = await refusalAt((url) => (url.pathname = '/nowhere'))
+    expect(error).toMatchObject({ code: 'internal', retryable: false, needsOperator: true, cause: { code: '3D000' } })
+    expect((error as AppError).internal).toBe('Postgres: database "nowhere" does not exist')
+  })
+
+  test('when a right is missing', async () => {
+    await sql`CREATE ROLE stranger LOGIN PASSWORD 'stranger'`.execute(database.db)
+    const asStranger = (url: URL): void => {
+      url.username = 'stranger'
+      url.password = 'stranger'
+    }
+    const error = await refusalAt(asStranger, sql`SELECT * FROM api_keys`)
+    await sql`DROP ROLE stranger`.execute(database.db)
+    expect(error).toMatchObject({ code: 'internal', retryable: false, needsOperator: true, cause: { code: '42501' } })
+  })
+})
+
 describe('a failure that no retry can help passes unchanged', () => {
   test('when the statement is wrong', async () => {
     const error = await rejection(database.run((db) => sql`SELECT * FROM nowhere`.execute(db)))
@@ -132,16 +170,6 @@ describe('a failure that no retry can help passes unchanged', () => {
     const error = await rejection(runQuery(postgres))
     expect(error).not.toBeInstanceOf(AppError)
     await postgres.close()
-  })
-
-  test('when the password is wrong or the database does not exist', async () => {
-    for (const change of [(url: URL) => (url.password = 'wrong'), (url: URL) => (url.pathname = '/nowhere')]) {
-      const url = new URL(database.url)
-      change(url)
-      const postgres = openPostgres(url.href)
-      expect(await rejection(runQuery(postgres))).not.toBeInstanceOf(AppError)
-      await postgres.close()
-    }
   })
 
   test('when it is an error of Sluice itself', async () => {

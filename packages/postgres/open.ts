@@ -1,6 +1,6 @@
 import { Kysely, PostgresDialect, type PostgresPool, type PostgresPoolClient, sql } from 'kysely'
 import { Pool } from 'pg'
-import { AppError, errorCode, unavailable } from '@sluice/runtime/errors'
+import { AppError, errorCode, internalError, unavailable } from '@sluice/runtime/errors'
 import { tracedCall } from '@sluice/runtime/tracing'
 import type { Db, Tables } from './tables.ts'
 
@@ -9,7 +9,9 @@ export interface Postgres {
   readonly db: Db
   /**
    * Runs database work. Failures that a later attempt may not have become AppError `unavailable`, which is retryable.
-   * Other failures are not changed. Every store uses this method.
+   * Refusals that last until an operator changes something become AppError with `needsOperator`: `unavailable` where
+   * Postgres refuses the user or the password, which may be being changed, else `internal`. Other failures are not
+   * changed. Every store uses this method.
    */
   run<T>(work: (db: Db) => Promise<T>): Promise<T>
   /**
@@ -70,10 +72,7 @@ export function openPostgres(url: string, options: PostgresOptions = {}): Postgr
     try {
       return await tracedCall('postgres', { 'db.system.name': 'postgresql' }, () => work(db))
     } catch (error) {
-      if (!(error instanceof AppError) && isTransientFailure(error)) {
-        throw unavailable(`Postgres: ${error instanceof Error ? error.message : String(error)}`, error)
-      }
-      throw error
+      throw toAppError(error)
     }
   }
 
@@ -140,6 +139,25 @@ const readOnlyCode = '25006'
 /** pg gives the error of `query_timeout` no code. */
 function isQueryTimeout(error: unknown): error is Error {
   return error instanceof Error && error.message === 'Query read timeout'
+}
+
+/** The class of SQLSTATEs with which Postgres refuses the user or the password, also by pg_hba.conf. */
+const refusedUserClass = '28'
+/** The SQLSTATEs of a missing database and of a missing right. */
+const operatorCodes: readonly unknown[] = ['3D000', '42501']
+
+/** The AppError that `run` promises for a failure; any other failure as it is. */
+function toAppError(error: unknown): unknown {
+  if (error instanceof AppError) return error
+  const code = errorCode(error)
+  const internal = `Postgres: ${error instanceof Error ? error.message : String(error)}`
+  if (code?.startsWith(refusedUserClass) === true) {
+    const message = 'Service temporarily unavailable'
+    const properties = { retryable: true, retryAfterSeconds: 1, needsOperator: true, cause: error }
+    return new AppError('unavailable', { message, internal, ...properties })
+  }
+  if (operatorCodes.includes(code)) return internalError(internal, error)
+  return isTransientFailure(error) ? unavailable(internal, error) : error
 }
 
 /**

@@ -40,6 +40,17 @@ test('a check that fails for another reason than the schema fails the start', as
   await expect(guard.start?.()).rejects.toThrow(FatalError)
 })
 
+test('an engine that refuses the password fails the start, although a later attempt may succeed', async () => {
+  const refused = new AppError('unavailable', {
+    message: 'Service temporarily unavailable',
+    internal: 'Postgres: password authentication failed for user "sluice"',
+    retryable: true,
+    needsOperator: true,
+  })
+  const guard = schemaGuard('postgres', scriptedCheck(refused).check, capturedLogger().logger, 1)
+  await expect(guard.start?.()).rejects.toMatchObject({ name: 'FatalError', message: refused.internal })
+})
+
 test('the service starts while the engine is unavailable, and a wrong schema ends it as soon as the engine answers', async () => {
   const { logger, lines } = capturedLogger()
   const away = unavailable('Postgres: ECONNREFUSED')

@@ -185,7 +185,7 @@ function withVariables(error: unknown, config: EngineConfig): unknown {
   const names = (['SLUICE_POSTGRES_URL', 'SLUICE_CLICKHOUSE_URL', 'SLUICE_LOG_URL'] as const).filter(
     (name) => config[name]?.startsWith('file:') === false,
   )
-  if (!isRetryable(error) || names.length === 0) return error
+  if (!isRetryable(error) || error.needsOperator || names.length === 0) return error
   return unavailable(`${error.internal}. Start this engine, or correct ${names.join(' or ')}.`, error)
 }
 

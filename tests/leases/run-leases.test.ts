@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { sql } from 'kysely'
 import { LeaseLost, leaseMs } from '@sluice/leases/lease-table'
 import { leaseMetrics } from '@sluice/leases/metrics'
 import { type LeaseOptions, runLeases } from '@sluice/leases/run-leases'
@@ -271,12 +272,20 @@ describe('a unit that fails', () => {
     expect(await store.find(importId, null)).toMatchObject({ status: 'processing', error: null })
   })
 
-  test('because an operator has to change something is repeated without end, too, and logged as an error', async () => {
+  const refusedRight = sql`DO $$ BEGIN RAISE insufficient_privilege; END $$`
+
+  test.each<[engine: string, work: () => Promise<never>]>([
+    ['S3 refuses access', () => Promise.reject(internalError('S3 refuses access'))],
+    [
+      'Postgres refuses a right',
+      () => workersPostgres.run((db) => refusedRight.execute(db)).then(() => Promise.reject(new Error('granted'))),
+    ],
+  ])('because %s is repeated without end, too, and logged as an error', async (_engine, work) => {
     const { importId } = await addImport(store, {}, noon)
     let runs = 0
     start(() => {
       runs++
-      return Promise.reject(internalError('S3 refuses access'))
+      return work()
     })
     const delays: number[] = []
     while (delays.length < 12) delays.push(await delayAfterFailure(importId, () => runs))
