@@ -7,7 +7,14 @@ import { addRule, type RuleParts } from '../../tests/support/alert-rules.ts'
 import { describeWithPgbouncer, startPgbouncer } from '../../tests/support/pgbouncer.ts'
 import { openTestPostgres, patientPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { keyStore } from './keys.ts'
-import { checkPostgresSchema, migratePostgres, migrations, planPostgres, withMigrationLock } from './migrate.ts'
+import {
+  checkPostgresSchema,
+  migratePostgres,
+  migrations,
+  migrationTimes,
+  planPostgres,
+  withMigrationLock,
+} from './migrate.ts'
 import * as keysAndSites from './migrations/001-keys-and-sites.ts'
 import * as siteRegistrations from './migrations/002-site-registrations.ts'
 import { openPostgres, type Postgres } from './open.ts'
@@ -326,6 +333,25 @@ describe('the migration lock', () => {
     await first
     await other.close()
   })
+})
+
+test('limits of the role do not end the statements of migrations', async () => {
+  await sql`CREATE ROLE hurried LOGIN PASSWORD 'hurried'`.execute(postgres.db)
+  const url = new URL(postgres.url)
+  url.username = 'hurried'
+  url.password = 'hurried'
+  for (const limit of ['statement_timeout', 'idle_in_transaction_session_timeout', 'lock_timeout'])
+    await sql`ALTER ROLE hurried SET ${sql.raw(limit)} = '8s'`.execute(postgres.db)
+  const hurried = openPostgres(url.href, { ...patientPostgres, ...migrationTimes })
+  try {
+    const { rows } = await sql`
+      SELECT current_setting('statement_timeout') AS statement, current_setting('lock_timeout') AS lock,
+        current_setting('idle_in_transaction_session_timeout') AS idle`.execute(hurried.db)
+    expect(rows).toStrictEqual([{ statement: '0', lock: '2s', idle: '0' }])
+  } finally {
+    await hurried.close()
+    await sql`DROP ROLE hurried`.execute(postgres.db)
+  }
 })
 
 describeWithPgbouncer('behind PgBouncer', () => {

@@ -91,13 +91,14 @@ export function openPostgres(url: string, options: PostgresOptions = {}): Postgr
 /**
  * The server's limits are below the client's. The server has therefore ended a statement before the client stops
  * waiting for it. A process that hangs or disappears during a transaction does not keep its locks. Postgres takes 0 as
- * no limit.
+ * no limit, also where the role or the database has one. pg sends the text, but not the number.
  */
 function serverTimeouts(queryTimeoutMs: number, lockTimeoutMs = queryTimeoutMs * 0.4) {
+  const asText = (ms: number): number => String(Math.round(ms)) as unknown as number
   return {
-    statement_timeout: queryTimeoutMs * 0.8,
-    idle_in_transaction_session_timeout: queryTimeoutMs * 0.8,
-    lock_timeout: lockTimeoutMs,
+    statement_timeout: asText(queryTimeoutMs * 0.8),
+    idle_in_transaction_session_timeout: asText(queryTimeoutMs * 0.8),
+    lock_timeout: asText(lockTimeoutMs),
   }
 }
 
