@@ -5,6 +5,7 @@ import { thisBuild } from '@sluice/runtime/schema-versions'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { addRule, type RuleParts } from '../../tests/support/alert-rules.ts'
 import { describeWithPgbouncer, startPgbouncer } from '../../tests/support/pgbouncer.ts'
+import { tcpProxy } from '../../tests/support/tcp-proxy.ts'
 import { openTestPostgres, patientPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { keyStore } from './keys.ts'
 import {
@@ -333,6 +334,42 @@ describe('the migration lock', () => {
     await first
     await other.close()
   })
+})
+
+test('work fails with what to do when the connection that holds the lock is lost', async () => {
+  const proxy = await tcpProxy(postgres.url)
+  const pooled = openPostgres(proxy.url, { ...patientPostgres, ...migrationTimes })
+  const cut = async (): Promise<never> => {
+    await proxy.cut()
+    return new Promise(() => undefined)
+  }
+  try {
+    expect(await rejection(withMigrationLock(pooled, cut, { aliveMs: 50 }))).toMatchObject({
+      code: 'internal',
+      internal: expect.stringMatching(
+        /^The connection to Postgres that kept .* was lost \(.+\)\. Run the command again\.$/,
+      ) as unknown,
+    })
+  } finally {
+    await pooled.close()
+    await proxy.close()
+  }
+})
+
+test('the lock is kept while the connection is alive, and ends with the work', async () => {
+  const lastStatement = async (): Promise<string> => {
+    const { rows } = await sql<{ query: string }>`
+      SELECT query FROM pg_stat_activity
+      WHERE pid = (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`.execute(postgres.db)
+    return rows[0]?.query ?? ''
+  }
+  let query = ''
+  const work = () =>
+    waitUntil(async () => (query = await lastStatement()) === 'SELECT 1', 'a statement of the connection')
+  await withMigrationLock(postgres, work, { aliveMs: 50 })
+  expect(query).toBe('SELECT 1')
+  expect(await lastStatement()).toBe('')
 })
 
 test('limits of the role do not end the statements of migrations', async () => {

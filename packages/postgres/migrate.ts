@@ -1,6 +1,7 @@
 import { DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler, sql } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
-import { AppError, errorCode, internalError } from '@sluice/runtime/errors'
+import { withDeadline } from '@sluice/runtime/deadline'
+import { AppError, errorCode, internalError, internalMessage } from '@sluice/runtime/errors'
 import {
   type AppliedMigrations,
   missingMigrations,
@@ -185,16 +186,19 @@ const lockRetryMs = 200
 /** Longer than most migrations take. If one takes longer, whoever started the command should see a message. */
 const lockWaitMsDefault = 300_000
 
+/** Proxies and firewalls end connections that are idle for minutes; work in ClickHouse may take longer. */
+const aliveMsDefault = 60_000
+
 /**
  * Runs `work` while no migration, reshard or restore runs in another process. The lock ends with the connection of its
- * holder. Throws AppError, with what to do, when another process holds the lock for longer than `waitMs`. Also throws
- * it when a pooler assigns the connection to other clients between statements, because the lock would then have no
- * effect.
+ * holder, which sends a statement every `aliveMs`, so that it is not idle. Throws AppError, with what to do, when
+ * another process holds the lock for longer than `waitMs`, and when the connection is lost. Also throws it when a
+ * pooler assigns the connection to other clients between statements, because the lock would then have no effect.
  */
 export async function withMigrationLock<T>(
   postgres: Postgres,
   work: () => Promise<T>,
-  { waitMs = lockWaitMsDefault }: { waitMs?: number } = {},
+  { waitMs = lockWaitMsDefault, aliveMs = aliveMsDefault }: { waitMs?: number; aliveMs?: number } = {},
 ): Promise<T> {
   return postgres.run((db) =>
     db.connection().execute(async (connection) => {
@@ -205,10 +209,20 @@ export async function withMigrationLock<T>(
         if (performance.now() >= deadline) throw lockIsHeld(await holderOf(connection), waitMs)
         await sleep(lockRetryMs)
       }
+      const lost = Promise.withResolvers<never>()
+      const state = { isLost: false }
+      const timer = setInterval(() => {
+        const answer = sql`SELECT 1`.execute(connection)
+        withDeadline(answer, aliveMs, () => new Error('no answer')).catch((error: unknown) => {
+          state.isLost = true
+          lost.reject(lockIsLost(error))
+        })
+      }, aliveMs)
       try {
-        return await work()
+        return await Promise.race([work(), lost.promise])
       } finally {
-        await sql`SELECT pg_advisory_unlock(${migrationLock})`.execute(connection)
+        clearInterval(timer)
+        if (!state.isLost) await sql`SELECT pg_advisory_unlock(${migrationLock})`.execute(connection)
       }
     }),
   )
@@ -228,6 +242,14 @@ async function holderOf(connection: Db): Promise<number | undefined> {
     WHERE locktype = 'advisory' AND classid = 0 AND objid = ${migrationLock} AND granted
       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`.execute(connection)
   return rows[0]?.pid
+}
+
+function lockIsLost(reason: unknown): AppError {
+  return internalError(
+    `The connection to Postgres that kept other processes from migrating, resharding or restoring was lost ` +
+      `(${internalMessage(reason)}). Run the command again.`,
+    reason,
+  )
 }
 
 function lockIsHeld(pid: number | undefined, waitMs: number): AppError {
