@@ -8,6 +8,7 @@ import {
   type QueryParams,
 } from '../clickhouse/client.ts'
 import { lazyServers, storeServers } from '../clickhouse/cluster.ts'
+import { parameterChunks } from '../clickhouse/parameter-chunks.ts'
 import type { SqlFragment } from '../clickhouse/query-runner.ts'
 import { waitForStatements } from '../clickhouse/running-statements.ts'
 import { checkRecordedShards } from '../store-identity.ts'
@@ -41,10 +42,11 @@ export interface EventEraser {
    */
   retireTombstone(erased: Pick<ErasedRows, 'erasureId'>): Promise<void>
   /**
-   * Starts to delete the expired events of some sites, at least one and at most `expiredSitesMax`, by partition.
-   * Returns the number of partitions and of events. Repeats are harmless. Finding the partitions may take an hour:
-   * `confirm` is called before the deletion in each one, and rejects when the events must not be deleted any more. Then
-   * no further deletion is started, and `startExpiry` rejects with the same error.
+   * Starts to delete the expired events of some sites by partition: at least one site and at most `expiredSitesMax`,
+   * with at most `expiredLimitsMax` different times. Returns the number of partitions and of events. Repeats are
+   * harmless. Finding the partitions may take an hour: `confirm` is called before the deletion in each one, and rejects
+   * when the events must not be deleted any more. Then no further deletion is started, and `startExpiry` rejects with
+   * the same error.
    */
   startExpiry(
     sites: readonly ExpiredSite[],
@@ -70,8 +72,17 @@ const always = 9_000_000_000_000
  * after a restart.
  */
 const noWait = { lightweight_deletes_sync: '0', mutations_sync: '0' } as const
-/** Maximum number of sites in one DELETE, because the size of a statement is limited. */
-export const expiredSitesMax = 200
+/**
+ * Maximum number of sites in one DELETE. Each DELETE rebuilds the projections of the parts that it changes, and the
+ * next one waits for it, so few DELETEs with many sites end sooner. With ids of the greatest length, the mutation's text
+ * stays below the 1 MB that ZooKeeper takes, if the tables are ever replicated (docs/decisions/043-replicas.md).
+ */
+export const expiredSitesMax = 4_000
+/**
+ * Maximum number of different limits of time in one DELETE. Each is a condition that ClickHouse evaluates for every row,
+ * and takes 110 bytes of a statement whose size is limited.
+ */
+export const expiredLimitsMax = 200
 
 /**
  * Opens no connection before the first use. Throws TypeError for a URL that is not one of ClickHouse. With a cluster,
@@ -164,13 +175,7 @@ function openServerEraser(address: ClickHouseAddress): EventEraser {
         { params: { erasure_id: erasureId }, settings: noWait },
       )
     },
-    startExpiry: async (sites, confirm) => {
-      const expired = sites.map(({ siteId, before }, index) => ({
-        sql: `(site_id = {site_id_${index}:String} AND timestamp < ${timeSql(`{before_${index}:Int64}`)})`,
-        params: { [`site_id_${index}`]: siteId, [`before_${index}`]: before },
-      }))
-      return deleteByPartition({ clickHouse, scans }, anyOf(expired), confirm)
-    },
+    startExpiry: (sites, confirm) => deleteByPartition({ clickHouse, scans }, expiredEvents(sites), confirm),
     startCleanup: async () => {
       for (const table of ['events', 'users', 'erasures']) {
         const { rows } = await clickHouse.query<{ parts: number }>(
@@ -190,6 +195,22 @@ function openServerEraser(address: ClickHouseAddress): EventEraser {
   }
 }
 
+/** The events of sites that have expired, with one condition for all sites with the same limit of time. */
+function expiredEvents(sites: readonly ExpiredSite[]): SqlFragment {
+  const siteIds = new Map<number, string[]>()
+  for (const { siteId, before } of sites) {
+    const group = siteIds.get(before)
+    if (group === undefined) siteIds.set(before, [siteId])
+    else group.push(siteId)
+  }
+  const groups = [...siteIds].flatMap(([before, ids]) => parameterChunks(ids).map((chunk) => ({ before, ids: chunk })))
+  const conditions = groups.map(({ before, ids }, index) => ({
+    sql: `(site_id IN {site_ids_${index}:Array(String)} AND timestamp < ${timeSql(`{before_${index}:Int64}`)})`,
+    params: { [`site_ids_${index}`]: ids, [`before_${index}`]: before },
+  }))
+  return anyOf(conditions)
+}
+
 function anyOf(conditions: readonly SqlFragment[]): SqlFragment {
   return {
     sql: conditions.map(({ sql }) => sql).join(' OR '),
@@ -206,7 +227,8 @@ async function countRows(scans: ClickHouse, table: string, { sql, params }: SqlF
 
 /**
  * Runs one DELETE for each partition that holds such rows. ClickHouse then does not process other partitions, and does
- * not block inserts.
+ * not block inserts. Within a partition it processes every part: it copies one without such rows by links, and rebuilds
+ * the projections of the others.
  */
 async function deleteByPartition(
   { clickHouse, scans }: { clickHouse: ClickHouse; scans: ClickHouse },

@@ -1,6 +1,11 @@
 import type { SiteStore } from '@sluice/access/sites'
 import { dayMs } from '@sluice/contracts/time-units'
-import { type EventEraser, expiredSitesMax } from '@sluice/event-store/erasures/event-eraser'
+import {
+  type EventEraser,
+  expiredLimitsMax,
+  type ExpiredSite,
+  expiredSitesMax,
+} from '@sluice/event-store/erasures/event-eraser'
 import type { Lease, UnitResult } from '@sluice/leases/run-unit'
 import type { ErasureStore } from '@sluice/postgres/erasures'
 import type { RetentionJob, RetentionRunStore } from '@sluice/postgres/retention-runs'
@@ -54,9 +59,9 @@ export function retentionUnit({
       .filter(({ siteId }) => run === null || siteId > run.afterSite)
       .sort((a, b) => (a.siteId < b.siteId ? -1 : 1))
     const log = { sites: expired.length, partitions: 0, events: 0 }
-    for (let from = 0; from < expired.length; from += expiredSitesMax) {
+    for (let done = 0; done < expired.length;) {
       lease.signal.throwIfAborted()
-      const chunk = expired.slice(from, from + expiredSitesMax)
+      const chunk = firstChunk(expired.slice(done))
       const confirm = async () => {
         const current = await sites.findKnown(chunk.map(({ siteId }) => siteId))
         // Other changes do not repeat a scan that may take an hour: the next run obeys a shorter retention, and all
@@ -74,7 +79,8 @@ export function retentionUnit({
       const { partitions, events } = started
       log.partitions += partitions
       log.events += events
-      const isLast = from + chunk.length === expired.length
+      done += chunk.length
+      const isLast = done === expired.length
       if (!isLast) await runs.advance(lease, { at, afterSite: chunk.at(-1)?.siteId ?? '' })
       if (!isLast && partitions > 0) return { next: clock.now() + startedPauseMs, log }
     }
@@ -85,6 +91,13 @@ export function retentionUnit({
     await runs.end(lease)
     return { next: at + everyMs, log }
   }
+}
+
+/** The first of some sites, at least one: as many as one DELETE takes. */
+function firstChunk<Site extends ExpiredSite>(sites: readonly Site[]): readonly Site[] {
+  const limits = new Set<number>()
+  const end = sites.findIndex(({ before }, n) => n === expiredSitesMax || limits.add(before).size > expiredLimitsMax)
+  return end === -1 ? sites : sites.slice(0, end)
 }
 
 /** Undefined for an error that says that a site keeps its events for longer; throws others. */

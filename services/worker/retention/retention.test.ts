@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { EventRow } from '@sluice/contracts/event-columns'
-import type { EventEraser } from '@sluice/event-store/erasures/event-eraser'
+import { eventLimits } from '@sluice/contracts/event-limits'
+import { type EventEraser, expiredLimitsMax, expiredSitesMax } from '@sluice/event-store/erasures/event-eraser'
 import { type ErasureStore, erasureStore } from '@sluice/postgres/erasures'
 import { type RetentionRunStore, retentionRunStore } from '@sluice/postgres/retention-runs'
 import { siteStore } from '@sluice/postgres/sites'
@@ -159,13 +160,86 @@ test('events older than retention_days are deleted, others are not, and projecti
   expect(masked).toStrictEqual([])
 })
 
+/** How many DELETEs of events ClickHouse has recorded. */
+async function countDeletes(): Promise<number> {
+  const { rows } = await rig.clickHouse.query<{ deletes: number }>(
+    `SELECT count() AS deletes FROM system.mutations
+     WHERE database = currentDatabase() AND table = 'events' AND command LIKE '%\\_row\\_exists = 0%'`,
+  )
+  return rows[0]?.deletes ?? 0
+}
+
+describe('expired events of many sites', () => {
+  const now = Math.ceil(Date.now() / dayMs) * dayMs
+
+  test('with the same retention_days are deleted by one DELETE for each partition', async () => {
+    const name = newId('site')
+    const listed = Array.from({ length: 401 }, (_, n) => ({ siteId: `${name}-${n}`, retentionDays: 1 }))
+    const kept = `${name}-kept`
+    await insert(
+      [...listed.map(({ siteId }) => siteId), kept].map((site) => ({ site_id: site, timestamp: now - 3 * dayMs })),
+    )
+    const before = await countDeletes()
+    const unit = retentionUnit({ ...deps, sites: keeping(listed), clock: { now: () => now } })
+    const { job, lease } = await take(now)
+    expect(await unit(job, lease)).toMatchObject({ log: { partitions: 1, events: 401 } })
+    await waitUntil(async () => !(await rig.eraser.isDeleting()), 'ClickHouse has deleted')
+    expect((await countDeletes()) - before).toBe(1)
+    expect(
+      await rig.clickHouse.query('SELECT site_id FROM events WHERE startsWith(site_id, {name:String})', { name }),
+    ).toMatchObject({ rows: [{ site_id: kept }] })
+  })
+
+  test('with ids of the greatest length, and many different retention_days, fit into one DELETE', async () => {
+    const name = newId('site')
+    const sites = Array.from({ length: expiredSitesMax }, (_, n) => ({
+      siteId: `${name}-${n}`.padEnd(eventLimits.siteIdLengthMax, '€'),
+      before: now - 3 * dayMs + (n % expiredLimitsMax),
+    }))
+    await insert(
+      sites.flatMap(({ siteId, before }) => [
+        { site_id: siteId, timestamp: before - 1 },
+        { site_id: siteId, timestamp: before },
+      ]),
+    )
+    const started = await rig.eraser.startExpiry(sites, () => Promise.resolve())
+    expect(started.events).toBe(expiredSitesMax)
+    await waitUntil(async () => !(await rig.eraser.isDeleting()), 'ClickHouse has deleted')
+    const { rows } = await rig.clickHouse.query(
+      `SELECT count() AS events, countIf(timestamp < fromUnixTimestamp64Milli({limit:Int64})) AS expired FROM events
+       WHERE startsWith(site_id, {name:String})`,
+      { name, limit: now - 3 * dayMs },
+    )
+    expect(rows).toStrictEqual([{ events: expiredSitesMax, expired: 0 }])
+  })
+
+  test('are divided where they have more different retention_days than one DELETE takes', async () => {
+    const chunks: number[] = []
+    const eraser = {
+      ...deps.eraser,
+      startExpiry: (sites: readonly unknown[]) => {
+        chunks.push(sites.length)
+        return Promise.resolve({ partitions: 0, events: 0 })
+      },
+    }
+    const listed = Array.from({ length: 2 * expiredLimitsMax + 2 }, (_, n) => ({
+      siteId: String(10_000 + n),
+      retentionDays: 1 + Math.floor(n / 2),
+    }))
+    const { job, lease } = await take(now)
+    await retentionUnit({ ...deps, eraser, sites: keeping(listed), clock: { now: () => now } })(job, lease)
+    expect(chunks).toStrictEqual([2 * expiredLimitsMax, 2])
+    await waitUntil(async () => !(await rig.eraser.isDeleting()), 'ClickHouse has cleaned up')
+  })
+})
+
 test('very many sites are dealt with in turn, however much expires at the first ones meanwhile', async () => {
   const name = newId('site')
-  const listed = Array.from({ length: 401 }, (_, n) => ({
-    siteId: `${name}-${String(n).padStart(3, '0')}`,
+  const listed = Array.from({ length: 2 * expiredSitesMax + 1 }, (_, n) => ({
+    siteId: `${name}-${String(n).padStart(4, '0')}`,
     retentionDays: 1,
   }))
-  const [first, last] = [listed[0]?.siteId ?? '', listed[400]?.siteId ?? '']
+  const [first, last] = [listed[0]?.siteId ?? '', listed.at(-1)?.siteId ?? '']
   let now = Math.ceil(Date.now() / dayMs) * dayMs
   await insert([
     { site_id: first, timestamp: now - 3 * dayMs },
