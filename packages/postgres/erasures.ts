@@ -89,7 +89,10 @@ export interface ErasureStore {
    * `done` has nothing left to do, and the end of their lease removes the due time.
    */
   resumeStalled(): Promise<void>
-  /** Removes the hashes of erasures that were completed before `before` (Unix ms). */
+  /**
+   * Removes the hashes of erasures that were completed before `before` (Unix ms), in several statements. Any number of
+   * processes may do so at once.
+   */
   forgetHashes(before: number): Promise<void>
 }
 
@@ -224,14 +227,15 @@ export function erasureStore(postgres: Postgres): ErasureStore {
           .execute()
       }),
     forgetHashes: (before) =>
-      postgres.run(async (db) => {
-        await db
-          .updateTable('erasures')
-          .set({ key_hash: null, row_key: null })
-          .where('completed_at', '<', new Date(before))
-          .where('key_hash', 'is not', null)
-          .execute()
-      }),
+      changeInChunks(
+        postgres,
+        sql`
+          WITH old AS MATERIALIZED (
+            SELECT erasure_id FROM erasures WHERE completed_at < ${new Date(before)} AND key_hash IS NOT NULL
+            ORDER BY completed_at LIMIT ${changedAtOnceMax} FOR UPDATE SKIP LOCKED
+          )
+          UPDATE erasures SET key_hash = NULL, row_key = NULL FROM old WHERE erasures.erasure_id = old.erasure_id RETURNING 1`,
+      ),
   }
 }
 
@@ -265,8 +269,8 @@ async function unfinishedImportFiles(db: Db, siteId: string): Promise<string[]> 
   return segments.flatMap(({ object, errors_object: errors }) => (errors === null ? [object] : [object, errors]))
 }
 
-/** A statement that removes more imports or exports, with their segments, could exceed its time-out. */
-export const endedAtOnceMax = 1_000
+/** A statement that changes more erasures, or removes more imports or exports with their segments, could exceed its time-out. */
+export const changedAtOnceMax = 1_000
 
 /**
  * Removes the exports that have ended and can't have a file any more, and the imports that have ended and were accepted
@@ -277,33 +281,33 @@ async function removeEnded(postgres: Postgres, condition: RawBuilder<unknown>, s
   // deletion may fail. Older files are removed, at the latest, as files without a record
   // (services/worker/exports/export-files.ts).
   const hasNoFile = sql`(object IS NULL OR greatest(finished_at, expires_at) <= ${new Date(startedAt - dayMs)})`
-  await removeInChunks(
+  await changeInChunks(
     postgres,
     sql`
       WITH ended AS MATERIALIZED (
         SELECT export_id FROM exports
         WHERE ${condition} AND status IN ('expired', 'failed', 'cancelled') AND ${hasNoFile}
-        LIMIT ${endedAtOnceMax} FOR UPDATE SKIP LOCKED
+        LIMIT ${changedAtOnceMax} FOR UPDATE SKIP LOCKED
       )
       DELETE FROM exports USING ended WHERE exports.export_id = ended.export_id RETURNING 1`,
   )
-  await removeInChunks(
+  await changeInChunks(
     postgres,
     sql`
       WITH ended AS MATERIALIZED (
         SELECT import_id FROM imports
         WHERE ${condition} AND status IN ('completed', 'failed', 'cancelled') AND accepted_at <= ${new Date(startedAt)}
-        LIMIT ${endedAtOnceMax} FOR UPDATE SKIP LOCKED
+        LIMIT ${changedAtOnceMax} FOR UPDATE SKIP LOCKED
       )
       DELETE FROM imports USING ended WHERE imports.import_id = ended.import_id RETURNING 1`,
   )
 }
 
-/** Repeats a statement that returns a row for each one it removes, until it removes less than `endedAtOnceMax`. */
-async function removeInChunks(postgres: Postgres, statement: RawBuilder<unknown>): Promise<void> {
+/** Repeats a statement that returns a row for each one it changes, until it changes less than `changedAtOnceMax`. */
+async function changeInChunks(postgres: Postgres, statement: RawBuilder<unknown>): Promise<void> {
   for (;;) {
     const { rows } = await postgres.run((db) => statement.execute(db))
-    if (rows.length < endedAtOnceMax) return
+    if (rows.length < changedAtOnceMax) return
   }
 }
 

@@ -7,7 +7,7 @@ import { addWebhook } from '../../tests/support/webhooks.ts'
 import { alertRuleStore } from './alert-rules.ts'
 import { deliveryQueue } from './delivery-queue.ts'
 import { deliveriesAtOnceMax } from './endpoints.ts'
-import { erasureStore } from './erasures.ts'
+import { changedAtOnceMax, erasureStore } from './erasures.ts'
 import { siteStore } from './sites.ts'
 import { webhookStore } from './webhooks.ts'
 
@@ -18,6 +18,7 @@ let postgres: TestPostgres
 beforeAll(async () => {
   postgres = await openTestPostgres()
   await refuseLargeStatements(postgres.db, 'deliveries', { events: ['UPDATE', 'DELETE'], rowsMax: deliveriesAtOnceMax })
+  await refuseLargeStatements(postgres.db, 'erasures', { events: ['UPDATE'], rowsMax: changedAtOnceMax })
 })
 
 afterAll(async () => {
@@ -106,4 +107,18 @@ describe('an endpoint with very many deliveries', () => {
     await webhookStore(postgres).update(webhookId, null, () => ({ active: isOff !== '' }), noon)
     expect(await countByStatus()).toStrictEqual({ failed: count })
   })
+})
+
+test('the hashes of very many erasures that were completed long ago are removed', async () => {
+  await sql`
+    INSERT INTO erasures (erasure_id, site_id, kind, key_hash, row_key, status, step, key_id, requested_at, completed_at)
+    SELECT 'era_' || n, 'shop', 'user_id', '0', '1', 'completed', 'done', 'key_1', made.at, made.at
+    FROM generate_series(1, ${2 * changedAtOnceMax + 1}) n, (SELECT ${new Date(noon)}::timestamptz AS at) AS made`.execute(
+    postgres.db,
+  )
+  await erasureStore(postgres).forgetHashes(noon + 1)
+  const { rows } = await sql`SELECT count(*)::int AS count FROM erasures WHERE key_hash IS NOT NULL`.execute(
+    postgres.db,
+  )
+  expect(rows).toStrictEqual([{ count: 0 }])
 })

@@ -50,6 +50,7 @@ const all = [
   '029-indexes',
   '030-email-tests',
   '031-erasure-turns',
+  '032-erasure-hashes',
 ]
 
 let postgres: TestPostgres

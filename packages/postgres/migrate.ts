@@ -37,6 +37,7 @@ import * as retentionRuns from './migrations/028-retention-runs.ts'
 import * as indexes from './migrations/029-indexes.ts'
 import * as emailTests from './migrations/030-email-tests.ts'
 import * as erasureTurns from './migrations/031-erasure-turns.ts'
+import * as erasureHashes from './migrations/032-erasure-hashes.ts'
 import type { Postgres } from './open.ts'
 import type { Db } from './tables.ts'
 
@@ -78,6 +79,7 @@ export const migrations: Migrations = {
   '029-indexes': indexes,
   '030-email-tests': emailTests,
   '031-erasure-turns': erasureTurns,
+  '032-erasure-hashes': erasureHashes,
 }
 
 /**

@@ -129,3 +129,15 @@ test('an import is taken without reading those that wait behind it', async () =>
   }
   expect(await countReads(postgres, take)).toBeLessThan(60)
 })
+
+test('old hashes of erasures are looked for without reading erasures that have none, or were completed later', async () => {
+  await sql`
+    INSERT INTO erasures (erasure_id, site_id, kind, key_hash, row_key, status, step, key_id, requested_at, completed_at)
+    SELECT 'era_' || n, 'shop', 'user_id', CASE WHEN n > 2000 THEN '0' END, CASE WHEN n > 2000 THEN '1' END, 'completed',
+      'done', 'key_1', completed_at, completed_at
+    FROM generate_series(1, 4000) n, LATERAL (SELECT now() - CASE WHEN n > 2000 THEN 1 ELSE 9 END * interval '1 day')
+      AS of (completed_at)`.execute(postgres.db)
+  await sql`VACUUM ANALYZE erasures`.execute(postgres.db)
+  const before = Date.now() - 2 * dayMs
+  expect(await countReads(postgres, (on) => erasureStore(on).forgetHashes(before))).toBeLessThan(10)
+})

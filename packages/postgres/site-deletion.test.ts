@@ -15,7 +15,7 @@ import {
 import { testSecrets } from '../../tests/support/webhooks.ts'
 import { cohortStore } from './cohorts.ts'
 import { encryptTarget } from './endpoints.ts'
-import { endedAtOnceMax, erasureStore } from './erasures.ts'
+import { changedAtOnceMax, erasureStore } from './erasures.ts'
 import { exportStore } from './exports.ts'
 import type { ImportRecord } from './import-record.ts'
 import { importStore } from './imports.ts'
@@ -179,9 +179,9 @@ test('a site may have more imports and exports than a statement can remove', asy
   const [siteId, other] = [newId('site'), newId('site')]
   await siteStore(postgres).register([siteId, other])
   for (const table of ['imports', 'exports']) {
-    await refuseLargeStatements(postgres.db, table, { events: ['DELETE'], rowsMax: endedAtOnceMax })
+    await refuseLargeStatements(postgres.db, table, { events: ['DELETE'], rowsMax: changedAtOnceMax })
   }
-  const count = 2 * endedAtOnceMax + 1
+  const count = 2 * changedAtOnceMax + 1
   for (const site of [siteId, other]) {
     await sql`
       INSERT INTO imports (import_id, site_id, environment, type, status, sha256, key_id, created_at, accepted_at)

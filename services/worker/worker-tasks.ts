@@ -1,6 +1,7 @@
 import { alerts } from './alerts/alerts.ts'
 import { canary as canaryTask } from './canary/canary.ts'
 import type { CanaryOptions } from './canary/canary-unit.ts'
+import { erasureHashes } from './erasures/erasure-hashes.ts'
 import { erasures } from './erasures/erasures.ts'
 import { stalledErasures } from './erasures/stalled-erasures.ts'
 import { exportFiles } from './exports/export-files.ts'
@@ -34,6 +35,7 @@ export function workerTasks({ deleteEveryMs, canary }: TaskOptions): readonly Wo
     exportFiles,
     erasures({ deleteEveryMs }),
     stalledErasures,
+    erasureHashes,
     retention,
     alerts,
     summaries,

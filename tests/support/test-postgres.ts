@@ -62,7 +62,7 @@ export async function undoMigrationsSince026({ db }: Postgres): Promise<void> {
   await sql`DROP INDEX exports_runs, exports_site_status, api_keys_created_at, deliveries_takeable`.execute(db)
   await sql`ALTER TABLE exports ADD UNIQUE (seq)`.execute(db)
   await sql`DROP TABLE email_tests`.execute(db)
-  await sql`DROP INDEX erasures_site_due, erasures_deletable`.execute(db)
+  await sql`DROP INDEX erasures_site_due, erasures_deletable, erasures_hashes`.execute(db)
   await sql`DELETE FROM kysely_migration WHERE name >= '026'`.execute(db)
 }
 

@@ -7,23 +7,16 @@ import {
   expiredSitesMax,
 } from '@sluice/event-store/erasures/event-eraser'
 import type { Lease, UnitResult } from '@sluice/leases/run-unit'
-import type { ErasureStore } from '@sluice/postgres/erasures'
 import type { RetentionJob, RetentionRunStore } from '@sluice/postgres/retention-runs'
 import type { Clock } from '@sluice/runtime/clock'
 
 export interface RetentionUnitDeps {
   runs: Pick<RetentionRunStore, 'advance' | 'end'>
   sites: Pick<SiteStore, 'listRetention' | 'findKnown'>
-  erasures: Pick<ErasureStore, 'forgetHashes'>
   eraser: Pick<EventEraser, 'startExpiry' | 'startCleanup' | 'isDeleting'>
   clock: Pick<Clock, 'now'>
 }
 
-/**
- * Time for which Postgres keeps the hashes of a completed erasure, the same as ClickHouse keeps tombstones: after it, a
- * restore of an older backup can't repeat the erasure.
- */
-const hashRetentionMs = 400 * dayMs
 /** Twice a day: what expires just after a run is deleted within 24 hours, if the next run takes less than 12 hours. */
 const everyMs = dayMs / 2
 /** The pause after the start of a deletion, which has mostly ended by then. */
@@ -46,7 +39,6 @@ class RetentionExtended extends Error {
 export function retentionUnit({
   runs,
   sites,
-  erasures,
   eraser,
   clock,
 }: RetentionUnitDeps): (job: Pick<RetentionJob, 'run'>, lease: Lease) => Promise<UnitResult> {
@@ -85,7 +77,6 @@ export function retentionUnit({
       if (!isLast && partitions > 0) return { next: clock.now() + startedPauseMs, log }
     }
     lease.signal.throwIfAborted()
-    await erasures.forgetHashes(clock.now() - hashRetentionMs)
     // After the deletions: mutations are carried out in their order.
     await eraser.startCleanup()
     await runs.end(lease)

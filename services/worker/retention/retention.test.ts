@@ -3,7 +3,6 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { EventRow } from '@sluice/contracts/event-columns'
 import { eventLimits } from '@sluice/contracts/event-limits'
 import { type EventEraser, expiredLimitsMax, expiredSitesMax } from '@sluice/event-store/erasures/event-eraser'
-import { type ErasureStore, erasureStore } from '@sluice/postgres/erasures'
 import { type RetentionRunStore, retentionRunStore } from '@sluice/postgres/retention-runs'
 import { siteStore } from '@sluice/postgres/sites'
 import { newId } from '@sluice/runtime/ids'
@@ -13,11 +12,11 @@ import { retentionUnit } from './retention-unit.ts'
 
 const dayMs = 86_400_000
 let rig: ImportRig
-let deps: { runs: RetentionRunStore; erasures: ErasureStore; eraser: EventEraser }
+let deps: { runs: RetentionRunStore; eraser: EventEraser }
 
 beforeAll(async () => {
   rig = await createImportRig()
-  deps = { runs: retentionRunStore(rig.postgres), erasures: erasureStore(rig.postgres), eraser: rig.eraser }
+  deps = { runs: retentionRunStore(rig.postgres), eraser: rig.eraser }
 })
 
 afterAll(async () => {
@@ -353,26 +352,6 @@ describe('while a unit looks for expired events', () => {
     await expect(run(() => abort.abort(lost), abort.signal)).rejects.toBe(lost)
     expect(await countOf(site)).toBe(1)
   })
-})
-
-test('a run forgets the hashes of erasures that were completed 400 days ago, and none of later ones', async () => {
-  const now = Math.ceil(Date.now() / dayMs) * dayMs
-  const hashes = { key: '0'.repeat(32), rowKey: '1' }
-  const completedAt = async (at: number): Promise<string> => {
-    const erasureId = newId('era')
-    const erasure = { erasureId, siteId: 'shop', kind: 'user_id', hashes, before: null, keyId: 'key_1' } as const
-    await deps.erasures.create({ ...erasure, requestedAt: at })
-    const taken = (await deps.erasures.leases.take(at, 10)).find(({ id }) => id === erasureId)
-    if (!taken) throw new Error('the erasure was not taken')
-    await deps.erasures.complete(taken, at)
-    return erasureId
-  }
-  const [old, recent] = [await completedAt(now - 400 * dayMs - 1), await completedAt(now - 400 * dayMs)]
-  const sites = keeping([])
-  const { job, lease } = await take(now)
-  await retentionUnit({ ...deps, sites, clock: { now: () => now } })(job, lease)
-  expect(await deps.erasures.find('shop', old)).toMatchObject({ hashes: null })
-  expect(await deps.erasures.find('shop', recent)).toMatchObject({ hashes })
 })
 
 test('a run waits while ClickHouse deletes, and begins no further deletion', async () => {

@@ -1,5 +1,4 @@
 import { runLeases } from '@sluice/leases/run-leases'
-import { erasureStore } from '@sluice/postgres/erasures'
 import { retentionRunStore } from '@sluice/postgres/retention-runs'
 import { siteStore } from '@sluice/postgres/sites'
 import type { WorkerTask } from '../worker-task.ts'
@@ -11,7 +10,6 @@ export const retention: WorkerTask = ({ postgres, eraser }, context) => {
   const work = retentionUnit({
     runs,
     sites: siteStore(postgres),
-    erasures: erasureStore(postgres),
     eraser,
     clock: context.clock,
   })
