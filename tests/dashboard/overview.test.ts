@@ -565,6 +565,21 @@ describeWithChromium('the overview', () => {
     await waitUntilPasses(async () => expect(await week.getAttribute('aria-pressed')).toBe('true'))
   })
 
+  it('says above the retention that deleted events make visitors new, where its weeks begin before the site’s limit', async () => {
+    const page = await overview('/retention?of=visitor&weeks=4', 'kinds')
+    const table = page.getByRole('table', { name: 'Retention by week' })
+    const note = page.getByText('A visitor whose earlier events were deleted counts as new')
+    const keep = async (days: number | null) => {
+      await rig.call('PUT', '/api/v1/sites/kinds', { retention_days: days })
+      await page.reload()
+      await table.waitFor()
+      return note.count()
+    }
+    expect([await keep(null), await keep(29), await keep(14)]).toEqual([0, 0, 1])
+    await page.getByText('This site keeps events for 14 days.').waitFor()
+    await keep(null)
+  })
+
   it('says “1 visitor” of a step of a funnel, and of what was lost before it', async () => {
     const page = await overview('/funnels?steps=kind_8%3Ekind_7', 'kinds')
     const steps = page.getByRole('list', { name: 'Steps' }).getByRole('listitem')

@@ -2,7 +2,9 @@ import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { EventRow } from '@sluice/contracts/event-columns'
 import { eventLimits } from '@sluice/contracts/event-limits'
+import { queryReader } from '@sluice/event-store/clickhouse/query-runner'
 import { type EventEraser, expiredLimitsMax, expiredSitesMax } from '@sluice/event-store/erasures/event-eraser'
+import { analyseRetention } from '@sluice/event-store/retention/analyse-retention'
 import { type RetentionRunStore, retentionRunStore } from '@sluice/postgres/retention-runs'
 import { siteStore } from '@sluice/postgres/sites'
 import { newId } from '@sluice/runtime/ids'
@@ -43,7 +45,7 @@ function keeping(sites: readonly { siteId: string; retentionDays: number }[]) {
   }
 }
 
-async function insert(rows: readonly Pick<EventRow, 'site_id' | 'timestamp'>[]): Promise<void> {
+async function insert(rows: readonly Pick<EventRow, 'site_id' | 'timestamp' | 'user_id'>[]): Promise<void> {
   const payloads = rows.map((row) => {
     const event: EventRow = {
       ...row,
@@ -157,6 +159,36 @@ test('events older than retention_days are deleted, others are not, and projecti
     `SELECT name FROM system.parts WHERE database = currentDatabase() AND table = 'events' AND active AND has_lightweight_delete`,
   )
   expect(masked).toStrictEqual([])
+})
+
+test('a user whose earlier events were deleted is new in the week of the first event that is left', async () => {
+  const site = newId('site')
+  // A Monday.
+  const now = Math.ceil((Date.now() - 4 * dayMs) / (7 * dayMs)) * 7 * dayMs + 4 * dayMs
+  await insert([40, 10, 3].map((days) => ({ site_id: site, user_id: 'known', timestamp: now - days * dayMs })))
+  const newUsers = async () => {
+    const caller = { key: 'key_1', signal: new AbortController().signal, priority: 'interactive' } as const
+    const spec = {
+      siteId: site,
+      environment: 'prod',
+      now,
+      receivedAt: now,
+      timeZone: 'UTC',
+      mode: 'on',
+      of: 'user',
+    } as const
+    const matrix = await analyseRetention({ ...spec, weeks: 3 }, queryReader(rig.clickHouse).runnerFor(caller))
+    return matrix.newUsers.map(({ weekStart, size }) => [weekStart, size])
+  }
+  const weeks = [now - 14 * dayMs, now - 7 * dayMs, now]
+  expect(await newUsers()).toStrictEqual(weeks.map((week) => [week, 0]))
+  const { job, lease } = await take(now)
+  await retentionUnit({ ...deps, sites: keeping([{ siteId: site, retentionDays: 30 }]), clock: { now: () => now } })(
+    job,
+    lease,
+  )
+  await waitUntil(async () => !(await rig.eraser.isDeleting()), 'ClickHouse has deleted')
+  expect(await newUsers()).toStrictEqual(weeks.map((week, n) => [week, n === 0 ? 1 : 0]))
 })
 
 /** How many DELETEs of events ClickHouse has recorded. */

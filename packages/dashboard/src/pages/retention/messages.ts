@@ -32,6 +32,8 @@ export const texts = {
   scroll: 'Retention by week, scrolls sideways',
   inProgress: 'in progress',
   legend: (zone: string) => `Dashed: the week is in progress. Weeks begin on Monday, in the time zone ${zone}.`,
+  cutOff: (days: number, of: Actor) =>
+    `This site keeps events for ${count(days, 'day')}. A ${of} whose earlier events were deleted counts as new in the week of the first one that is left.`,
   cell: (of: Actor, returning: number, size: number) => `${count(returning, of)} of ${count(size, of)}`,
   none: { user: 'No user in these weeks', visitor: 'No visitor in these weeks' },
   noneWhy: {

@@ -1,5 +1,7 @@
 import { useState } from 'preact/hooks'
 import type { RetentionMatrix, RetentionRow } from '@sluice/contracts/retention'
+import { dayMs } from '@sluice/contracts/time-units'
+import { serverNow } from '../../api/client.ts'
 import { useApi, useFromAnswer } from '../../api/hooks.ts'
 import { requestOf } from '../../api/request.ts'
 import { Curve, type CurveLine } from '../../charts/curve.tsx'
@@ -10,7 +12,7 @@ import { AddressProblems } from '../../page-components/address-problems.tsx'
 import { UnusedFilters } from '../../page-components/unused-filters.tsx'
 import { useMenuKey } from '../../page-components/use-menu-key.ts'
 import { useView, useViewQueries } from '../../state/hooks.ts'
-import { useSiteZone } from '../../state/session.tsx'
+import { useSite, useSiteZone } from '../../state/session.tsx'
 import { Button } from '../../ui/button.tsx'
 import { MoreMenu } from '../../ui/numbers.tsx'
 import { EmptyState, ErrorPanel, PageTitle, SkeletonRows } from '../../ui/states.tsx'
@@ -75,6 +77,7 @@ export default function Page() {
 function Matrix({ matrix, settings }: { matrix: RetentionMatrix; settings: RetentionSettings }) {
   const [hovered, setHovered] = useState<number>()
   const [pinned, setPinned] = useState<number>()
+  const { retention_days: keptDays } = useSite()
   const isWeek0Counted = settings.returnEvent !== undefined
   const { average, cohorts, timezone } = matrix
   if (cohorts.every(({ size }) => size === 0)) {
@@ -111,8 +114,11 @@ function Matrix({ matrix, settings }: { matrix: RetentionMatrix; settings: Reten
   const [main] = lines.slice(-1)
   const latest = main?.points.findLast(({ isComplete }) => isComplete)
   const name = main?.name ?? ''
+  // Some of these users may have had events before, which are deleted.
+  const isCutOff = keptDays !== null && cohorts.some(({ week_start }) => week_start <= serverNow() - keptDays * dayMs)
   return (
     <div class="stack">
+      {isCutOff ? <p class="notice">{texts.cutOff(keptDays, settings.of)}</p> : null}
       <Curve
         caption={latest === undefined ? texts.noCurve(name) : texts.curve(name, latest.label, latest.value)}
         lines={lines}
