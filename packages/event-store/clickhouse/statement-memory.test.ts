@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { openStatsDatabase, type StatsDatabase } from '../../../tests/support/stats-database.ts'
 import { openExportReaderAt } from '../exports/export-reader.ts'
@@ -56,6 +57,26 @@ describe('the memory of a statement', () => {
     const memory = statementMemory(server)
     expect(await Promise.all(Array.from({ length: 20 }, memory))).toStrictEqual(Array.from({ length: 20 }, () => 1.6e9))
     expect(server.asked).toBe(1)
+  })
+
+  test('is read again in the background after ten minutes, and kept while the server is away', async () => {
+    let now = 0
+    const server = serverOf(2e9, new ClickHouseError(undefined, 'connect ECONNREFUSED'), 1e9, 4e9)
+    const memory = statementMemory(server, () => now)
+    /** The limits of two statements, the second one after an answer to the request that the first one has made. */
+    const limitsAt = async (at: number) => {
+      now = at
+      const first = await memory()
+      await setImmediate()
+      return [first, await memory(), server.asked]
+    }
+    expect(await limitsAt(0)).toStrictEqual([1.6e9, 1.6e9, 1])
+    expect(await limitsAt(599_999)).toStrictEqual([1.6e9, 1.6e9, 1])
+    expect(await limitsAt(600_000)).toStrictEqual([1.6e9, 1.6e9, 2])
+    expect(await limitsAt(659_999)).toStrictEqual([1.6e9, 1.6e9, 2])
+    expect(await limitsAt(660_000)).toStrictEqual([1.6e9, 0.8e9, 3])
+    expect(await limitsAt(1_259_999)).toStrictEqual([0.8e9, 0.8e9, 3])
+    expect(await limitsAt(1_260_000)).toStrictEqual([0.8e9, 3.2e9, 4])
   })
 
   test('is known to the user that only reads', async () => {

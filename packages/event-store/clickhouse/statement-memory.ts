@@ -11,35 +11,38 @@ const timeoutMs = 2_000
  * the limit.
  */
 const retryMs = 60_000
+/** The age of the server's limit from which it is requested again: the server may have been restarted with another one. */
+const limitAgeMsMax = 600_000
 
 /**
  * The memory limit of one statement, in bytes: 4 GB, or less on a server whose own limit is lower. If the limit of the
  * statement were above the server's, a statement that needs too much memory would fail as if other statements had used
  * the memory up, and callers would repeat it in vain. Until the server has returned its limit, which is requested at
- * most once a minute, the limit is 4 GB. With a cluster, the server of the URL is asked.
+ * most once a minute, the limit is 4 GB. Later, a limit older than 10 minutes is requested again, in the background. With
+ * a cluster, the server of the URL is asked.
  */
 export function statementMemory(
   client: Pick<ClickHouse, 'query'>,
   now: () => number = () => performance.now(),
 ): () => Promise<number> {
   let limit: number | undefined
+  let readAt = -Infinity
   let askedAt = -Infinity
   let asking: Promise<void> | undefined
   const ask = async (): Promise<void> => {
     try {
       limit = limitFor(await readServerMemory(client))
+      readAt = now()
     } catch {
       // If ClickHouse is unavailable, the statement itself will fail.
     }
   }
   return async () => {
-    if (limit === undefined) {
-      if (now() - askedAt >= retryMs) {
-        askedAt = now()
-        asking = ask()
-      }
-      await asking
+    if (now() - readAt >= limitAgeMsMax && now() - askedAt >= retryMs) {
+      askedAt = now()
+      asking = ask()
     }
+    if (limit === undefined) await asking
     return limit ?? statementBytesMax
   }
 }
