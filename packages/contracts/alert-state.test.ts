@@ -107,6 +107,17 @@ test('percent operators compare with the window before, and from 0 any rise is a
   expect([decreases(1, 2), decreases(2, 3), decreases(0, 0)]).toStrictEqual([true, false, false])
 })
 
+test.each([
+  ['increases', 0.3, 0.2, 50],
+  ['increases', 30.15, 20.1, 50],
+  ['increases', 1.155, 1.1, 5],
+  ['decreases', 45.45, 50.5, 10],
+  ['decreases', 0.014, 0.02, 30],
+] as const)('a metric with decimals %s to %d from %d by exactly %d percent', (direction, value, previous, percent) => {
+  const isChanged = (threshold: number) => isMet({ operator: `${direction}_by_percent`, threshold }, value, previous)
+  expect([isChanged(percent), isChanged(percent + 0.001)]).toStrictEqual([true, false])
+})
+
 test('over 10,000 random histories a rule has the transitions of the oracle', () => {
   const small = fc.integer({ min: 0, max: 4 })
   const measured = fc.oneof(

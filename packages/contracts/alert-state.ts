@@ -166,12 +166,18 @@ export function isMet(
       return value === threshold
     case 'not_equals':
       return value !== threshold
-    // Without a division, because whole numbers have to meet a whole threshold exactly.
     case 'increases_by_percent':
-      return value > previous && (previous === 0 || (value - previous) * 100 >= threshold * previous)
+      return value > previous && (previous === 0 || isChangedBy(threshold, value, previous))
     case 'decreases_by_percent':
-      return value < previous && (previous - value) * 100 >= threshold * previous
+      return value < previous && isChangedBy(threshold, value, previous)
   }
+}
+
+/** Whether a value differs from the previous one by at least a percentage of that. */
+function isChangedBy(percent: number, value: number, previous: number): boolean {
+  // In thousandths, because metrics have up to 3 decimals, and without a division: whole numbers are exact.
+  const [changed, before] = [Math.round(value * 1_000), Math.round(previous * 1_000)]
+  return Math.abs(changed - before) * 100 >= percent * before
 }
 
 /** Whether the condition also needs the value over the window before. */
