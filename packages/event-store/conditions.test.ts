@@ -118,6 +118,30 @@ describe('each operator on present, special, empty and absent values and on valu
   })
 })
 
+describe('numbers are read precisely, also where the profile chooses a faster algorithm', () => {
+  let hastyDatabase: ConditionDatabase
+  beforeAll(async () => {
+    hastyDatabase = await openConditionDatabase({ precise_float_parsing: 0 })
+  })
+  afterAll(() => hastyDatabase.drop())
+
+  test.each(['1.5008753E7', '15008753', '+15008753.', '0.15008753e8', '5e-324', '0.30000000000000004', '1e+21'])(
+    '%s equals itself as stored text and as a limit',
+    async (text) => {
+      const limits = [...new Set([text, String(Number(text))])]
+      const conditions = limits.flatMap((value) =>
+        ['greater_than_or_equal', 'less_than_or_equal', 'greater_than', 'less_than'].map((operator) => ({
+          property: 'properties.p',
+          operator,
+          value,
+        })),
+      )
+      const answers = await hastyDatabase.evaluate([{ properties: { p: text } }], conditions)
+      expect(answers).toStrictEqual([limits.flatMap(() => [true, true, false, false])])
+    },
+  )
+})
+
 /** Returns those of the conditions that the event meets. */
 async function metConditions(event: ConditionEvent, conditions: readonly RawCondition[]): Promise<RawCondition[]> {
   const [answers = []] = await database.evaluate([event], conditions)

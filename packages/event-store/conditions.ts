@@ -75,7 +75,7 @@ export function conditionSql(condition: Criteria | Filter, { prefix }: { prefix:
 }
 
 class Parameters {
-  readonly values: Record<string, string | number | string[]> = {}
+  readonly values: Record<string, string | string[]> = {}
   readonly #prefix: string
 
   constructor(prefix: string) {
@@ -83,11 +83,10 @@ class Parameters {
   }
 
   /** Adds a value and returns its placeholder. */
-  add(value: string | number | string[]): string {
+  add(value: string | string[]): string {
     const name = `${this.#prefix}_${Object.keys(this.values).length}`
     this.values[name] = value
-    const type = Array.isArray(value) ? 'Array(String)' : typeof value === 'number' ? 'Float64' : 'String'
-    return `{${name}:${type}}`
+    return `{${name}:${Array.isArray(value) ? 'Array(String)' : 'String'}}`
   }
 
   /** Adds a list of texts, as several parameters when it is long, and returns its SQL. */
@@ -149,7 +148,8 @@ function conditionItemSql(condition: Condition, parameters: Parameters, users: S
     case 'less_than':
     case 'less_than_or_equal': {
       const number = `toFloat64OrNull(${subject})`
-      const limit = parameters.add(numberIn(condition))
+      // ClickHouse does not read every parameter of type Float64 as precisely as it converts a text.
+      const limit = `toFloat64(${parameters.add(String(numberIn(condition)))})`
       return `ifNull(isFinite(${number}) AND ${number} ${numberOperatorSigns[operator]} ${limit}, false)`
     }
   }

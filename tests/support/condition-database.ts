@@ -1,10 +1,16 @@
 import { randomUUID } from 'node:crypto'
 import { filterSchema } from '@sluice/api/conditions'
 import { type Filter, userFields } from '@sluice/contracts/conditions'
-import { type ClickHouse, openClickHouse, type QueryParams } from '@sluice/event-store/clickhouse/client'
+import {
+  type ClickHouse,
+  openClickHouseAt,
+  parseClickHouseUrl,
+  type QueryParams,
+} from '@sluice/event-store/clickhouse/client'
 import { conditionSql } from '@sluice/event-store/conditions'
 import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
 import { encodeEvent } from '@sluice/events/encode-event'
+import { withProfile } from './clickhouse-profile.ts'
 import { testClickHouse } from './engines/test-engines.ts'
 import type { ConditionEvent, RawCondition } from './oracle/matches-condition.ts'
 
@@ -24,11 +30,17 @@ export function filterOf(...conditions: readonly RawCondition[]): Filter {
   return result.value
 }
 
-/** Creates a migrated database. Events go through validation and the writer's insert, conditions through the schema. */
-export async function openConditionDatabase(): Promise<ConditionDatabase> {
+/**
+ * Creates a migrated database. Events go through validation and the writer's insert, conditions through the schema.
+ * Conditions are evaluated by a user with the settings of `profile`.
+ */
+export async function openConditionDatabase(
+  profile: Readonly<Record<string, string | number>> = {},
+): Promise<ConditionDatabase> {
   const database = testClickHouse()
   await database.create()
-  const clickHouse = openClickHouse(database.readerUrl)
+  const profiled = await withProfile(parseClickHouseUrl(database.readerUrl), profile)
+  const clickHouse = openClickHouseAt(profiled.address)
   const inserter = openEventInserter(database.url)
 
   async function store(siteId: string, events: readonly ConditionEvent[]): Promise<void> {
@@ -68,6 +80,7 @@ ORDER BY toUInt32(event_id)`,
     drop: async () => {
       await inserter.close()
       await clickHouse.close()
+      await profiled.close()
       await database.drop()
     },
   }

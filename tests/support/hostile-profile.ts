@@ -37,6 +37,7 @@ export const hostileProfile: Readonly<Record<Exclude<Pinned, Untried>, string | 
   session_timezone: 'Asia/Kathmandu',
   enable_extended_results_for_datetime_functions: 1,
   date_time_overflow_behavior: 'throw',
+  precise_float_parsing: 0,
   limit: 3,
   offset: 2,
   partial_result_on_first_cancel: 1,

@@ -54,6 +54,8 @@ const semantics = {
   session_timezone: '',
   enable_extended_results_for_datetime_functions: '0',
   date_time_overflow_behavior: 'ignore',
+  // The default only since 26.7. The faster algorithm reads '1.5008753E7' as 15008753.000000002.
+  precise_float_parsing: '1',
 } as const
 
 /** How a result is written. */
