@@ -2,8 +2,9 @@ import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals'
 import { LeaseLost, leaseMs } from '@sluice/leases/lease-table'
 import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { addDelivery, addWebhook } from '../../tests/support/webhooks.ts'
-import { type AttemptOutcome, type DeliveryQueue, deliveryQueue, type TakenDelivery } from './delivery-queue.ts'
+import { type DeliveryQueue, deliveryQueue, type TakenDelivery } from './delivery-queue.ts'
 import { updateEndpoint } from './endpoints.ts'
+import type { AttemptOutcome } from './record-attempt.ts'
 
 const now = 1_700_000_000_000
 const all = { max: 256, failingMax: 128 }

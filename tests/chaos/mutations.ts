@@ -277,7 +277,7 @@ export const mutations: readonly Mutation[] = [
     name: 'an attempt is recorded without its lease',
     edits: [
       {
-        file: 'packages/postgres/delivery-queue.ts',
+        file: 'packages/postgres/record-attempt.ts',
         from: 'WHERE delivery_id = ${key.id} AND lease = ${key.lease} FOR UPDATE',
         to: 'WHERE delivery_id = ${key.id} FOR UPDATE',
       },

@@ -1,7 +1,7 @@
 import { hourMs, minuteMs, secondMs } from '@sluice/contracts/time-units'
 import type { Channel } from '@sluice/contracts/webhooks'
 import type { AttemptResult } from '@sluice/outbound/outbound'
-import type { AttemptOutcome, EndpointHealth } from '@sluice/postgres/delivery-queue'
+import type { AttemptOutcome, EndpointHealth } from '@sluice/postgres/record-attempt'
 
 /** Delay before each attempt of a delivery, in ms from the end of the previous attempt. */
 export const retryDelaysMs = [
