@@ -28,8 +28,8 @@ beforeEach(async () => {
 })
 
 /** An endpoint with so many deliveries, which has failed so often in a row. */
-async function endpointWith(deliveries: number, { failures = 0, at = now } = {}): Promise<string> {
-  const endpointId = await addWebhook(postgres)
+async function endpointWith(deliveries: number, { failures = 0, at = now, siteId = 'shop' } = {}): Promise<string> {
+  const endpointId = await addWebhook(postgres, { siteId })
   await postgres.db
     .updateTable('endpoints')
     .set({ failures_in_row: failures })
@@ -57,15 +57,42 @@ test('four attempts of an endpoint are taken at a time, of a failing one one', a
 
 test('when there is little room, each endpoint gets its first attempt before any gets its second', async () => {
   const ids = [await endpointWith(9), await endpointWith(9), await endpointWith(9, { at: now + 50 })]
-  const taken = await queue.take(now + 100, { ...all, max: 4 })
+  const taken = await queue.take(now + 100, { ...all, max: 8 })
   expect(Object.keys(countByEndpoint(taken)).sort()).toStrictEqual([...ids].sort())
   expect(taken).toHaveLength(4)
+})
+
+test('a site takes no more slots than are free, so that other sites find one', async () => {
+  const count = (taken: readonly TakenDelivery[]) =>
+    Object.fromEntries([...Map.groupBy(taken, ({ siteId }) => siteId)].map(([id, own]) => [id, own.length]))
+  for (let n = 0; n < 4; n += 1) await endpointWith(9)
+  const ofShop = await queue.take(now + 100, { max: 12, failingMax: 0 })
+  expect(count(ofShop)).toStrictEqual({ shop: 6 })
+  expect(await queue.take(now + 100, { max: 6, failingMax: 0 }, ofShop)).toStrictEqual([])
+  for (let n = 0; n < 4; n += 1) await endpointWith(9, { siteId: 'blog', at: now + 50 })
+  const ofBlog = await queue.take(now + 100, { max: 6, failingMax: 0 }, ofShop)
+  expect(count(ofBlog)).toStrictEqual({ blog: 3 })
+  await endpointWith(9, { siteId: 'wiki', at: now + 70 })
+  const ofWiki = await queue.take(now + 100, { max: 3, failingMax: 0 }, [...ofShop, ...ofBlog])
+  expect(count(ofWiki)).toStrictEqual({ wiki: 2 })
+  // The slots of another worker are its own.
+  expect(count(await queue.take(now + 100, { max: 3, failingMax: 0 }))).toStrictEqual({ shop: 1, blog: 1, wiki: 1 })
+})
+
+test('the failing endpoints of a site leave slots to those of other sites, and to its other endpoints', async () => {
+  for (let n = 0; n < 9; n += 1) await endpointWith(1, { failures: 3 })
+  const failing = await queue.take(now + 100, { max: 8, failingMax: 4 })
+  expect(failing).toHaveLength(2)
+  const other = await endpointWith(1, { failures: 3, siteId: 'blog', at: now + 50 })
+  const well = await endpointWith(1, { at: now + 50 })
+  const taken = await queue.take(now + 100, { max: 2, failingMax: 2 }, failing)
+  expect(countByEndpoint(taken)).toStrictEqual({ [other]: 1, [well]: 1 })
 })
 
 test('failing endpoints have their own part of the room', async () => {
   for (let n = 0; n < 4; n += 1) await endpointWith(1, { failures: 3 })
   const well = await endpointWith(1, { at: now + 50 })
-  const taken = await queue.take(now + 100, { max: 10, failingMax: 2 })
+  const taken = await queue.take(now + 100, { max: 10, failingMax: 4 })
   expect(taken.filter(({ isFailing }) => isFailing)).toHaveLength(2)
   expect(Object.keys(countByEndpoint(taken))).toContain(well)
   expect(await queue.take(now + 100, { max: 10, failingMax: 0 })).toStrictEqual([])

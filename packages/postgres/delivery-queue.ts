@@ -33,6 +33,14 @@ export interface TakenDelivery extends AttemptedDelivery {
   isFailing: boolean
 }
 
+/** Numbers of free slots. */
+interface TakeLimits {
+  max: number
+  failingMax: number
+}
+
+type RunningAttempt = Pick<TakenDelivery, 'siteId' | 'isFailing'>
+
 /**
  * The queue for the worker that sends deliveries. Times are Unix ms of the caller's clock. Every method throws AppError
  * `unavailable` while Postgres is unavailable.
@@ -40,10 +48,12 @@ export interface TakenDelivery extends AttemptedDelivery {
 export interface DeliveryQueue {
   /**
    * Takes up to `max` due attempts, each for `leaseMs`; at most `failingMax` of them are for failing endpoints. Over
-   * all workers, an endpoint has at most four attempts at a time, and a failing endpoint one. Deliveries that wait for
-   * an endpoint that is off become `failed`.
+   * all workers, an endpoint has at most four attempts at a time, and a failing endpoint one. A site gets a slot
+   * only if at least as many are free as it then occupies with its attempts of `underWay`, those of this worker: so one
+   * site occupies half of the slots, two sites a third each, and the next site finds a free one. The same holds for the
+   * slots of failing endpoints. Deliveries that wait for an endpoint that is off become `failed`.
    */
-  take(now: number, limits: { max: number; failingMax: number }): Promise<TakenDelivery[]>
+  take(now: number, limits: TakeLimits, underWay?: readonly RunningAttempt[]): Promise<TakenDelivery[]>
   /**
    * Records an attempt and the outcome of `decide`, whose `attempt` is the number of attempts since the schedule began.
    * If the endpoint got another target in the meantime, the answer of the former target does not count for the
@@ -76,12 +86,12 @@ const failingFrom = 3
 /** The queue of deliveries in this Postgres. */
 export function deliveryQueue(postgres: Postgres): DeliveryQueue {
   return {
-    take: (now, limits) =>
+    take: (now, limits, underWay = []) =>
       postgres.transaction(async (transaction) => {
-        const endpoints = await lockEndpoints(transaction, now, limits)
+        const endpoints = await lockEndpoints(transaction, now, limits, underWay)
         const off = endpoints.filter(({ is_enabled }) => !is_enabled).map(({ endpoint_id }) => endpoint_id)
         if (off.length > 0) await failWaitingDeliveries(transaction, off, now)
-        return takeDue(transaction, endpoints, now, limits.max)
+        return takeDue(transaction, { endpoints, underWay }, now, limits)
       }),
     record: (taken, attempt, decide, now) =>
       postgres.transaction((transaction) => recordAttempt(transaction, taken, { attempt, now }, decide)),
@@ -124,9 +134,10 @@ const dueMax = 1_000
 /**
  * SQL of the endpoints with due deliveries, as `endpoint`, and with the oldest due time as `first.due_at`. It reads
  * only deliveries that are due. If they are many, for example because of an endpoint with a long queue, it takes one
- * step in the index for each endpoint with waiting deliveries instead.
+ * step in the index for each endpoint with waiting deliveries instead. The planner expects few elements of the array;
+ * to join many rows, it would read all endpoints.
  */
-const waitingEndpoints = (now: number) => sql`(
+const waitingEndpoints = (now: number) => sql`unnest(ARRAY(
     WITH RECURSIVE due AS MATERIALIZED (
       SELECT endpoint_id FROM deliveries
       WHERE due_at IS NOT NULL AND greatest(due_at, lease_until) <= ${new Date(now)}
@@ -145,7 +156,7 @@ const waitingEndpoints = (now: number) => sql`(
     SELECT endpoint_id FROM due
     UNION
     SELECT endpoint_id FROM waiting WHERE endpoint_id IS NOT NULL
-  ) AS waiting
+  )) AS waiting (endpoint_id)
   JOIN endpoints AS endpoint USING (endpoint_id)
   CROSS JOIN LATERAL (
     SELECT due_at FROM deliveries AS delivery WHERE delivery.endpoint_id = endpoint.endpoint_id AND ${isTakeable(now)}
@@ -157,29 +168,51 @@ const busyAt = (endpointId: ReturnType<typeof sql>, now: number) => sql`(
     WHERE sent.endpoint_id = ${endpointId} AND sent.lease_until > ${new Date(now)} AND sent.due_at IS NOT NULL
   )`
 
+/** SQL of the number of running attempts of each site, as `running`. */
+const runningAttempts = (underWay: readonly RunningAttempt[]) => sql`(
+    SELECT site_id, is_failing, count(*)::int AS attempts FROM unnest(
+      ${underWay.map(({ siteId }) => siteId)}::text[], ${underWay.map(({ isFailing }) => isFailing)}::boolean[]
+    ) AS attempt (site_id, is_failing) GROUP BY site_id, is_failing
+  ) AS running`
+
 interface LockedEndpoint {
   endpoint_id: string
+  site_id: string
   is_enabled: boolean
   is_failing: boolean
 }
 
 /**
- * Locks endpoints that have a due delivery and a free slot. Those that have waited longest come first, and failing ones
- * after all others, so that any number of failing endpoints delays nobody else. It skips endpoints that another worker
- * has locked, so only one worker at a time counts the slots of an endpoint. The lock does not block the producers of
+ * Locks endpoints that have a due delivery and a free slot. Those of the sites with the fewest running attempts come
+ * first, in a site those with the fewest running attempts, then those that have waited longest. Failing ones come after
+ * all others, so that any number of failing endpoints delays nobody else. It skips endpoints that another worker has
+ * locked, so only one worker at a time counts the slots of an endpoint. The lock does not block the producers of
  * deliveries.
  */
 async function lockEndpoints(
   db: Db,
   now: number,
-  { max, failingMax }: { max: number; failingMax: number },
+  { max, failingMax }: TakeLimits,
+  underWay: readonly RunningAttempt[],
 ): Promise<LockedEndpoint[]> {
   const isFailing = sql`failures_in_row >= ${failingFrom}`
   const { rows } = await sql<LockedEndpoint>`
-    SELECT endpoint.endpoint_id, active AND ${isNotDisabled} AS is_enabled, ${isFailing} AS is_failing
-    FROM ${waitingEndpoints(now)}
-    WHERE ${busyAt(sql`endpoint.endpoint_id`, now)} < ${slotsOf(isFailing)} AND (${failingMax > 0} OR NOT ${isFailing})
-    ORDER BY ${isFailing}, first.due_at LIMIT ${max} FOR NO KEY UPDATE OF endpoint SKIP LOCKED`.execute(db)
+    WITH candidate AS (
+      SELECT endpoint_id, site_id, ${isFailing} AS is_failing, first.due_at, ${busyAt(sql`endpoint.endpoint_id`, now)} AS busy
+      FROM ${waitingEndpoints(now)}
+    ), ranked AS (
+      SELECT
+        endpoint_id, is_failing, due_at,
+        coalesce(attempts, 0) + row_number() OVER (PARTITION BY site_id, is_failing ORDER BY busy, due_at) AS nth_of_site
+      FROM candidate LEFT JOIN ${runningAttempts(underWay)} USING (site_id, is_failing)
+      WHERE busy < ${slotsOf(sql`is_failing`)} AND (${failingMax > 0} OR NOT is_failing)
+    )
+    -- It locks one endpoint after the other, in this order, and no more than it needs.
+    SELECT locked.* FROM (SELECT endpoint_id FROM ranked ORDER BY is_failing, nth_of_site, due_at) AS waiting
+    CROSS JOIN LATERAL (
+      SELECT endpoint_id, site_id, active AND ${isNotDisabled} AS is_enabled, ${isFailing} AS is_failing
+      FROM endpoints AS endpoint WHERE endpoint.endpoint_id = waiting.endpoint_id FOR NO KEY UPDATE SKIP LOCKED
+    ) AS locked LIMIT ${max}`.execute(db)
   let failing = 0
   return rows.filter(({ is_failing }) => !is_failing || (failing += 1) <= failingMax)
 }
@@ -197,32 +230,46 @@ interface TakenRow extends Selectable<Tables['deliveries']> {
   is_failing: boolean
 }
 
-/** Takes due deliveries of locked endpoints: the first one of every endpoint before the second one of any endpoint. */
+/**
+ * Takes due deliveries of locked endpoints: the first one of every site before the second one of any site, and the same
+ * for the endpoints of a site.
+ */
 async function takeDue(
   db: Db,
-  endpoints: readonly LockedEndpoint[],
+  { endpoints, underWay }: { endpoints: readonly LockedEndpoint[]; underWay: readonly RunningAttempt[] },
   now: number,
-  max: number,
+  { max, failingMax }: TakeLimits,
 ): Promise<TakenDelivery[]> {
   if (endpoints.length === 0) return []
   // A separate statement, so that it sees the deliveries that other workers took before the endpoints were locked.
   const { rows } = await sql<TakenRow>`
-    WITH chosen AS MATERIALIZED (
-      SELECT delivery_id, is_failing FROM (
-        SELECT due.delivery_id, slot.is_failing, row_number() OVER (PARTITION BY slot.endpoint_id ORDER BY due.due_at) AS n
-        FROM unnest(
-          ${endpoints.map(({ endpoint_id }) => endpoint_id)}::text[],
-          ${endpoints.map(({ is_enabled }) => is_enabled)}::boolean[],
-          ${endpoints.map(({ is_failing }) => is_failing)}::boolean[]
-        ) AS slot (endpoint_id, is_enabled, is_failing)
-        CROSS JOIN LATERAL (
-          SELECT delivery_id, due_at FROM deliveries AS delivery
-          WHERE delivery.endpoint_id = slot.endpoint_id AND ${isTakeable(now)} AND (slot.is_enabled OR requested)
-          ORDER BY due_at, delivery_id
-          LIMIT greatest(0, ${slotsOf(sql`slot.is_failing`)} - ${busyAt(sql`slot.endpoint_id`, now)})
-          FOR UPDATE SKIP LOCKED
-        ) AS due
-      ) AS due ORDER BY n LIMIT ${max}
+    WITH due AS MATERIALIZED (
+      SELECT slot.*, delivery_id, due_at, busy + row_number() OVER (PARTITION BY endpoint_id ORDER BY due_at) AS nth
+      FROM unnest(
+        ${endpoints.map(({ endpoint_id }) => endpoint_id)}::text[],
+        ${endpoints.map(({ site_id }) => site_id)}::text[],
+        ${endpoints.map(({ is_enabled }) => is_enabled)}::boolean[],
+        ${endpoints.map(({ is_failing }) => is_failing)}::boolean[]
+      ) AS slot (endpoint_id, site_id, is_enabled, is_failing)
+      CROSS JOIN LATERAL (SELECT ${busyAt(sql`slot.endpoint_id`, now)} AS busy) AS attempts
+      CROSS JOIN LATERAL (
+        SELECT delivery_id, due_at FROM deliveries AS delivery
+        WHERE delivery.endpoint_id = slot.endpoint_id AND ${isTakeable(now)} AND (slot.is_enabled OR requested)
+        ORDER BY due_at, delivery_id LIMIT greatest(0, ${slotsOf(sql`slot.is_failing`)} - busy)
+        FOR UPDATE SKIP LOCKED
+      ) AS due
+    ), ranked AS (
+      SELECT
+        delivery_id, due_at, is_failing,
+        coalesce(attempts, 0) + row_number() OVER (PARTITION BY site_id, is_failing ORDER BY nth, due_at) AS nth_of_site
+      FROM due LEFT JOIN ${runningAttempts(underWay)} USING (site_id, is_failing)
+    ), placed AS (
+      SELECT *, row_number() OVER (PARTITION BY is_failing ORDER BY nth_of_site, due_at) AS place FROM ranked
+    ), chosen AS MATERIALIZED (
+      SELECT delivery_id, is_failing FROM placed
+      -- Its site then occupies no more slots than were free.
+      WHERE nth_of_site <= CASE WHEN is_failing THEN ${failingMax}::int ELSE ${max}::int END - place + 1
+      ORDER BY is_failing, place LIMIT ${max}
     ), taken AS (
       UPDATE deliveries SET lease = lease + 1, lease_until = ${new Date(now + leaseMs)}
       FROM chosen WHERE deliveries.delivery_id = chosen.delivery_id

@@ -66,30 +66,16 @@ function hangingReceivers(clock: VirtualClock) {
   return { outbound, most: () => ({ mostAtOne, mostAtAll }) }
 }
 
-test.each([1, 25])('while %d of 50 receivers hang, the others get their deliveries within 2 s', async (count) => {
-  const clock = virtualClock(noon)
-  const { outbound, most } = hangingReceivers(clock)
+/** Runs a sender; `pass` advances its time, which stands while Postgres works. */
+function startSender(clock: VirtualClock, outbound: Pick<Outbound, 'post' | 'mail'>) {
   const metrics = createMetrics()
-  let underWay = 0
   const queue = deliveryQueue(postgres)
+  let underWay = 0
   const counted = async <T>(work: Promise<T>): Promise<T> => {
     underWay += 1
     return work.finally(() => (underWay -= 1))
   }
   const stopping = new AbortController()
-  const endpoints: string[] = []
-  for (let n = 0; n < endpointCount; n += 1) {
-    endpoints.push(await addWebhook(postgres, { url: `http://127.0.0.1/${n < count ? 'hang' : 'ok'}/${n}` }))
-  }
-  /** Queues a delivery for each of the endpoints. */
-  let queued = 0
-  const addTo = (endpointIds: readonly string[]): Promise<unknown> => {
-    const deliveries = endpointIds.map((endpointId) => {
-      return { endpointId, source: `source ${(queued += 1)}`, kind: 'alert', body: Buffer.from('{}') } as const
-    })
-    return queueDeliveries(postgres.db, deliveries, clock.now())
-  }
-  await addTo(Array.from({ length: backlog }, (_, n) => endpoints[n % count] ?? ''))
   const running = deliverySender({
     queue: {
       ...queue,
@@ -103,33 +89,94 @@ test.each([1, 25])('while %d of 50 receivers hang, the others get their deliveri
     metrics: deliveryMetrics(metrics),
     leaseMetrics: leaseMetrics(metrics),
   }).run?.(stopping.signal)
-  /** Time stands while Postgres works. */
   const pass = async (ms: number): Promise<void> => {
     await clock.advance(ms)
     let calm = 0
     await waitUntil(() => (calm = underWay === 0 ? calm + 1 : 0) > 1, 'Postgres has answered')
   }
+  const stop = async (): Promise<void> => {
+    stopping.abort()
+    for (let n = 0; n < 40; n += 1) await clock.advance(500)
+    await running
+  }
+  return { pass, stop }
+}
+
+let queued = 0
+
+/** Queues a delivery for each of the endpoints. */
+function queueFor(endpointIds: readonly string[], at: number): Promise<unknown> {
+  const deliveries = endpointIds.map((endpointId) => {
+    return { endpointId, source: `source ${(queued += 1)}`, kind: 'alert', body: Buffer.from('{}') } as const
+  })
+  return queueDeliveries(postgres.db, deliveries, at)
+}
+
+/** The milliseconds from the queueing of each delivery of these endpoints to its attempt, ascending. */
+async function delaysOf(endpointIds: readonly string[]): Promise<number[]> {
+  const rows = await postgres.db
+    .selectFrom('deliveries')
+    .leftJoin('attempts', 'attempts.delivery_id', 'deliveries.delivery_id')
+    .select(['created_at', 'at'])
+    .where('endpoint_id', 'in', endpointIds)
+    .execute()
+  return rows.map(({ at, created_at }) => (at?.getTime() ?? Infinity) - created_at.getTime()).sort((a, b) => a - b)
+}
+
+test.each([1, 25])('while %d of 50 receivers hang, the others get their deliveries within 2 s', async (count) => {
+  const clock = virtualClock(noon)
+  const { outbound, most } = hangingReceivers(clock)
+  const endpoints: string[] = []
+  for (let n = 0; n < endpointCount; n += 1) {
+    endpoints.push(await addWebhook(postgres, { url: `http://127.0.0.1/${n < count ? 'hang' : 'ok'}/${n}` }))
+  }
+  const backlogged = Array.from({ length: backlog }, (_, n) => endpoints[n % count] ?? '')
+  await queueFor(backlogged, clock.now())
+  const { pass, stop } = startSender(clock, outbound)
   for (let second = 0; second < seconds; second += 1) {
     // Each healthy receiver gets a delivery a second, and the queues of those that hang grow.
-    await addTo(endpoints)
+    await queueFor(endpoints, clock.now())
     for (let part = 0; part < 2; part += 1) await pass(500)
   }
   await pass(2_000)
 
-  const rows = await postgres.db
-    .selectFrom('deliveries')
-    .leftJoin('attempts', 'attempts.delivery_id', 'deliveries.delivery_id')
-    .select(['deliveries.status', 'created_at', 'at', 'endpoint_id'])
-    .where('endpoint_id', 'in', endpoints.slice(count))
-    .execute()
-  const delays = rows.map(({ at, created_at }) => (at?.getTime() ?? Infinity) - created_at.getTime())
+  const delays = await delaysOf(endpoints.slice(count))
   expect(delays).toHaveLength(seconds * (endpointCount - count))
-  const [p99 = Infinity] = delays.sort((a, b) => a - b).slice(Math.ceil(delays.length * 0.99) - 1)
+  const [p99 = Infinity] = delays.slice(Math.ceil(delays.length * 0.99) - 1)
   expect(p99).toBeLessThanOrEqual(2_000)
   expect(most().mostAtOne).toBe(4)
   expect(most().mostAtAll).toBeLessThanOrEqual(4 * count)
+  await stop()
+})
 
-  stopping.abort()
-  for (let n = 0; n < 40; n += 1) await clock.advance(500)
-  await running
+test('the slow receivers of two sites delay no delivery of a third one', async () => {
+  const clock = virtualClock(noon)
+  const slow: string[] = []
+  for (let n = 0; n < 140; n += 1) {
+    slow.push(await addWebhook(postgres, { siteId: `slow-${n % 2}`, url: `http://127.0.0.1/slow/${n}` }))
+  }
+  const other = await addWebhook(postgres, { siteId: 'other', url: 'http://127.0.0.1/ok' })
+  for (let n = 0; n < 20; n += 1) await queueFor(slow, clock.now())
+  let running = 0
+  const { pass, stop } = startSender(clock, {
+    post: async ({ url }) => {
+      if (!url.includes('slow')) return succeeded
+      running += 1
+      await clock.sleep(timeoutMs - 1_000)
+      running -= 1
+      return succeeded
+    },
+    mail: () => Promise.resolve(timedOut),
+  })
+  await pass(1_000)
+  expect(running).toBeGreaterThanOrEqual(128)
+  for (let second = 0; second < seconds; second += 1) {
+    await queueFor([other], clock.now())
+    await pass(1_000)
+  }
+  await pass(2_000)
+  const delays = await delaysOf([other])
+  expect(delays).toHaveLength(seconds)
+  expect(delays.at(-1)).toBeLessThanOrEqual(2_000)
+  await stop()
 })

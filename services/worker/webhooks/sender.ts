@@ -57,7 +57,7 @@ export function deliverySender(options: SenderOptions): Component {
     if (max === 0) return
     requireComparedClock(clock)
     const takenAt = clock.now()
-    const taken = await queue.take(takenAt, { max, failingMax: failingMax - failing })
+    const taken = await queue.take(takenAt, { max, failingMax: failingMax - failing }, [...underWay])
     if (signal.aborted) await Promise.all(taken.map((each) => queue.release(each)))
     else for (const each of taken) follow(send(each, takenAt))
   }
