@@ -33,8 +33,8 @@ ${row(['---', '---', '---', '---'])}
 ${rows.join('\n')}
 
 The opening of a session counts as a change by the key that opens it. An import of users needs the scope \`admin\`. A key with
-\`allowed_origins\` can't be used for imports. An export of events, sessions or statistics needs \`stats:read\`, an export of users
-or cohorts \`cohorts:read\`.
+\`allowed_origins\` or \`events_per_minute_per_address\` can't be used for imports. An export of events, sessions or statistics
+needs \`stats:read\`, an export of users or cohorts \`cohorts:read\`.
 
 \`tests/rights/matrix.test.ts\` calls every operation with every scope, for a site or object of the key, for one of another site
 and for one that does not exist, with the key in the header, the query and the cookie, and without a key.

@@ -2,14 +2,9 @@ import type { IncomingMessage } from 'node:http'
 import type { Access } from '@sluice/access/access'
 import type { Credential, Session } from '@sluice/access/credential'
 import { RequestRateLimit } from '@sluice/access/request-rate-limit'
+import { requireImportKey } from '@sluice/access/require-import-key'
 import { grants } from '@sluice/contracts/scopes'
-import {
-  browserKeyNotAllowed,
-  insufficientScope,
-  invalidApiKey,
-  originNotAllowed,
-  unavailable,
-} from '@sluice/runtime/errors'
+import { insufficientScope, invalidApiKey, originNotAllowed, unavailable } from '@sluice/runtime/errors'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import type { Admission, MemoryQuota } from './admission.ts'
 import { authenticateSession, findWriteKey, readCredential, rejectCrossSite } from './authenticate.ts'
@@ -223,16 +218,17 @@ function requireScope({ credential, route: { scope, alternativeScope } }: Reques
 
 /**
  * Applies to keys of web pages (docs/http-interface.md#key-origins). Servers send no `Origin`, while every browser
- * sends it with a POST. The imports, the other operations for which a key may write events, are refused, because they
- * have no limit per address.
+ * sends it with a POST. Imports are the other operations for which a key may write events.
  */
 function requireAllowedOrigin({ request, route, credential }: RequestContext): void {
-  const allowed = credential?.allowedOrigins
-  if (!allowed || route.scope !== 'events:write') return
-  if (route.limit !== 'events') throw browserKeyNotAllowed()
+  if (!credential || route.scope !== 'events:write') return
+  if (route.limit !== 'events') {
+    requireImportKey(credential)
+    return
+  }
   const { origin } = request.headers
-  if (origin === undefined) return
-  if (!allowed.includes(origin)) throw originNotAllowed()
+  if (origin === undefined || !credential.allowedOrigins) return
+  if (!credential.allowedOrigins.includes(origin)) throw originNotAllowed()
 }
 
 function requireContentType(context: RequestContext): void {

@@ -122,10 +122,10 @@ export function originNotAllowed(): AppError {
   return new AppError('forbidden', { message: 'Key is not allowed for this origin' })
 }
 
-/** 403: imports, with a key that everybody can read in a page. */
-export function browserKeyNotAllowed(): AppError {
+/** 403: imports, with a key that everybody can read in a page, as this field of it says. */
+export function browserKeyNotAllowed(field: 'allowed_origins' | 'events_per_minute_per_address'): AppError {
   return new AppError('forbidden', {
-    message: 'A key with allowed_origins cannot be used for imports: use a key without it',
+    message: `A key with ${field} cannot be used for imports: use a key without it`,
   })
 }
 

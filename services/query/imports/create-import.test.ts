@@ -233,16 +233,19 @@ describe('POST /api/v1/imports refuses, and leaves neither blobs, rows nor files
     expect(await countLeftovers(query)).toStrictEqual(nothing)
   })
 
-  test('a key of web pages, which everybody can read; it can neither list nor cancel imports', async () => {
+  test.each<[string, NonNullable<Parameters<typeof query.createKey>[0]>]>([
+    ['allowed_origins', { allowedOrigins: ['https://shop.example'] }],
+    ['events_per_minute_per_address', { rateLimits: { events_per_minute_per_address: 300 } }],
+  ])('a key of web pages, with %s; it can neither list nor cancel imports', async (field, parts) => {
     const { body: accepted } = await upload(query, { file: csv })
     const { job_id: jobId } = accepted.data as AcceptedImport
-    const key = await query.createKey({ scopes: ['events:write'], allowedOrigins: ['https://shop.example'] })
+    const key = await query.createKey({ scopes: ['events:write'], ...parts })
     const answers = [
       await upload(query, { file: csv, key }),
       await query.request('/api/v1/imports?site_id=shop', { key }),
       await query.request(`/api/v1/imports/${jobId}/cancel`, { method: 'POST', key }),
     ]
-    const error = 'A key with allowed_origins cannot be used for imports: use a key without it'
+    const error = `A key with ${field} cannot be used for imports: use a key without it`
     for (const { status, body } of answers) expect([status, body.error]).toStrictEqual([403, error])
     expect(await importStore(query.postgres).find(jobId, null)).toMatchObject({ status: 'queued' })
   })
@@ -297,6 +300,12 @@ describe('POST /api/v1/imports refuses, and leaves nothing of, an upload during 
       (keyId) => keys().update(keyId, actor, () => ({ allowedOrigins: ['https://shop.example'] })),
       403,
       'A key with allowed_origins cannot be used for imports: use a key without it',
+    ],
+    [
+      'gets a limit for each address',
+      (keyId) => keys().update(keyId, actor, () => ({ rateLimits: { events_per_minute_per_address: 300 } })),
+      403,
+      'A key with events_per_minute_per_address cannot be used for imports: use a key without it',
     ],
   ])('%s', async (_, change, status, error) => {
     const key = await query.createKey({ scopes: ['events:write'], siteIds: ['shop'] })

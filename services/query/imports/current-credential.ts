@@ -1,9 +1,10 @@
 import type { Credential, Session } from '@sluice/access/credential'
 import { type KeyStore, unusableReason } from '@sluice/access/keys'
+import { requireImportKey } from '@sluice/access/require-import-key'
 import type { Sessions } from '@sluice/access/sessions'
 import { operations } from '@sluice/api/operations'
 import { grants } from '@sluice/contracts/scopes'
-import { browserKeyNotAllowed, insufficientScope, invalidApiKey } from '@sluice/runtime/errors'
+import { insufficientScope, invalidApiKey } from '@sluice/runtime/errors'
 
 /**
  * The credential with the rights that its key has at `now` (Unix ms). Throws 401 for a session that has ended and for a
@@ -21,6 +22,6 @@ export async function currentCredential(
   const { scopes, siteIds, allowedOrigins } = key
   const { scope } = operations.createImport
   if (!grants(scopes, scope)) throw insufficientScope(scope)
-  if (allowedOrigins) throw browserKeyNotAllowed()
+  requireImportKey(key)
   return { ...credential, scopes, siteIds, allowedOrigins }
 }
