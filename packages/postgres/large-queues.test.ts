@@ -45,6 +45,26 @@ async function countByStatus(): Promise<unknown> {
   return Object.fromEntries(rows.map(({ status, count: rowCount }) => [status, rowCount]))
 }
 
+test('deliveries with very many attempts are listed in pages of bounded size', async () => {
+  const webhookId = await addWebhook(postgres)
+  await sql`
+    INSERT INTO deliveries (delivery_id, endpoint_id, source, kind, body, status, created_at)
+    SELECT 'dlv_' || n, ${webhookId}, 'alert:' || n, 'alert', '', 'failed', now() FROM generate_series(1, 400) n`.execute(
+    postgres.db,
+  )
+  await sql`
+    INSERT INTO attempts (delivery_id, n, at, status, latency_ms, response, error)
+    SELECT delivery_id, n, now(), 500, 7, ${'😀'.repeat(200)}, 'status 500'
+    FROM deliveries, generate_series(1, 100) n`.execute(postgres.db)
+  const list = (limit: number) => webhookStore(postgres).listDeliveries(webhookId, undefined, { limit, offset: 0 })
+  await expect(list(1_000)).rejects.toMatchObject({
+    code: 'invalid_field',
+    message: 'Invalid field: limit is too high: the page would be too large, so use a lower limit',
+  })
+  const { deliveries } = await list(50)
+  expect(deliveries.map(({ attempts }) => attempts.length)).toStrictEqual(Array(50).fill(100))
+})
+
 describe('an endpoint with very many deliveries', () => {
   test.each([
     ['webhook', (_: string, webhookId: string) => webhookStore(postgres).delete(webhookId, null)],

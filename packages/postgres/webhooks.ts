@@ -1,4 +1,4 @@
-import { type Selectable, sql } from 'kysely'
+import { type RawBuilder, type Selectable, sql } from 'kysely'
 import type { Page } from '@sluice/contracts/paging'
 import type { SiteIds } from '@sluice/contracts/scopes'
 import { type DeliveryKind, type DeliveryStatus, webhookLimits } from '@sluice/contracts/webhooks'
@@ -18,7 +18,7 @@ import {
   updateEndpoint,
 } from './endpoints.ts'
 import type { Postgres } from './open.ts'
-import { selectPage } from './page.ts'
+import { requirePageSize, selectPage } from './page.ts'
 import { lockSite } from './sites.ts'
 import type { Db, Tables } from './tables.ts'
 import { visibleSiteCondition } from './visible-sites.ts'
@@ -87,7 +87,10 @@ export interface WebhookStore {
     delivery: { webhookId: string; source: string; kind: DeliveryKind; body: Uint8Array },
     at: number,
   ): Promise<string | undefined>
-  /** Lists the deliveries of a webhook, newest first, with the beginning of each response. */
+  /**
+   * Lists the deliveries of a webhook, newest first, with the beginning of each response. Throws AppError
+   * `invalid_field` for a page whose attempts are too large in total.
+   */
   listDeliveries(
     webhookId: string,
     status: DeliveryStatus | undefined,
@@ -159,13 +162,12 @@ export function webhookStore(postgres: Postgres): WebhookStore {
         const { rows } = await sql<Omit<DeliveryRow, 'body'>>`
           SELECT delivery_id, kind, status, created_at, due_at FROM deliveries WHERE ${condition}
           ORDER BY created_at DESC, delivery_id DESC LIMIT ${limit} OFFSET ${offset}`.execute(db)
+        const deliveryIds = rows.map(({ delivery_id }) => delivery_id)
+        const attempt = attemptsOf(deliveryIds, sql`left(response, ${listedResponseLength})`)
+        await requirePageSize(db, sql`SELECT to_json(attempt) AS document FROM (${attempt}) AS attempt`)
         const counted = await sql<{ total: string }>`
           SELECT count(*) AS total FROM deliveries WHERE ${condition}`.execute(db)
-        const attempts = await attemptsOf(
-          db,
-          rows.map(({ delivery_id }) => delivery_id),
-          sql`left(response, ${listedResponseLength})`,
-        )
+        const attempts = await readAttempts(db, attempt)
         const deliveries = rows.map((row) => toDelivery({ ...row, body: Buffer.alloc(0) }, attempts))
         return { deliveries, total: Number(counted.rows[0]?.total) }
       }),
@@ -177,7 +179,7 @@ export function webhookStore(postgres: Postgres): WebhookStore {
           .where('endpoint_id', '=', webhookId)
           .where('delivery_id', '=', deliveryId)
           .executeTakeFirst()
-        return row && toDelivery(row, await attemptsOf(db, [deliveryId], sql`response`))
+        return row && toDelivery(row, await readAttempts(db, attemptsOf([deliveryId], sql`response`)))
       }),
     replay: async (webhookId, deliveryId, at) =>
       (await sendAgain(postgres, webhookId, sql`delivery_id = ${deliveryId}`, at)).length > 0,
@@ -258,14 +260,13 @@ type DeliveryRow = Pick<
   'delivery_id' | 'kind' | 'status' | 'created_at' | 'due_at' | 'body'
 >
 
-async function attemptsOf(
-  db: Db,
-  deliveryIds: readonly string[],
-  response: ReturnType<typeof sql>,
-): Promise<Map<string, AttemptRecord[]>> {
-  const { rows } = await sql<Selectable<Tables['attempts']>>`
+const attemptsOf = (deliveryIds: readonly string[], response: RawBuilder<unknown>) =>
+  sql<Selectable<Tables['attempts']>>`
     SELECT delivery_id, at, status, latency_ms, ${response} AS response, error FROM attempts
-    WHERE delivery_id = ANY (${[...deliveryIds]}::text[]) ORDER BY n`.execute(db)
+    WHERE delivery_id = ANY (${[...deliveryIds]}::text[]) ORDER BY n`
+
+async function readAttempts(db: Db, attempt: ReturnType<typeof attemptsOf>): Promise<Map<string, AttemptRecord[]>> {
+  const { rows } = await attempt.execute(db)
   const found = new Map<string, AttemptRecord[]>()
   for (const { delivery_id, at, status, latency_ms, response: text, error } of rows) {
     const attempts = found.get(delivery_id) ?? []
