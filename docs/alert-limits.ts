@@ -42,6 +42,11 @@ export const alertLimitDescriptions: Readonly<Record<keyof typeof alertLimits, L
     value: number(alertLimits.emailTestsPerHourMax),
     beyond: refused(429, 'Rate limit exceeded. Retry after <n> seconds.'),
   },
+  emailsPerHourMax: {
+    what: 'e-mails of the present rules of a site in any hour, tests included',
+    value: number(alertLimits.emailsPerHourMax),
+    beyond: 'the notification has failed, and the history of the rule says why; it is not tried again',
+  },
   historyDays: { what: 'history of a rule', value: `${alertLimits.historyDays} days`, beyond: 'removed' },
   previewDays: { what: 'time that a preview covers', value: `${alertLimits.previewDays} days`, beyond: '–' },
   previewPointsMax: {

@@ -26,6 +26,11 @@ export const alertLimits = {
   rulesPerSiteMax: 100,
   /** Tests of a site's e-mail rules in any hour: each sends up to `recipientsMax` e-mails through the operator's server. */
   emailTestsPerHourMax: 10,
+  /**
+   * E-mails of a site's rules in any hour, each to up to `recipientsMax` addresses. A firing and a resolution of each of
+   * `rulesPerSiteMax` rules fit.
+   */
+  emailsPerHourMax: 300,
   /** A rule's history is kept for this long. */
   historyDays: 90,
   previewDays: 30,

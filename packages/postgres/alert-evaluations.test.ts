@@ -1,10 +1,14 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { sql } from 'kysely'
 import type { Measured } from '@sluice/contracts/alert-state'
+import { newId } from '@sluice/runtime/ids'
 import { addRule, type RuleParts } from '../../tests/support/alert-rules.ts'
 import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { addWebhook } from '../../tests/support/webhooks.ts'
 import type { AlertRule } from './alert-records.ts'
 import { type AlertRuleStore, alertRuleStore } from './alert-rules.ts'
+import { erasureStore } from './erasures.ts'
+import { siteStore } from './sites.ts'
 
 const minuteMs = 60_000
 const noon = Date.UTC(2026, 0, 2, 12)
@@ -284,6 +288,53 @@ test('a test of an e-mail rule still counts when the rule was deleted or has ano
   await db.updateTable('endpoints').set({ channel: 'webhook' }).where('endpoint_id', '=', changed.ruleId).execute()
   const next = await addRule(postgres, { siteId, at: noon, ...email })
   expect(await rules.queueTest(next, noon + 5)).toStrictEqual({ state: 'limited', until: noon + 60 * minuteMs })
+})
+
+test('a test of an e-mail rule still counts when its site was deleted and registered again, for an hour', async () => {
+  const email = { type: 'email', target: '["ops@example.com"]' } as const
+  const siteId = 'deleted-site'
+  const register = async () => {
+    await siteStore(postgres).register([siteId])
+    return addRule(postgres, { siteId, at: noon, ...email })
+  }
+  const rule = await register()
+  for (let index = 0; index < 10; index += 1)
+    expect(await rules.queueTest(rule, noon + index)).toStrictEqual({ state: 'queued' })
+  const erasure = { erasureId: newId('era'), siteId, kind: 'site', hashes: null, before: null, keyId: 'key_1' } as const
+  expect(await erasureStore(postgres).createForSite(erasure, () => noon + 10)).toBeDefined()
+  const again = await register()
+  const until = noon + 60 * minuteMs
+  expect(await rules.queueTest(again, noon + 20)).toStrictEqual({ state: 'limited', until })
+  expect(await rules.queueTest(again, until + 10)).toStrictEqual({ state: 'queued' })
+  const left = await postgres.db.selectFrom('email_tests').select('at').where('site_id', '=', siteId).execute()
+  expect(left).toStrictEqual([{ at: new Date(until + 10) }])
+})
+
+test('the e-mail rules of a site send 300 e-mails in an hour; the history says why a further one is not sent', async () => {
+  const email = { type: 'email', target: '["ops@example.com"]' } as const
+  const [rule, other] = [await ruleWith(email), await ruleWith(email)]
+  const second = await addRule(postgres, { siteId: rule.siteId, at: noon, ...email })
+  await sql`
+    INSERT INTO deliveries (delivery_id, endpoint_id, source, kind, body, status, created_at, lease)
+    SELECT 'sent_' || n, ${second.ruleId}, 'sent:' || n, 'alert', '', 'succeeded', ${new Date(noon)}::timestamptz, 2
+    FROM generate_series(1, 299) n`.execute(postgres.db)
+  const notificationOf = async ({ ruleId }: AlertRule) =>
+    (await rules.history(ruleId, { limit: 1, offset: 0 }, noon)).history[0]?.notification
+  const refused = {
+    status: 'failed',
+    attempts: 1,
+    last_status: null,
+    last_error: 'not sent: the rules of the site have sent 300 e-mails within an hour',
+  }
+  await evaluate(rule, 1, value(12))
+  expect(await notificationOf(rule)).toMatchObject({ status: 'pending' })
+  await evaluate(rule, 2, value(1))
+  await evaluate(second, 2, value(12))
+  for (const each of [rule, second]) expect(await notificationOf(each)).toMatchObject(refused)
+  await evaluate(other, 2, value(12))
+  expect(await notificationOf(other)).toMatchObject({ status: 'pending' })
+  expect(await evaluate(rule, 61, value(12))).toStrictEqual(['firing'])
+  expect(await notificationOf(rule)).toMatchObject({ status: 'pending' })
 })
 
 test('concurrent tests of e-mail rules are counted one after the other', async () => {

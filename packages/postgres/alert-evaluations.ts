@@ -7,12 +7,12 @@ import {
   type Measured,
   nextAlertState,
 } from '@sluice/contracts/alert-state'
-import type { AlertSettings } from '@sluice/contracts/alerts'
+import { alertLimits, type AlertSettings } from '@sluice/contracts/alerts'
 import { durationMs } from '@sluice/runtime/durations'
 import { newId } from '@sluice/runtime/ids'
-import { removeOldHistory } from './alert-history.ts'
+import { isOutOfEmails, removeOldHistory } from './alert-history.ts'
 import { type AlertRule, selectRules, toRule } from './alert-records.ts'
-import { queueDeliveries, queueForWebhooks } from './deliveries.ts'
+import { queueDeliveries, queueFailed, queueForWebhooks } from './deliveries.ts'
 import type { Db } from './tables.ts'
 
 /** The measurement for a rule at one of its revisions. */
@@ -174,6 +174,11 @@ async function recordTransition(
   const isAlreadyNotified =
     notificationType === 'webhook' && notified.some((fingerprint) => fingerprint.equals(rule.targetFingerprint))
   if (isAlreadyNotified) return
-  const body = noticeBody(notice, notificationType)
-  await queueDeliveries(db, [{ endpointId: ruleId, source, kind: 'alert', body }], at)
+  const delivery = { endpointId: ruleId, source, kind: 'alert', body: noticeBody(notice, notificationType) } as const
+  if (notificationType === 'email' && (await isOutOfEmails(db, siteId, at))) {
+    const error = `not sent: the rules of the site have sent ${alertLimits.emailsPerHourMax} e-mails within an hour`
+    await queueFailed(db, delivery, error, at)
+  } else {
+    await queueDeliveries(db, [delivery], at)
+  }
 }

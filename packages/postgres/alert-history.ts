@@ -61,22 +61,25 @@ export async function removeOldHistory(db: Db, ruleId: string, at: number): Prom
 /**
  * Counts a test of an e-mail rule at `at` (Unix ms), unless the site has had `alertLimits.emailTestsPerHourMax` of them
  * within an hour: then it returns when the next one is possible, in Unix ms. A test of the rule at the same `at` is the
- * same test, and does not count. The tests of a site must be counted one after the other.
+ * same test, and does not count. The tests of a site must be counted one after the other. They still count when the site
+ * was deleted and registered again.
  */
 export async function countEmailTest(
   db: Db,
   { ruleId, siteId }: { ruleId: string; siteId: string },
   at: number,
 ): Promise<number | undefined> {
-  await db
-    .deleteFrom('email_tests')
-    .where('site_id', '=', siteId)
-    .where('at', '<=', new Date(at - hourMs))
-    .execute()
+  const since = new Date(at - hourMs)
+  // Those of other sites too, which may have been deleted. Rows that another transaction is removing are skipped.
+  await sql`
+    DELETE FROM email_tests WHERE (site_id, rule_id, at) IN (
+      SELECT site_id, rule_id, at FROM email_tests WHERE at <= ${since} FOR UPDATE SKIP LOCKED
+    )`.execute(db)
   const tests = await db
     .selectFrom('email_tests')
     .select(['rule_id', 'at'])
     .where('site_id', '=', siteId)
+    .where('at', '>', since)
     .orderBy('at', 'desc')
     .execute()
   if (tests.some((test) => test.rule_id === ruleId && test.at.getTime() === at)) return undefined
@@ -86,6 +89,18 @@ export async function countEmailTest(
     .insertInto('email_tests')
     .values({ site_id: siteId, rule_id: ruleId, at: new Date(at) })
     .execute()
+}
+
+/**
+ * Whether the e-mail rules of the site have had their `alertLimits.emailsPerHourMax` e-mails in the hour before `at`
+ * (Unix ms). Those that were stored as `failed` and never taken do not count.
+ */
+export async function isOutOfEmails(db: Db, siteId: string, at: number): Promise<boolean> {
+  const { rows } = await sql<{ count: number }>`
+    SELECT count(*)::int AS count FROM endpoints JOIN deliveries USING (endpoint_id)
+    WHERE site_id = ${siteId} AND owner = 'alert_rule' AND channel = 'email'
+      AND deliveries.created_at > ${new Date(at - hourMs)} AND NOT (status = 'failed' AND lease = 0)`.execute(db)
+  return (rows[0]?.count ?? 0) >= alertLimits.emailsPerHourMax
 }
 
 function toEntry(row: HistoryRow): AlertHistoryEntry {

@@ -57,6 +57,25 @@ export async function queueDeliveries(
   return rows.map(({ delivery_id }) => delivery_id)
 }
 
+/**
+ * Queues a delivery that is not sent: it is stored as `failed`, and its only attempt says why. `now` is Unix ms.
+ */
+export async function queueFailed(transaction: Db, delivery: NewDelivery, error: string, now: number): Promise<void> {
+  const ids = await queueDeliveries(transaction, [delivery], now)
+  const at = new Date(now)
+  for (const id of ids) {
+    await transaction
+      .updateTable('deliveries')
+      .set({ status: 'failed', due_at: null, attempts: 1 })
+      .where('delivery_id', '=', id)
+      .execute()
+    await transaction
+      .insertInto('attempts')
+      .values({ delivery_id: id, n: 1, at, status: null, latency_ms: 0, response: null, error })
+      .execute()
+  }
+}
+
 function sortKey({ endpointId, source }: NewDelivery): string {
   return `${endpointId} ${source}`
 }

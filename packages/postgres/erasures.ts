@@ -141,7 +141,6 @@ export function erasureStore(postgres: Postgres): ErasureStore {
         const requestedAt = Math.max(lockedAt, await removeImports(transaction, siteId))
         await transaction.deleteFrom('alert_sites').where('site_id', '=', siteId).execute()
         await lockSiteRules(transaction, siteId)
-        await transaction.deleteFrom('email_tests').where('site_id', '=', siteId).execute()
         // Endpoints are locked last, because completing an export or import, and evaluating or changing a rule, also
         // locks endpoints last. The alert rules are deleted together with their endpoints.
         await deleteSiteEndpoints(transaction, siteId)
