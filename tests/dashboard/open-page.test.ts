@@ -88,23 +88,31 @@ describeWithChromium('a page that is open', () => {
       each.dataset.marked = ''
     })
 
-  /** Lets a minute pass, after which the page refetches: checks it before the answer is there, and after it. */
-  const expectKeptForAMinute = async (page: Page, asked: RegExp, check: () => Promise<void>): Promise<void> => {
-    await check()
+  /**
+   * Lets a minute pass, after which the page refetches. The answers wait for the call of what this resolves to: the page
+   * goes by the clock of the server, which each answer tells, and a minute with answers is one of real time.
+   */
+  const passMinute = async (page: Page): Promise<() => void> => {
     const held = Promise.withResolvers<undefined>()
-    // The page goes by the clock of the server, which each answer tells.
     await page.route(/\/api\/v1\//, async (route) => {
       await held.promise
       // One that was given up can't go on.
       await route.fallback().catch(() => undefined)
     })
-    const request = page.waitForRequest(asked)
     await page.clock.runFor(61_000)
+    return () => held.resolve(undefined)
+  }
+
+  /** Lets a minute pass: checks the page before the answers that it asked for are there, and after them. */
+  const expectKeptForAMinute = async (page: Page, asked: RegExp, check: () => Promise<void>): Promise<void> => {
+    await check()
+    const request = page.waitForRequest(asked)
+    const release = await passMinute(page)
     await request
     await page.clock.runFor(1_000)
     await check()
     const response = page.waitForResponse(asked)
-    held.resolve(undefined)
+    release()
     await response
     await page.locator('main .old').first().waitFor({ state: 'detached' })
     await check()
@@ -173,6 +181,8 @@ describeWithChromium('a page that is open', () => {
     await page.route(asked, (route) =>
       route.fulfill({ status: 503, json: { success: false, error: 'Service unavailable', timestamp: Date.now() } }),
     )
+    const release = await passMinute(page)
+    release()
     await runUntil(page, async () => expect(await dialog.count()).toBe(0))
     await page.unroute(asked)
     await runUntil(page, async () => {
@@ -211,6 +221,8 @@ describeWithChromium('a page that is open', () => {
     await page.keyboard.press('t')
     await dialog.waitFor()
     service.isBroken = true
+    const release = await passMinute(page)
+    release()
     await runUntil(page, async () => expect(await dialog.count()).toBe(0))
     service.isBroken = false
     await runUntil(page, async () => expect(await chart.getByRole('button', { name: /^More/ }).count()).toBe(1))
