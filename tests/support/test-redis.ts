@@ -1,17 +1,22 @@
 import { randomBytes } from 'node:crypto'
-import { afterEach } from '@jest/globals'
+import { afterAll, afterEach } from '@jest/globals'
 import { Redis as Client } from 'ioredis'
 import { openRedis, type OpenRedisOptions } from '@sluice/redis/open'
 import type { Redis } from '@sluice/redis/port'
 import { silentLogger } from '@sluice/runtime/silent-logger'
 import { waitUntil } from '@sluice/runtime/wait-until'
 
-/** Opens connections with the options of one test file, and closes all of them after each test. */
+/**
+ * Opens connections with the options of one test file, and closes all of them after each test; those of concurrent
+ * tests, which have no such hook, after the last one.
+ */
 export function redisOpener(defaults: Partial<OpenRedisOptions> = {}) {
   const opened: Redis[] = []
-  afterEach(async () => {
+  const closeAll = async (): Promise<void> => {
     await Promise.all(opened.splice(0).map((redis) => redis.close()))
-  })
+  }
+  afterEach(closeAll)
+  afterAll(closeAll)
 
   /** Returns at once, as in a service, even if Redis does not answer yet. */
   const open = (url: string, options: Partial<OpenRedisOptions> = {}): Redis => {

@@ -1,5 +1,4 @@
 import { describe, expect, test } from '@jest/globals'
-import { idempotencyLimits } from '@sluice/contracts/idempotency'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { fresh, redisOpener } from '../../../tests/support/test-redis.ts'
 import type { RedisLifetimes } from '../port.ts'
@@ -76,58 +75,6 @@ export function describeIdempotency(name: string, createUrl: () => string): void
       await idempotency.release(id, 'one')
       expect(await idempotency.claim(id, 'g', 'one', keyId)).toEqual({ state: 'answered', answer: result })
       await idempotency.release(fresh('i'), 'one')
-    })
-
-    test('frees no claim of a later attempt', async () => {
-      const { idempotency } = await open({ claimMs: 3_000 })
-      const id = fresh('i')
-      await idempotency.claim(id, 'f', 'slow', keyId)
-      const isTaken = async () => (await idempotency.claim(id, 'f', 'later', keyId)).state === 'new'
-      await waitUntil(isTaken, 'the end of the first claim')
-      await idempotency.release(id, 'slow')
-      expect(await idempotency.claim(id, 'f', 'third', keyId)).toEqual({ state: 'running' })
-      await idempotency.release(id, 'later')
-      expect(await idempotency.claim(id, 'f', 'third', keyId)).toEqual({ state: 'new' })
-    })
-
-    test('ends a claim by itself and keeps a late result unless there is another', async () => {
-      const { idempotency } = await open({ claimMs: 3_000 })
-      const [id, late] = [fresh('i'), fresh('i')]
-      await idempotency.claim(id, 'f', 'one', keyId)
-      await idempotency.claim(late, 'f', 'one', keyId)
-      expect(await idempotency.claim(id, 'f', 'one', keyId)).toEqual({ state: 'running' })
-      const isFree = async () => (await idempotency.claim(id, 'f', 'one', keyId)).state === 'new'
-      await waitUntil(isFree, 'the end of the claim')
-      await idempotency.complete(late, 'f', result, keyId)
-      expect(await idempotency.claim(late, 'f', 'one', keyId)).toEqual({ state: 'answered', answer: result })
-    })
-
-    test('takes no new request of a key with too many bytes of results until the first of them is forgotten', async () => {
-      const { idempotency } = await open({ resultMs: 5_000 })
-      const [key, other, repeated, running, failing] = [fresh('k'), fresh('k'), fresh('i'), fresh('i'), fresh('i')]
-      const claim = (id: string, ofKey = key) => idempotency.claim(id, 'f', 'one', ofKey)
-      expect(await claim(repeated)).toEqual({ state: 'new' })
-      expect(await claim(running)).toEqual({ state: 'new' })
-      const data = 'x'.repeat(idempotencyLimits.storedBytesMax / 2)
-      const storedAt = Date.now()
-      await idempotency.complete(repeated, 'f', result, key)
-      await idempotency.complete(running, 'f', { status: 200, data, timestamp: 1 }, key)
-      // Not stored again, and so not counted.
-      await idempotency.complete(running, 'f', { status: 200, data, timestamp: 2 }, key)
-      expect(await claim(failing)).toEqual({ state: 'new' })
-      await idempotency.release(failing, 'one')
-      const last = fresh('i')
-      await idempotency.complete(last, 'f', { status: 200, data, timestamp: 1 }, key)
-
-      const full = await claim(fresh('i'))
-      expect(full).toEqual({ state: 'full', resetAt: expect.any(Number) })
-      const { resetAt } = full as { resetAt: number }
-      expect(resetAt).toBeGreaterThanOrEqual(storedAt + 4_990)
-      expect(resetAt).toBeLessThanOrEqual(Date.now() + 5_000)
-      expect(await claim(repeated)).toEqual({ state: 'answered', answer: result })
-      expect(await claim(fresh('i'), other)).toEqual({ state: 'new' })
-      await waitUntil(async () => (await claim(fresh('i'))).state === 'new', 'room for another result')
-      expect(Date.now()).toBeGreaterThanOrEqual(storedAt + 4_990)
     })
 
     test('forgets a result after its lifetime', async () => {

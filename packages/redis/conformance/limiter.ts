@@ -50,22 +50,6 @@ export function describeLimiter(name: string, createUrl: () => string): void {
       expect(limiter.peek(counter, 10).resetAt).toBe(resetAt)
     })
 
-    test('grants the whole limit again after the end of the window', async () => {
-      const limiter = await limiterOf({ limitWindowSeconds: 3 })
-      const counter = fresh()
-      const { resetAt } = await limiter.consume(counter, 10, 10)
-      let last: Consumption | undefined
-      const granted = async () => {
-        last = await limiter.consume(counter, 4, 10)
-        return last.granted
-      }
-      expect(await granted()).toBe(false)
-      await waitUntil(granted, 'a new window')
-      expect(Date.now()).toBeGreaterThanOrEqual(resetAt)
-      expect(last?.remaining).toBe(6)
-      expect(last?.resetAt).toBeGreaterThan(resetAt)
-    })
-
     test('opens no window for a refused cost', async () => {
       const limiter = await limiterOf()
       const counter = fresh()
@@ -185,13 +169,6 @@ export function describeLimiter(name: string, createUrl: () => string): void {
         }),
         { numRuns: 100 },
       )
-    })
-
-    test('grants no more than the limit in each of several windows', async () => {
-      const limiter = await limiterOf({ limitWindowSeconds: 2 })
-      const counter = fresh()
-      const windows = await consumeOverWindows(limiter, counter, 50)
-      expect([...windows.values()].slice(0, -1)).toEqual([50, 50])
     })
   })
 }

@@ -1,5 +1,4 @@
 import { describe, expect, test } from '@jest/globals'
-import { waitUntil } from '@sluice/runtime/wait-until'
 import { fresh, redisOpener } from '../../../tests/support/test-redis.ts'
 import type { RedisLifetimes } from '../port.ts'
 
@@ -39,18 +38,6 @@ export function describeSignInCodes(name: string, createUrl: () => string): void
       await signInCodes.create(code, { keyHash: 'k' })
       const taken = await Promise.all(Array.from({ length: 20 }, () => signInCodes.take(code)))
       expect(taken.filter((each) => each !== undefined)).toStrictEqual([{ keyHash: 'k' }])
-    })
-
-    test('are gone after their time', async () => {
-      const { signInCodes } = await open({ signInCodeMs: 3_000 })
-      const [first, code] = [fresh('c'), fresh('c')]
-      await signInCodes.create(first, { keyHash: 'k' })
-      expect(await signInCodes.take(first)).toStrictEqual({ keyHash: 'k' })
-      await signInCodes.create(code, { keyHash: 'k' })
-      const end = Date.now() + 3_010
-      await waitUntil(() => Date.now() > end, 'the end')
-      expect(await signInCodes.find(code)).toBeUndefined()
-      expect(await signInCodes.take(code)).toBeUndefined()
     })
   })
 }
