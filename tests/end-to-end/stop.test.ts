@@ -15,7 +15,6 @@ const stopMsMax = 10_000
 
 describeWithServices('a process that is stopped', () => {
   let cluster: Cluster
-  const closers: (() => unknown)[] = []
 
   beforeAll(async () => {
     cluster = await createCluster()
@@ -27,16 +26,13 @@ describeWithServices('a process that is stopped', () => {
     await cluster.drop()
   })
 
-  async function closeAll(): Promise<void> {
-    for (const close of closers.splice(0).reverse()) await close()
-  }
-
   function startGateway(drainSeconds: string): Promise<ServiceProcess> {
     return startService('gateway', { ...cluster.environment.gateway, SLUICE_DRAIN_SECONDS: drainSeconds })
   }
 
   it('fails no request of clients of a load balancer, whether they keep their connections or not', async () => {
     const gateways = [await startGateway('4'), await startGateway('4')] as const
+    const closers: (() => unknown)[] = []
     closers.push(...gateways.map((gateway) => () => gateway.stop()))
     const balancer = await startBalancer(gateways.map(({ url }) => url))
     closers.push(balancer.close)
@@ -57,17 +53,17 @@ describeWithServices('a process that is stopped', () => {
       await isAnsweredAgain()
     } finally {
       await Promise.all([kept.stop(), opened.stop()])
-      await closeAll()
+      for (const close of closers.reverse()) await close()
     }
     expect([...new Set([...kept.outcomes, ...opened.outcomes])]).toEqual([202])
   })
 
-  it.each(['gateway', 'query', 'writer', 'worker'] as const)(
+  // These wait most of the time, each with a process and a proxy of its own.
+  it.concurrent.each(['gateway', 'query', 'writer', 'worker'] as const)(
     'ends with 0 within 10 s while Postgres hangs: %s',
     async (name) => {
       const environment = cluster.environment[name]
       const postgres = await tcpProxy(environment.SLUICE_POSTGRES_URL ?? '')
-      closers.push(() => postgres.close())
       const service = await startService(name, { ...environment, SLUICE_POSTGRES_URL: postgres.url })
       try {
         await useKey(service, cluster.key)
@@ -79,15 +75,14 @@ describeWithServices('a process that is stopped', () => {
         expect(await service.stop()).toBe(0)
         expect(elapsedMs()).toBeLessThan(stopMsMax)
       } finally {
-        await closeAll()
+        await postgres.close()
       }
     },
   )
 
-  it('answers a question that takes longer than 10 s: query', async () => {
+  it.concurrent('answers a question that takes longer than 10 s: query', async () => {
     const { environment, key } = cluster
     const clickHouse: TcpProxy = await tcpProxy(environment.query.SLUICE_CLICKHOUSE_URL ?? '')
-    closers.push(() => clickHouse.close())
     const metricsPort = await findFreePort()
     const query = await startService('query', {
       ...environment.query,
@@ -107,7 +102,7 @@ describeWithServices('a process that is stopped', () => {
       expect((await answer).status).toBe(200)
       expect(await stopped).toBe(0)
     } finally {
-      await closeAll()
+      await clickHouse.close()
     }
   })
 })
