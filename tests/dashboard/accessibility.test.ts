@@ -2,10 +2,9 @@ import { afterAll, beforeAll, expect, it } from '@jest/globals'
 import type { Page } from 'playwright-core'
 import { findViolations } from './support/axe.ts'
 import { inEachDialog } from './support/dialogs.ts'
-import { addResources } from './support/resources.ts'
-import { openSession, type Rig, startRig } from './support/rig.ts'
+import { openSession, type Rig } from './support/rig.ts'
 import { type PageName, routesOf } from './support/routes.ts'
-import { seededEvents } from './support/seed.ts'
+import { startSeededRig } from './support/seeded-rig.ts'
 import { describeWithChromium, useBrowser } from './support/use-browser.ts'
 
 const siteId = 'shop'
@@ -19,9 +18,7 @@ describeWithChromium('axe finds nothing', () => {
   let rig: Rig
 
   beforeAll(async () => {
-    rig = await startRig()
-    await rig.send(seededEvents({ siteId, now: Date.now() }))
-    await addResources(rig, siteId)
+    rig = await startSeededRig(siteId)
     await rig.call('POST', '/api/v1/sites', { site_id: 'empty', name: 'Nothing yet' })
   })
   afterAll(() => rig.stop())

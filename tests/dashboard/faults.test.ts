@@ -15,7 +15,7 @@ describeWithChromium('faults', () => {
   let rig: Rig
 
   beforeAll(async () => {
-    rig = await startRig()
+    rig = await startRig({ isEmbedded: true })
     await rig.send(seededEvents({ siteId, now: Date.now(), sessions: 150 }))
   })
   afterAll(() => rig.stop())

@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
 import type { BrowserContextOptions, Page } from 'playwright-core'
 import { copied, readCsv } from './support/numbers.ts'
-import { addResources } from './support/resources.ts'
-import { openSession, type Rig, startRig } from './support/rig.ts'
-import { seededEvents } from './support/seed.ts'
+import { openSession, type Rig } from './support/rig.ts'
+import { startSeededRig } from './support/seeded-rig.ts'
 import { describeWithChromium, useBrowser } from './support/use-browser.ts'
 import { waitUntilPasses } from './support/wait-until-passes.ts'
 
@@ -14,9 +13,7 @@ describeWithChromium('a narrow page', () => {
   let rig: Rig
 
   beforeAll(async () => {
-    rig = await startRig()
-    await rig.send(seededEvents({ siteId, now: Date.now() }))
-    await addResources(rig, siteId)
+    rig = await startSeededRig(siteId)
   })
   afterAll(() => rig.stop())
 

@@ -2,10 +2,9 @@ import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
 import type { Page } from 'playwright-core'
 import { compareNumbers, copied, headline, readCsv, runInShell } from './support/numbers.ts'
-import { addResources } from './support/resources.ts'
-import { openSession, type Rig, startRig } from './support/rig.ts'
+import { openSession, type Rig } from './support/rig.ts'
 import { routesOf } from './support/routes.ts'
-import { seededEvents } from './support/seed.ts'
+import { startSeededRig } from './support/seeded-rig.ts'
 import { describeWithChromium, useBrowser } from './support/use-browser.ts'
 import { waitUntilPasses } from './support/wait-until-passes.ts'
 
@@ -19,9 +18,7 @@ describeWithChromium('every number', () => {
   let rig: Rig
 
   beforeAll(async () => {
-    rig = await startRig()
-    await rig.send(seededEvents({ siteId, now: Date.now() }))
-    await addResources(rig, siteId)
+    rig = await startSeededRig(siteId)
   })
   afterAll(() => rig.stop())
 

@@ -7,10 +7,9 @@ import type { BrowserContext, Page } from 'playwright-core'
 import { contentTypes, type DashboardFiles, loadDashboard } from '@sluice/dashboard/load'
 import { pseudoTexts } from '@sluice/dashboard/pseudo-texts'
 import { inEachDialog } from './support/dialogs.ts'
-import { addResources } from './support/resources.ts'
-import { openSession, type Rig, startRig } from './support/rig.ts'
+import { openSession, type Rig } from './support/rig.ts'
 import { type PageName, routesOf } from './support/routes.ts'
-import { seededEvents } from './support/seed.ts'
+import { startSeededRig } from './support/seeded-rig.ts'
 import { describeWithChromium, useBrowser } from './support/use-browser.ts'
 
 const siteId = 'shop'
@@ -54,9 +53,7 @@ describeWithChromium('in a language that is two fifths longer', () => {
     const build = fileURLToPath(new URL('build.ts', dashboardFolder))
     await promisify(execFile)(process.execPath, ['--disable-warning=ExperimentalWarning', build, '--pseudo'])
     files = loadDashboard(fileURLToPath(new URL('dist-pseudo', dashboardFolder)))
-    rig = await startRig()
-    await rig.send(seededEvents({ siteId, now: Date.now() }))
-    await addResources(rig, siteId)
+    rig = await startSeededRig(siteId)
   })
   afterAll(() => rig.stop())
 

@@ -49,7 +49,7 @@ const shots: Readonly<Record<string, Shot>> = {
   },
 }
 
-const rig = await startRig()
+const rig = await startRig({ isEmbedded: true })
 const browser = await launchChromium()
 try {
   await rig.call('POST', '/api/v1/sites', { site_id: siteId, name: 'Shop' })

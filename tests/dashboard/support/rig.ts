@@ -10,14 +10,14 @@ import { client, waitForCount } from '../../support/client.ts'
 import { type ServiceProcess, startService } from '../../support/service-process.ts'
 import type { SentEvent } from './seed.ts'
 
-/** A real standalone in a folder of its own, and what tests do with it besides the browser. */
+/** A real standalone in a folder and databases of its own, and what tests do with it besides the browser. */
 export interface Rig {
   /** `http://127.0.0.1:<port>`, without a slash at the end. */
   url: string
   /** The admin key that the first start printed. */
   admin: string
   sluice: ServiceProcess
-  /** Process id of the embedded ClickHouse. */
+  /** Process id of the embedded ClickHouse of a rig that has one. */
   clickHousePid(): number
   /** Calls an operation as a client of the API does. Throws unless it succeeds; returns `data`. */
   call<T = Record<string, unknown>>(method: string, path: string, body?: object, key?: string): Promise<T>
@@ -30,10 +30,15 @@ export interface Rig {
 
 const batchEvents = 2_000
 
-export async function startRig(environment: Readonly<Record<string, string>> = {}): Promise<Rig> {
+/**
+ * Starts a standalone with databases on the engines of all tests, or, when `isEmbedded`, with engines of its own, whose
+ * start takes seconds.
+ */
+export async function startRig({ isEmbedded = false } = {}): Promise<Rig> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-dashboard-'))
   const dataFolder = join(folder, 'data')
-  const sluice = await startService('standalone', { SLUICE_DATA_DIR: dataFolder, ...environment })
+  const databases = isEmbedded ? undefined : await createDatabases()
+  const sluice = await startService('standalone', { SLUICE_DATA_DIR: dataFolder, ...databases?.environment })
   const admin = /svc_prod_\w{34}/.exec(sluice.output())?.[0] ?? ''
   const { url } = sluice
   const call: Rig['call'] = async <T>(method: string, path: string, body?: object, key = admin): Promise<T> => {
@@ -69,7 +74,22 @@ export async function startRig(environment: Readonly<Record<string, string>> = {
     },
     stop: async () => {
       await sluice.stop()
+      await databases?.drop()
       await rm(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+async function createDatabases(): Promise<{ environment: Record<string, string>; drop(): Promise<void> }> {
+  // It needs jest, without which screenshots.ts runs.
+  const { testClickHouse, testPostgres } = await import('../../support/engines/test-engines.ts')
+  const [clickHouse, postgres] = [testClickHouse(), await testPostgres({ migrated: true })]
+  await clickHouse.create()
+  return {
+    environment: { SLUICE_CLICKHOUSE_URL: clickHouse.url, SLUICE_POSTGRES_URL: postgres.url },
+    drop: async () => {
+      await clickHouse.drop()
+      await postgres.drop()
     },
   }
 }
