@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
 import type { Page } from 'playwright-core'
+import { waitUntil } from '@sluice/runtime/wait-until'
 import { compareNumbers, copied, headline, readCsv, runInShell } from './support/numbers.ts'
 import { openSession, type Rig } from './support/rig.ts'
 import { routesOf } from './support/routes.ts'
@@ -9,6 +10,18 @@ import { describeWithChromium, useBrowser } from './support/use-browser.ts'
 import { waitUntilPasses } from './support/wait-until-passes.ts'
 
 const siteId = 'shop'
+/** A site with a rule that fires at the first full minute after its events. */
+const alarmSiteId = 'alarms'
+
+interface Preview {
+  times_fired: number
+  step_ms: number
+  firings: { from: number; to: number | null; value: number }[]
+}
+
+interface History {
+  history: { timestamp: number; from: string; to: string; value: number; test: boolean }[]
+}
 
 /** A busy machine takes minutes to copy and run the commands of one page. */
 const patienceMs = 400_000
@@ -16,9 +29,27 @@ const patienceMs = 400_000
 describeWithChromium('every number', () => {
   const visitors = useBrowser()
   let rig: Rig
+  let ruleId: string
 
   beforeAll(async () => {
     rig = await startSeededRig(siteId)
+    const rule = {
+      site_id: alarmSiteId,
+      name: 'Alarms',
+      condition: { metric: 'event_count', operator: 'greater_than', threshold: 4, window: '5m', event_type: 'alarm' },
+      notification_type: 'webhook',
+      notification_config: { url: 'http://127.0.0.1:9/' },
+    }
+    await rig.call('POST', '/api/v1/sites', { site_id: alarmSiteId })
+    ruleId = (await rig.call<{ rule_id: string }>('POST', '/api/v1/alerts', rule)).rule_id
+    const now = Date.now()
+    const alarms = Array.from({ length: 5 }, (_, n) => ({
+      site_id: alarmSiteId,
+      event_type: 'alarm',
+      timestamp: now - n,
+      event_id: `alarm-${n}`,
+    }))
+    await rig.send(alarms)
   })
   afterAll(() => rig.stop())
 
@@ -289,6 +320,24 @@ describeWithChromium('every number', () => {
       page.getByRole('button', { name: 'Download CSV', exact: true }).click(),
     ])
     expect(download.suggestedFilename()).toBe(`shop_visitors_by-path_${from}_${to}.csv`)
+  })
+
+  it('of firings in the preview of a rule agrees with when the rule fired', async () => {
+    const path = `/api/v1/alerts/${ruleId}/history?limit=50`
+    const fired = async () =>
+      (await rig.call<History>('GET', path)).history.find(({ to, test }) => to === 'firing' && !test)
+    // Rules are evaluated each minute, so that this one has fired before most tests.
+    await waitUntil(async () => (await fired()) !== undefined, 'the rule fires')
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    const previewed = page.waitForResponse((response) => response.url().endsWith('/api/v1/alerts/preview'))
+    await page.goto(`${rig.url}/sites/${alarmSiteId}/alerts`)
+    await page.getByRole('row').filter({ hasText: 'Alarms' }).getByText('Alarms').first().click()
+    const { data } = (await (await previewed).json()) as { data: Preview }
+    expect(data.times_fired).toBe(1)
+    const at = (await fired())?.timestamp ?? 0
+    expect(Math.abs((data.firings[0]?.from ?? 0) - at)).toBeLessThanOrEqual(data.step_ms)
+    await page.getByText('It would have fired 1 time in 30 days.').first().waitFor()
   })
 })
 
