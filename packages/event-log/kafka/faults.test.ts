@@ -284,46 +284,43 @@ describeWithKafka('a Kafka broker', () => {
       expect(await log.committedOffsets('first')).toMatchObject([{ offset: 0n }, { offset: 0n }])
     })
 
-    test.each([
-      ['connects', () => Promise.resolve()],
-      ['is connected', (log: EventLog) => log.committedOffsets('before')],
-    ])('may take longer than the timeout of a request, when the log %s', async (_, prepare) => {
-      const [log, other] = [await open(url), await open(url)]
-      await prepare(log)
+    test('may take longer than the timeout of a request, when a log connects and when it is connected', async () => {
+      const [connects, isConnected, other] = [await open(url), await open(url), await open(url)]
+      await isConnected.committedOffsets('before')
       kafka.pause()
-      const offsets = log.committedOffsets('second')
-      offsets.catch(() => undefined)
+      const [late, later] = [connects.committedOffsets('second'), isConnected.committedOffsets('second')]
+      for (const offsets of [late, later]) offsets.catch(() => undefined)
       try {
         for (let n = 0; n < 2; n++) await expect(other.check()).rejects.toMatchObject({ code: 'unavailable' })
       } finally {
         kafka.resume()
       }
-      expect(await offsets).toMatchObject([{ offset: 0n }, { offset: 0n }])
+      expect(await late).toMatchObject([{ offset: 0n }, { offset: 0n }])
+      expect(await later).toMatchObject([{ offset: 0n }, { offset: 0n }])
     })
   })
 
-  test.each([
-    ['id', (log: EventLog) => log.id()],
-    ['number of partitions', (log: EventLog) => log.partitions()],
-    ['end offsets', (log: EventLog) => log.endOffsets()],
-  ])('is asked again for its %s when it does not answer in time', async (_, ask) => {
-    const [log, other] = [await open(url), await open(url)]
+  test('is asked again for its id, partitions and end offsets when it does not answer in time', async () => {
+    // Each question has a log of its own, whose connection has no other.
+    const [ofId, ofPartitions, ofEnds, other] = [await open(url), await open(url), await open(url), await open(url)]
     const answers = () =>
-      Promise.all([log.check(), other.check()]).then(
+      Promise.all([ofId, ofPartitions, ofEnds, other].map((log) => log.check())).then(
         () => true,
         () => false,
       )
-    await waitUntil(answers, 'both are connected')
+    await waitUntil(answers, 'all are connected')
     kafka.pause()
-    const answer = ask(log)
-    answer.catch(() => undefined)
+    const [id, partitions, ends] = [ofId.id(), ofPartitions.partitions(), ofEnds.endOffsets()]
+    for (const answer of [id, partitions, ends]) answer.catch(() => undefined)
     try {
       // Longer than a request may take: each of these takes as long.
       for (let n = 0; n < 2; n++) await expect(other.check()).rejects.toMatchObject({ code: 'unavailable' })
     } finally {
       kafka.resume()
     }
-    await expect(answer).resolves.toBeDefined()
+    await expect(id).resolves.toEqual(expect.any(String))
+    await expect(partitions).resolves.toBe(2)
+    await expect(ends).resolves.toHaveLength(2)
   })
 
   test('keeps the committed offset when it wrongly reports an offset as out of range', async () => {
