@@ -1,4 +1,4 @@
-import { describe, expect, test } from '@jest/globals'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { sql } from 'kysely'
 import {
   cancelReshard,
@@ -10,24 +10,30 @@ import {
 } from '@sluice/admin/reshard/reshard'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { shardStore } from '@sluice/postgres/shards'
-import { useReshard } from './reshard-rig.ts'
+import { useReshardServers } from './reshard-rig.ts'
 
-const rig = useReshard()
+const rig = useReshardServers()
+
+async function expectRefusal(
+  run: (engines: ReshardEngines, options: ReshardOptions) => Promise<void>,
+  changes: Partial<ReshardOptions>,
+  reason: RegExp,
+): Promise<void> {
+  const before = await rig.databases()
+  const recorded = await shardStore(rig.postgres).readState()
+  await expect(run(rig.engines, { ...rig.options, ...changes })).rejects.toMatchObject({
+    internal: expect.stringMatching(reason) as unknown,
+  })
+  expect(await rig.databases()).toStrictEqual(before)
+  expect(await shardStore(rig.postgres).readState()).toStrictEqual(recorded)
+}
 
 describe('a reshard refuses, with what to do and nothing changed,', () => {
-  async function expectRefusal(
-    run: (engines: ReshardEngines, options: ReshardOptions) => Promise<void>,
-    changes: Partial<ReshardOptions>,
-    reason: RegExp,
-  ): Promise<void> {
-    const before = await rig.databases()
-    const recorded = await shardStore(rig.postgres).readState()
-    await expect(run(rig.engines, { ...rig.options, ...changes })).rejects.toMatchObject({
-      internal: expect.stringMatching(reason) as unknown,
-    })
-    expect(await rig.databases()).toStrictEqual(before)
-    expect(await shardStore(rig.postgres).readState()).toStrictEqual(recorded)
-  }
+  beforeAll(async () => {
+    await rig.install()
+    await rig.fill()
+  })
+  afterAll(() => rig.remove())
 
   type RefusedCase = [string, Partial<ReshardOptions>, RegExp]
 
@@ -48,7 +54,6 @@ describe('a reshard refuses, with what to do and nothing changed,', () => {
     ]),
     ['disks that are too small', { spaceFactor: 1e12 }, /has \d+ free bytes and needs \d+.* Enlarge its disk/],
   ])('%s', async (_, changes, reason) => {
-    await rig.fill()
     await expectRefusal(copyEvents, changes, reason)
     await expectRefusal(planReshard, changes, reason)
   })
@@ -56,6 +61,19 @@ describe('a reshard refuses, with what to do and nothing changed,', () => {
   test('the name of the old database', async () => {
     await expectRefusal(copyEvents, { database: rig.database }, /another than test_/)
   })
+
+  test('to give up what was not started', async () => {
+    await expectRefusal(cancelReshard, {}, /There is nothing to give up/)
+  })
+
+  test('a second step without the first one', async () => {
+    await expectRefusal(finishReshard, {}, /There is nothing to finish\. Run the command without --finish first/)
+  })
+})
+
+describe('an installation that a reshard does not fit is refused, with what to do and nothing changed:', () => {
+  beforeEach(() => rig.install())
+  afterEach(() => rig.remove())
 
   test('a new server with a store of its own', async () => {
     await migrateClickHouse(rig.serverUrl(1))
@@ -75,10 +93,6 @@ describe('a reshard refuses, with what to do and nothing changed,', () => {
     await rig.cluster.drop(rig.target)
     await migrateClickHouse(rig.serverUrl(1, rig.target))
     await expectRefusal(cancelReshard, {}, /holds shard 1 of 1 of its store|that this reshard did not make/)
-  })
-
-  test('to give up what was not started', async () => {
-    await expectRefusal(cancelReshard, {}, /There is nothing to give up/)
   })
 
   test('a second step into another database than the first one', async () => {
@@ -104,10 +118,6 @@ describe('a reshard refuses, with what to do and nothing changed,', () => {
   test('a store of another number of shards than Postgres knows', async () => {
     await sql`UPDATE shards SET number = 4`.execute(rig.postgres.db)
     await expectRefusal(copyEvents, {}, /leads to one server, and the events are stored on a cluster of 4 shards/)
-  })
-
-  test('a second step without the first one', async () => {
-    await expectRefusal(finishReshard, {}, /There is nothing to finish\. Run the command without --finish first/)
   })
 
   test('a second step while events may be unread that gateways placed for the old number of shards', async () => {

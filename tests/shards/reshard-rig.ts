@@ -29,7 +29,7 @@ interface StoredRow {
   event_id: string
 }
 
-/** An installation on the first of four servers, new for each test, and functions that check it. */
+/** An installation on the first of four servers, and functions that check it. */
 class ReshardRig {
   cluster!: ClickHouseCluster
   postgres!: TestPostgres
@@ -215,11 +215,17 @@ class ReshardRig {
   }
 }
 
-/** Gives each test of a suite an installation of its own. */
-export function useReshard(): ReshardRig {
+/** Starts the servers of a file, whose tests install and remove what they need. */
+export function useReshardServers(): ReshardRig {
   const rig = new ReshardRig()
   beforeAll(() => rig.startServers())
   afterAll(() => rig.cluster.stop())
+  return rig
+}
+
+/** Gives each test of a file an installation of its own. */
+export function useReshard(): ReshardRig {
+  const rig = useReshardServers()
   beforeEach(() => rig.install())
   afterEach(() => rig.remove())
   return rig
