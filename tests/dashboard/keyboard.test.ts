@@ -339,8 +339,11 @@ describeWithChromium('the keyboard alone', () => {
       const body = { site_id: siteId, url: `http://127.0.0.1:9/${path}`, events: ['alert'] }
       await rig.call('POST', '/api/v1/webhooks', body)
     }
-    const { page } = await visitors.open()
+    const { page, expectMessages } = await visitors.open()
+    // The page may ask for the deliveries of the webhook that is deleted.
+    expectMessages(/status of 404.*\/deliveries/)
     await openSession(page, rig.url, rig.admin)
+    await page.clock.install()
     await page.goto(`${rig.url}/sites/${siteId}/webhooks`)
     const rows = page.getByRole('row').getByRole('button', { name: '127.0.0.1' })
     await rows.first().press('Enter')
@@ -350,6 +353,8 @@ describeWithChromium('the keyboard alone', () => {
     await page.keyboard.press('Escape')
     await page.getByRole('dialog').waitFor({ state: 'hidden' })
     await rig.call('DELETE', `/api/v1/webhooks/${id}`)
+    // The list is asked for again every 10 s.
+    await page.clock.runFor(11_000)
     await waitUntilPasses(async () => {
       expect(await rows.count()).toBe(1)
       expect(await focused(page)).toBe(next)
