@@ -85,24 +85,28 @@ const recurringJobTables = [
   ['canary_runs', 60_000],
 ] as const
 for (const [table, retryMs] of recurringJobTables)
-  describeLeaseTable(table, async () => {
-    const postgres = await openTestPostgres()
-    const rowOf = (name: string) => postgres.db.selectFrom(table).where('name', '=', name)
-    return {
-      table: recurringJobLeases(postgres, { table, retryMs }),
-      add: async (dueAt) => {
-        const name = newId('job')
-        await postgres.db
-          .insertInto(table)
-          .values({ name, status: 'queued', due_at: new Date(dueAt) })
-          .execute()
-        return name
-      },
-      cancel: (name) => postgres.db.deleteFrom(table).where('name', '=', name).execute(),
-      cancelled: { status: undefined, renewal: 'lost' },
-      failed: { status: 'failed', dueAfterMs: retryMs },
-      status: async (name) => (await rowOf(name).select('status').executeTakeFirst())?.status,
-      clear: () => postgres.db.deleteFrom(table).execute(),
-      close: () => postgres.drop(),
-    }
-  })
+  describeLeaseTable(
+    table,
+    async () => {
+      const postgres = await openTestPostgres()
+      const rowOf = (name: string) => postgres.db.selectFrom(table).where('name', '=', name)
+      return {
+        table: recurringJobLeases(postgres, { table, retryMs }),
+        add: async (dueAt) => {
+          const name = newId('job')
+          await postgres.db
+            .insertInto(table)
+            .values({ name, status: 'queued', due_at: new Date(dueAt) })
+            .execute()
+          return name
+        },
+        cancel: (name) => postgres.db.deleteFrom(table).where('name', '=', name).execute(),
+        cancelled: { status: undefined, renewal: 'lost' },
+        failed: { status: 'failed', dueAfterMs: retryMs },
+        status: async (name) => (await rowOf(name).select('status').executeTakeFirst())?.status,
+        clear: () => postgres.db.deleteFrom(table).execute(),
+        close: () => postgres.drop(),
+      }
+    },
+    { isRecurring: true },
+  )
