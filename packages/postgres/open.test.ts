@@ -1,4 +1,6 @@
+import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
+import { type AddressInfo, connect, createServer } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { sql } from 'kysely'
 import { AppError } from '@sluice/runtime/errors'
@@ -328,6 +330,20 @@ describe('the server', () => {
 })
 
 test('a pool opens no connection before it is used', async () => {
-  const postgres = openPostgres(`postgres://user:pass@127.0.0.1:${await findFreePort()}/sluice`)
-  await postgres.close()
+  let connections = 0
+  const server = createServer((socket) => {
+    connections++
+    socket.destroy()
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  try {
+    const postgres = openPostgres(`postgres://user:pass@127.0.0.1:${(server.address() as AddressInfo).port}/sluice`)
+    // A connection of the pool would be accepted before this one.
+    const probe = connect((server.address() as AddressInfo).port, '127.0.0.1')
+    await once(probe, 'close')
+    await postgres.close()
+    expect(connections).toBe(1)
+  } finally {
+    server.close()
+  }
 })
