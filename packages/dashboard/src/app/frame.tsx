@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useLayoutEffect, useState } from 'preact/hooks'
 import type { SiteResource } from '@sluice/contracts/sites'
+import { allSitesQuery } from '../api/all-sites-query.ts'
 import { type ApiError, isPassing } from '../api/error.ts'
 import { useApi } from '../api/hooks.ts'
 import { messages } from '../messages/en.ts'
@@ -27,7 +28,7 @@ function useNavigationSite(route: Route): string | undefined {
   const current = 'siteId' in route ? route.siteId : undefined
   const last = remembered('site')
   const mayRead = useMay('stats:read')
-  const sites = useApi('listSites', current === undefined && mayRead ? { query: { limit: 1000 } } : null)
+  const sites = useApi('listSites', current === undefined && mayRead ? allSitesQuery : null)
   useEffect(() => {
     if (current !== undefined) remember('site', current)
   }, [current])
@@ -121,7 +122,7 @@ function OtherPage({ page }: { page: Exclude<Route, { siteId: string }>['page'] 
 function Sites() {
   const mayRead = useMay('stats:read')
   const firstPage = useFirstPage()
-  const sites = useApi('listSites', mayRead ? { query: { limit: 1000 } } : null)
+  const sites = useApi('listSites', mayRead ? allSitesQuery : null)
   if (!mayRead) return firstPage === undefined ? <MissingScope scope="stats:read" /> : <ChooseSite page={firstPage} />
   if (sites.data?.total === 0) return <NameSite />
   if (sites.error !== undefined && sites.data === undefined)

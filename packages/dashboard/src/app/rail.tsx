@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
+import { allSitesQuery } from '../api/all-sites-query.ts'
 import { useApi } from '../api/hooks.ts'
 import { messages } from '../messages/en.ts'
 import { type Route, sitePath } from '../state/route.ts'
@@ -112,7 +113,7 @@ function SiteList({ siteId, onFollow }: { siteId: string; onFollow: () => void }
   const mayRead = useMay('stats:read')
   const { site_ids: boundTo } = useSession()
   const firstPage = useFirstPage()
-  const sites = useApi('listSites', mayRead ? { query: { limit: 1000 } } : null)
+  const sites = useApi('listSites', mayRead ? allSitesQuery : null)
   const listed = mayRead ? sites.data?.sites : (boundTo ?? [siteId]).map((id) => ({ site_id: id, name: '' }))
   return (
     <div class="site-list">

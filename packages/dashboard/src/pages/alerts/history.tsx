@@ -1,4 +1,5 @@
 import type { AlertHistoryEntry, AlertResource } from '@sluice/contracts/alerts'
+import { pageDefaults } from '@sluice/contracts/paging'
 import { dayMs } from '@sluice/contracts/time-units'
 import { webhookLimits } from '@sluice/contracts/webhooks'
 import { serverNow } from '../../api/client.ts'
@@ -16,7 +17,6 @@ import { draftOfRule, lineOf } from './draft.ts'
 import { bandsOf } from './firings.ts'
 import { texts } from './messages.ts'
 
-const limit = 1_000
 const refreshMs = 15_000
 /** The points of 30 days: one more each minute at most, because rules are evaluated each minute. */
 const chartRefreshMs = 60_000
@@ -27,7 +27,7 @@ const chartRefreshMs = 60_000
 export function History({ of }: { of: AlertResource }) {
   const site = useSite()
   const { condition, for: forDuration, cooldown, no_data: noData, environment } = of
-  const input = { params: { rule_id: of.rule_id }, query: { limit } }
+  const input = { params: { rule_id: of.rule_id }, query: { limit: pageDefaults.limitMax } }
   const history = useApi('listAlertHistory', input, { refetchMs: refreshMs, staleMs: 0 })
   const entries = history.data?.history ?? []
   const bands = bandsOf(entries, of)

@@ -1,5 +1,6 @@
 import { useEffect, useRef } from 'preact/hooks'
 import type { AlertResource } from '@sluice/contracts/alerts'
+import { pageDefaults } from '@sluice/contracts/paging'
 import { useApi } from '../../api/hooks.ts'
 import { kindOf } from '../../format/numbers.ts'
 import { messages } from '../../messages/en.ts'
@@ -37,7 +38,7 @@ export default function Page() {
 function RuleList({ onOpen, onShown }: { onOpen: (id: string) => void; onShown: () => void }) {
   useEffect(onShown, [])
   const { site_id: siteId } = useSite()
-  const query = { query: { site_id: siteId, limit: 1000 } }
+  const query = { query: { site_id: siteId, limit: pageDefaults.limitMax } }
   const alerts = useApi('listAlerts', query, { refetchMs: refreshMs, staleMs: 0 })
   return (
     <ResourceList

@@ -1,4 +1,5 @@
 import type { CohortResource } from '@sluice/contracts/cohorts'
+import { pageDefaults } from '@sluice/contracts/paging'
 import { useApi } from '../../api/hooks.ts'
 import { formatDate } from '../../format/dates.ts'
 import { messages } from '../../messages/en.ts'
@@ -15,7 +16,6 @@ import { Editor } from './editor.tsx'
 import { texts } from './messages.ts'
 import { CohortSize } from './size.tsx'
 
-const listMax = 1_000
 const newCohort = 'new'
 
 /** The cohorts of the site: the list, one cohort next to it, or the form for a new one. */
@@ -28,7 +28,7 @@ export default function Page() {
   const [open, setOpen] = usePageParameter('open')
   const mayWrite = useMay('cohorts:write')
   useMenuKey()
-  const cohorts = useApi('listCohorts', { query: { site_id: siteId, limit: listMax } })
+  const cohorts = useApi('listCohorts', { query: { site_id: siteId, limit: pageDefaults.limitMax } })
   const known = cohorts.data?.cohorts
   const find = (id: string | undefined) => known?.find(({ cohort_id }) => cohort_id === id)
   const toEdit = find(edited)

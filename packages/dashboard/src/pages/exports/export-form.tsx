@@ -8,6 +8,7 @@ import {
   frequencies,
   mayGroup,
 } from '@sluice/contracts/exports'
+import { pageDefaults } from '@sluice/contracts/paging'
 import { groupFields, metrics, timeUnits } from '@sluice/contracts/stats'
 import { serverNow } from '../../api/client.ts'
 import { fieldErrors } from '../../api/field-errors.ts'
@@ -281,7 +282,7 @@ const StatsChoice = ({ draft, set, errorOf }: PartProps) => (
 
 function CohortChoice({ draft, set, errorOf }: PartProps) {
   const { site_id: siteId } = useSite()
-  const cohorts = useApi('listCohorts', { query: { site_id: siteId, limit: 1000 } })
+  const cohorts = useApi('listCohorts', { query: { site_id: siteId, limit: pageDefaults.limitMax } })
   return (
     <>
       <SelectField

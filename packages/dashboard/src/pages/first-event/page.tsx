@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { StoredEvent } from '@sluice/contracts/stored-event'
+import { allSitesQuery } from '../../api/all-sites-query.ts'
 import { serverNow } from '../../api/client.ts'
 import { useApi, useInvalidate, useOperationMutation } from '../../api/hooks.ts'
 import type { Data } from '../../api/wire.ts'
@@ -121,7 +122,7 @@ function Waiting({ siteId, origin, apiKey, onArrival, onPast }: WaitingProps) {
   const since = useRef(serverNow())
   const [seconds, setSeconds] = useState(0)
   const live = useApi('live', { query: { site_id: siteId, environment: 'all' } }, { refetchMs: pollMs, staleMs: 0 })
-  const sites = useApi('listSites', { query: { limit: 1000 } }, { refetchMs: otherSitesMs })
+  const sites = useApi('listSites', allSitesQuery, { refetchMs: otherSitesMs })
   const [first] = live.data?.last_events ?? []
   useEffect(() => {
     if (first === undefined) return

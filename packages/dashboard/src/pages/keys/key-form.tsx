@@ -1,6 +1,7 @@
 import { useId, useRef, useState } from 'preact/hooks'
 import type { KeyResource } from '@sluice/contracts/keys'
 import { type Environment, scopes } from '@sluice/contracts/scopes'
+import { allSitesQuery } from '../../api/all-sites-query.ts'
 import { serverNow } from '../../api/client.ts'
 import type { ApiError } from '../../api/error.ts'
 import { fieldErrors } from '../../api/field-errors.ts'
@@ -65,7 +66,7 @@ export function KeyForm({ of, onSubmit, onClose, isBusy, error }: KeyFormProps) 
   const session = useSession()
   const [edits, setEdits] = useState<Edits>({})
   const [isTried, setTried] = useState(false)
-  const sites = useApi('listSites', { query: { limit: 1000 } })
+  const sites = useApi('listSites', allSitesQuery)
   const known = idsOf(sites)
   const site = known.length === 1 ? known[0] : known.find((each) => each === remembered('site'))
   const draft = of === undefined ? newDraft(session, edits, site) : editedDraft(draftOf(of), edits)

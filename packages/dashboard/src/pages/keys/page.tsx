@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks'
 import type { KeyResource } from '@sluice/contracts/keys'
+import { pageDefaults } from '@sluice/contracts/paging'
 import { type Environment, grants } from '@sluice/contracts/scopes'
 import { serverNow } from '../../api/client.ts'
 import {
@@ -33,7 +34,6 @@ import { KeyState } from './key-state.tsx'
 import { texts } from './messages.ts'
 import { presetOf, stateOf } from './presets.ts'
 
-const limit = 1000
 /** A key that was rotated may end once it is no longer used: the time of its last use has to be a true one. */
 const refreshMs = 30_000
 
@@ -43,7 +43,7 @@ export default function Page() {
   // The list stays as it is until a new key is saved.
   const refetchMs = revealed === undefined ? refreshMs : false
   const [from, setFrom] = usePageParameter('offset')
-  const query = { query: { limit, offset: Number(from) || 0 } }
+  const query = { query: { limit: pageDefaults.limitMax, offset: Number(from) || 0 } }
   const keys = useApi('listKeys', query, { refetchMs, staleMs: 0 })
   const source = useFromAnswer(keys, (answer) =>
     listSource(messages.nav.keys, ['listKeys', query], answer.keys, { fileParts: ['api-keys'] }),

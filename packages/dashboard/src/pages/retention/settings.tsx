@@ -1,5 +1,6 @@
 import { type Actor, actors } from '@sluice/contracts/actors'
 import { isOneOf } from '@sluice/contracts/conditions'
+import { pageDefaults } from '@sluice/contracts/paging'
 import { retentionLimits, type RetentionMode, retentionModes } from '@sluice/contracts/retention'
 import { useApi } from '../../api/hooks.ts'
 import { formatCompact } from '../../format/numbers.ts'
@@ -59,7 +60,10 @@ export function Settings({ settings }: { settings: RetentionSettings }) {
   const { environment } = useViewQueries()
   const mayCohorts = useMay('cohorts:read')
   const mayProperties = useMay('stats:read')
-  const cohorts = useApi('listCohorts', mayCohorts ? { query: { site_id: siteId, limit: 1000 } } : null)
+  const cohorts = useApi(
+    'listCohorts',
+    mayCohorts ? { query: { site_id: siteId, limit: pageDefaults.limitMax } } : null,
+  )
   const seen = useApi('properties', mayProperties ? { query: { site_id: siteId, environment } } : null, {
     staleMs: 300_000,
   })

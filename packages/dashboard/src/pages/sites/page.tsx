@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import type { Environment } from '@sluice/contracts/scopes'
 import type { SiteResource } from '@sluice/contracts/sites'
 import type { StatsResult } from '@sluice/contracts/stats'
+import { allSitesQuery } from '../../api/all-sites-query.ts'
 import { call } from '../../api/client.ts'
 import { ApiError, failureOf } from '../../api/error.ts'
 import { useApi, useCachedQuery } from '../../api/hooks.ts'
@@ -25,7 +26,6 @@ import { AddSite } from './add-site.tsx'
 import { texts } from './messages.ts'
 import { Sparkline } from './sparkline.tsx'
 
-const query = { query: { limit: 1000 } }
 /** Entries of a batch of queries. */
 const batchSize = 20
 const refreshMs = 60_000
@@ -51,7 +51,7 @@ const dayOf = (siteId: string, environment: Environment): StatsQuery => ({
 
 /** All sites, with the visitors of their last 24 hours. */
 export default function Page() {
-  const sites = useApi('listSites', query, { refetchMs: refreshMs })
+  const sites = useApi('listSites', allSitesQuery, { refetchMs: refreshMs })
   const { site_ids: boundTo } = useSession()
   // A key that is bound to sites may add none.
   const mayAdd = useMay('admin') && boundTo === null
@@ -80,7 +80,7 @@ export default function Page() {
           <>
             {sites.data === undefined ? null : (
               <MoreMenu
-                source={listSource(messages.nav.sites, ['listSites', query], records, { fileParts: ['sites'] })}
+                source={listSource(messages.nav.sites, ['listSites', allSitesQuery], records, { fileParts: ['sites'] })}
               />
             )}
             {records.length > 0 ? add : null}

@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import { pageDefaults } from '@sluice/contracts/paging'
 import type { WebhookResource } from '@sluice/contracts/webhooks'
 import { useApi, useInvalidate, useIsCurrent } from '../../api/hooks.ts'
 import { messages } from '../../messages/en.ts'
@@ -22,7 +23,7 @@ const refreshMs = 10_000
 /** The webhooks of the site, and how their last deliveries went. */
 export default function Page() {
   const { site_id: siteId } = useSite()
-  const query = { query: { site_id: siteId, limit: 1000 } }
+  const query = { query: { site_id: siteId, limit: pageDefaults.limitMax } }
   const webhooks = useApi('listWebhooks', query, { refetchMs: refreshMs, staleMs: 0 })
   const isCurrent = useIsCurrent(webhooks)
   const invalidate = useInvalidate()
