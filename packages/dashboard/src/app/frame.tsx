@@ -13,7 +13,7 @@ import { announce } from '../ui/announce.tsx'
 import { Button } from '../ui/button.tsx'
 import { EmptyState, ErrorPanel, SkeletonRows } from '../ui/states.tsx'
 import { ErrorBoundary } from './error-boundary.tsx'
-import { destinations, useFirstPage } from './navigation.tsx'
+import { allDestinations, useFirstPage } from './navigation.tsx'
 import { ChooseSite, FirstEvent, NameSite, pages } from './pages.ts'
 import { BottomBar, Rail } from './rail.tsx'
 import { Shortcuts } from './shortcuts.tsx'
@@ -169,7 +169,7 @@ function SitePageOf({ page, siteId }: { page: SitePage; siteId: string }) {
   const mayRead = useMay('stats:read')
   const record = useApi('getSite', mayRead ? { params: { site_id: siteId } } : null, { refetchMs: siteRefreshMs })
   useTitle(messages.nav[page], (record.data?.name ?? '') || siteId)
-  const destination = destinations.flat().find((each) => each.page === page)
+  const destination = allDestinations.find((each) => each.page === page)
   const isAllowed = useMay(...(destination?.scopes ?? ['stats:read']))
   if (destination !== undefined && !isAllowed)
     return (

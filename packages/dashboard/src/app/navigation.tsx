@@ -15,9 +15,9 @@ export interface Destination {
   letter: string
 }
 
-/** Analyses, operations and settings, as the rail groups them. */
-export const destinations: readonly (readonly Destination[])[] = [
-  [
+/** The pages in the groups of the rail. */
+export const destinations: Readonly<Record<'analyses' | 'operations' | 'settings', readonly Destination[]>> = {
+  analyses: [
     { page: 'overview', icon: 'chart-line', scopes: ['stats:read'], letter: 'o' },
     { page: 'live', icon: 'radio', scopes: ['stats:read'], letter: 'l' },
     { page: 'events', icon: 'list', scopes: ['stats:read'], letter: 'e' },
@@ -25,23 +25,25 @@ export const destinations: readonly (readonly Destination[])[] = [
     { page: 'retention', icon: 'grid-3x3', scopes: ['stats:read', 'cohorts:read'], letter: 'r' },
     { page: 'cohorts', icon: 'users', scopes: ['cohorts:read'], letter: 'c' },
   ],
-  [
+  operations: [
     { page: 'imports', icon: 'file-up', scopes: ['events:write'], letter: 'i' },
     { page: 'exports', icon: 'file-down', scopes: ['stats:read', 'cohorts:read'], letter: 'x' },
     { page: 'webhooks', icon: 'webhook', scopes: ['admin'], letter: 'w' },
     { page: 'alerts', icon: 'bell', scopes: ['admin'], letter: 'a' },
   ],
-  [
+  settings: [
     { page: 'settings', icon: 'settings', scopes: ['stats:read'], letter: 's' },
     { page: 'keys', icon: 'key-round', scopes: ['admin'], letter: 'k' },
   ],
-]
+}
+
+/** The pages of all groups, in their order. */
+export const allDestinations: readonly Destination[] = Object.values(destinations).flat()
 
 /** The first page of a site that the session may open; undefined for a key that may open none. */
 export function useFirstPage(): SitePage | undefined {
   const { scopes: held } = useSession()
-  return destinations
-    .flat()
+  return allDestinations
     .filter(({ scopes }) => scopes.some((scope) => grants(held, scope)))
     .map(({ page }) => page)
     .find((page) => page !== 'keys')

@@ -45,7 +45,6 @@ function Group({
 
 /** The navigation of wide screens. */
 export function Rail({ route, siteId }: NavigationProps) {
-  const [analyses = [], operations = [], settings = []] = destinations
   return (
     <header class="rail">
       <a href="/" class="home" aria-label="Sluice">
@@ -53,10 +52,10 @@ export function Rail({ route, siteId }: NavigationProps) {
       </a>
       <SiteSwitcher siteId={siteId} />
       <nav aria-label={messages.nav.main}>
-        <Group group={analyses} route={route} siteId={siteId} />
-        <Group group={operations} route={route} siteId={siteId} />
+        <Group group={destinations.analyses} route={route} siteId={siteId} />
+        <Group group={destinations.operations} route={route} siteId={siteId} />
         <p class="label nav-label">{messages.nav.settingsGroup}</p>
-        <Group group={settings} route={route} siteId={siteId} />
+        <Group group={destinations.settings} route={route} siteId={siteId} />
       </nav>
       <RailFoot route={route} />
     </header>
@@ -151,7 +150,7 @@ function SiteList({ siteId, onFollow }: { siteId: string; onFollow: () => void }
 /** The navigation of narrow screens. */
 export function BottomBar({ route, siteId }: NavigationProps) {
   const [opened, setOpened] = useState<'explore' | 'more'>()
-  const [analyses = [], operations = [], settings = []] = destinations
+  const { analyses, operations, settings } = destinations
   const close = () => setOpened(undefined)
   const groups = opened === 'explore' ? [analyses.slice(2)] : [operations, settings]
   return (

@@ -4,7 +4,7 @@ import { useLocation } from 'preact-iso/router'
 import { messages } from '../messages/en.ts'
 import { remembered } from '../state/storage.ts'
 import { Dialog } from '../ui/dialog.tsx'
-import { destinations, useHrefOf } from './navigation.tsx'
+import { allDestinations, useHrefOf } from './navigation.tsx'
 
 type Handler = () => void
 interface Shortcut {
@@ -60,7 +60,7 @@ export function Shortcuts({ siteId }: { siteId: string | undefined }) {
       const key = event.key.length === 1 ? event.key.toLowerCase() : event.key
       if (Date.now() - gone.current < followMs) {
         gone.current = 0
-        const page = destinations.flat().find((each) => each.letter === key)?.page
+        const page = allDestinations.find((each) => each.letter === key)?.page
         const href = page === undefined ? undefined : hrefOf(page)
         if (href !== undefined) {
           event.preventDefault()
@@ -92,7 +92,7 @@ export function Shortcuts({ siteId }: { siteId: string | undefined }) {
             <dd>{description}</dd>
           </div>
         ))}
-        {destinations.flat().map(({ page, letter }) => (
+        {allDestinations.map(({ page, letter }) => (
           <div key={page}>
             <dt>
               <kbd>G</kbd> <kbd>{letter.toUpperCase()}</kbd>
