@@ -70,9 +70,9 @@ export function NavigationLink({
   onFollow,
 }: {
   destination: Destination
-  href?: string
+  href: string | undefined
   isCurrent: boolean
-  onFollow?: () => void
+  onFollow: (() => void) | undefined
 }) {
   const isAllowed = useMay(...destination.scopes)
   const lock = messages.nav.locked(destination.scopes[0])

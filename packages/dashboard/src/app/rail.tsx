@@ -26,19 +26,16 @@ function Group({
   const hrefOf = useHrefOf(siteId)
   return (
     <ul>
-      {group.map((destination) => {
-        const href = hrefOf(destination.page)
-        return (
-          <li key={destination.page}>
-            <NavigationLink
-              destination={destination}
-              {...(href === undefined ? {} : { href })}
-              isCurrent={route.page === destination.page}
-              {...(onFollow === undefined ? {} : { onFollow })}
-            />
-          </li>
-        )
-      })}
+      {group.map((destination) => (
+        <li key={destination.page}>
+          <NavigationLink
+            destination={destination}
+            href={hrefOf(destination.page)}
+            isCurrent={route.page === destination.page}
+            onFollow={onFollow}
+          />
+        </li>
+      ))}
     </ul>
   )
 }

@@ -47,7 +47,7 @@ export function CopyButton({
   kind = 'plain',
 }: {
   text: string
-  what?: string
+  what?: string | undefined
   label?: string
   kind?: 'plain' | 'quiet' | 'primary'
 }) {
@@ -76,7 +76,7 @@ export function CodeBlock({ code, label, what }: { code: string; label: string; 
       <pre tabIndex={0} role="group" aria-label={label}>
         <code>{code}</code>
       </pre>
-      <CopyButton text={code} {...(what === undefined ? {} : { what })} />
+      <CopyButton text={code} what={what} />
     </figure>
   )
 }
