@@ -1,23 +1,21 @@
-import type { ComponentChildren } from 'preact'
-import { useState } from 'preact/hooks'
 import { allSitesQuery } from '../api/all-sites-query.ts'
 import { useApi } from '../api/hooks.ts'
 import { messages } from '../messages/en.ts'
 import { type Route, sitePath } from '../state/route.ts'
 import { useMay, useSession } from '../state/session.tsx'
-import { Dialog } from '../ui/dialog.tsx'
-import { Icon, type IconName } from '../ui/icon.tsx'
+import { Icon } from '../ui/icon.tsx'
 import { Popover } from '../ui/popover.tsx'
 import { ErrorPanel, SkeletonRows } from '../ui/states.tsx'
 import { Logo } from './logo.tsx'
 import { type Destination, destinations, NavigationLink, useFirstPage, useHrefOf } from './navigation.tsx'
 
-interface NavigationProps {
+export interface NavigationProps {
   route: Route
   siteId: string | undefined
 }
 
-function Group({
+/** The links of a group of pages. `onFollow` is called when one is followed. */
+export function Group({
   group,
   route,
   siteId,
@@ -59,7 +57,8 @@ export function Rail({ route, siteId }: NavigationProps) {
   )
 }
 
-function RailFoot({ route }: { route: Route }) {
+/** The links to the documentation and to the session. */
+export function RailFoot({ route }: { route: Route }) {
   const { name } = useSession()
   return (
     <div class="rail-foot">
@@ -103,7 +102,7 @@ function SiteSwitcher({ siteId }: { siteId: string | undefined }) {
 }
 
 /** Sites in the switcher; more are found on the page of all sites. */
-const switcherSites = 100
+const switcherSitesMax = 100
 
 function SiteList({ siteId, onFollow }: { siteId: string; onFollow: () => void }) {
   const mayRead = useMay('stats:read')
@@ -116,7 +115,7 @@ function SiteList({ siteId, onFollow }: { siteId: string; onFollow: () => void }
       {sites.isLoading ? <SkeletonRows rows={3} /> : null}
       <ErrorPanel error={sites.error} onRetry={sites.retry} />
       <ul>
-        {listed?.slice(0, switcherSites).map((site) => {
+        {listed?.slice(0, switcherSitesMax).map((site) => {
           const { site_id: id } = site
           const name = site.name || id
           return (
@@ -141,59 +140,5 @@ function SiteList({ siteId, onFollow }: { siteId: string; onFollow: () => void }
         {messages.nav.allSites}
       </a>
     </div>
-  )
-}
-
-/** The navigation of narrow screens. */
-export function BottomBar({ route, siteId }: NavigationProps) {
-  const [opened, setOpened] = useState<'explore' | 'more'>()
-  const { analyses, operations, settings } = destinations
-  const close = () => setOpened(undefined)
-  const groups = opened === 'explore' ? [analyses.slice(2)] : [operations, settings]
-  return (
-    <nav class="bottom-bar" aria-label={messages.nav.main}>
-      <Group group={analyses.slice(0, 2)} route={route} siteId={siteId} />
-      <BottomButton icon="search" onClick={() => setOpened('explore')}>
-        {messages.nav.explore}
-      </BottomButton>
-      <BottomButton icon="menu" onClick={() => setOpened('more')}>
-        {messages.nav.more}
-      </BottomButton>
-      {opened === undefined ? null : (
-        <Dialog title={messages.nav[opened]} onClose={close}>
-          <div class="stack-small">
-            {groups.map((group, at) => (
-              <Group key={at} group={group} route={route} siteId={siteId} onFollow={close} />
-            ))}
-            {opened === 'more' ? (
-              <div onClick={close}>
-                <a class="nav-link" href="/">
-                  <Icon name="globe" />
-                  {messages.nav.allSites}
-                </a>
-                <RailFoot route={route} />
-              </div>
-            ) : null}
-          </div>
-        </Dialog>
-      )}
-    </nav>
-  )
-}
-
-function BottomButton({
-  icon,
-  onClick,
-  children,
-}: {
-  icon: IconName
-  onClick: () => void
-  children: ComponentChildren
-}) {
-  return (
-    <button type="button" class="nav-link" onClick={onClick}>
-      <Icon name={icon} />
-      {children}
-    </button>
   )
 }
