@@ -115,8 +115,8 @@ function FullPageError({ error, onRetry }: { error: ApiError; onRetry: () => voi
  */
 function useStableSession(session: SessionResource | undefined): SessionResource | undefined {
   const kept = useRef(session)
-  const toTheMinute = (of: SessionResource | undefined) =>
-    JSON.stringify(of && { ...of, expires_at: Math.floor((of.expires_at ?? 0) / 60_000) })
+  const toTheMinute = (checked: SessionResource | undefined) =>
+    JSON.stringify(checked && { ...checked, expires_at: Math.floor((checked.expires_at ?? 0) / 60_000) })
   if (toTheMinute(kept.current) !== toTheMinute(session)) kept.current = session
   return kept.current
 }

@@ -91,8 +91,8 @@ export function formatTick(ms: number, unit: TimeUnit, zone: string): string {
 }
 
 /** Days of one month stand close together: `17–20 May 2015`. */
-const formatRange = (of: Intl.DateTimeFormat, from: number, to: number) =>
-  of.formatRange(from, to).replace(/^(\d{1,2})\s–\s(\d)/, '$1–$2')
+const formatRange = (formatter: Intl.DateTimeFormat, from: number, to: number) =>
+  formatter.formatRange(from, to).replace(/^(\d{1,2})\s–\s(\d)/, '$1–$2')
 
 /** `17–20 May 2015`: first and last day of bounds; their times where these were chosen. */
 export function formatBounds({ startMs, endMs, hasTimes = false }: Bounds, zone: string): string {

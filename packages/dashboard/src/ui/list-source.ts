@@ -8,10 +8,10 @@ import type { NumberSource } from './numbers.tsx'
 const momentName = /(^|_)(at|since|until|timestamp)$|^(start_date|end_date|next_run)$/
 
 /** The cell of a field: moments, also those within lists and objects, are ISO 8601 in the zone. */
-function cellOf(field: string, of: unknown, zone: string): string | number | boolean | null {
+function cellOf(field: string, raw: unknown, zone: string): string | number | boolean | null {
   const readable = (name: string, value: unknown): unknown =>
     typeof value === 'number' && momentName.test(name) ? formatIso(value, zone) : value
-  const value = readable(field, of)
+  const value = readable(field, raw)
   if (value === null || value === undefined) return null
   if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') return value
   return JSON.stringify(value, readable)

@@ -24,18 +24,18 @@ const chartRefreshMs = 60_000
 /**
  * What a rule did: the chart of the preview with the firings that really were, and each change with its notification.
  */
-export function History({ of }: { of: AlertResource }) {
+export function History({ rule }: { rule: AlertResource }) {
   const site = useSite()
-  const { condition, for: forDuration, cooldown, no_data: noData, environment } = of
-  const input = { params: { rule_id: of.rule_id }, query: { limit: pageDefaults.limitMax } }
+  const { condition, for: forDuration, cooldown, no_data: noData, environment } = rule
+  const input = { params: { rule_id: rule.rule_id }, query: { limit: pageDefaults.limitMax } }
   const history = useApi('listAlertHistory', input, { refetchMs: refreshMs, staleMs: 0 })
   const entries = history.data?.history ?? []
-  const bands = bandsOf(entries, of)
+  const bands = bandsOf(entries, rule)
   const preview = useApi(
     'previewAlert',
     bands.length === 0
       ? null
-      : { body: { site_id: of.site_id, condition, for: forDuration, cooldown, no_data: noData, environment } },
+      : { body: { site_id: rule.site_id, condition, for: forDuration, cooldown, no_data: noData, environment } },
     { refetchMs: chartRefreshMs },
   )
   const kind = kindOf(condition.metric)
@@ -65,7 +65,7 @@ export function History({ of }: { of: AlertResource }) {
         {entries.length === 0 ? null : (
           <MoreMenu
             source={listSource(texts.history, ['listAlertHistory', input], entries, {
-              fileParts: [of.site_id, of.rule_id, 'history'],
+              fileParts: [rule.site_id, rule.rule_id, 'history'],
               zone: site.timezone,
             })}
           />
@@ -82,7 +82,7 @@ export function History({ of }: { of: AlertResource }) {
           bands={bands}
           kind={kind}
           zone={site.timezone}
-          threshold={lineOf(draftOfRule(of))}
+          threshold={lineOf(draftOfRule(rule))}
         />
       )}
       {history.data === undefined ? null : (

@@ -67,7 +67,7 @@ const columns: readonly Column<AlertResource>[] = [
   {
     id: 'state',
     header: texts.columns.state,
-    cell: (rule) => <AlertState of={rule} />,
+    cell: (rule) => <AlertState rule={rule} />,
     sort: (rule) => rule.state,
   },
   {

@@ -97,7 +97,7 @@ export function Rule({ id, onDone, onShown }: OnDone & OnShown & { id: string })
   useEffect(() => {
     if (isShown) onShown()
   }, [isShown])
-  if (rule.data !== undefined && !isElsewhere) return <Loaded of={rule.data} onDone={onDone} />
+  if (rule.data !== undefined && !isElsewhere) return <Loaded rule={rule.data} onDone={onDone} />
   return (
     <>
       <Back onDone={onDone} />
@@ -111,14 +111,14 @@ export function Rule({ id, onDone, onShown }: OnDone & OnShown & { id: string })
   )
 }
 
-function Loaded({ of, onDone }: OnDone & { of: AlertResource }) {
-  const params = { rule_id: of.rule_id }
+function Loaded({ rule, onDone }: OnDone & { rule: AlertResource }) {
+  const params = { rule_id: rule.rule_id }
   const update = useOperationMutation('updateAlert')
   const invalidate = useInvalidate()
   const test = useOperationMutation('testAlert', ['listAlertHistory'])
   // The rule is refetched while it is edited.
-  const [opened, setOpened] = useState(of)
-  const [draft, setDraft] = useState<Draft>(() => draftOfRule(of))
+  const [opened, setOpened] = useState(rule)
+  const [draft, setDraft] = useState<Draft>(() => draftOfRule(rule))
   const [isRemoving, setRemoving] = useState(false)
   const [secret, setSecret] = useState<string>()
   const hasUnsaved = update.isBusy || isChanged(draft, draftOfRule(opened))
@@ -139,10 +139,10 @@ function Loaded({ of, onDone }: OnDone & { of: AlertResource }) {
     <>
       <Back onDone={onDone} />
       <PageTitle
-        title={<bdi>{of.name}</bdi>}
+        title={<bdi>{rule.name}</bdi>}
         sentence={
           <>
-            <AlertState of={of} /> · <bdi>{conditionText(of.condition)}</bdi>
+            <AlertState rule={rule} /> · <bdi>{conditionText(rule.condition)}</bdi>
           </>
         }
         actions={
@@ -163,14 +163,14 @@ function Loaded({ of, onDone }: OnDone & { of: AlertResource }) {
         }
       />
       <ErrorPanel error={test.error} />
-      {of.last_error === null ? null : (
+      {rule.last_error === null ? null : (
         <p class="notice">
-          {texts.lastError}: <bdi>{of.last_error}</bdi>
+          {texts.lastError}: <bdi>{rule.last_error}</bdi>
         </p>
       )}
       <RuleEditor
         draft={draft}
-        environment={of.environment}
+        environment={rule.environment}
         set={(patch) => {
           setDraft((now) => ({ ...now, ...patch }))
         }}
@@ -180,10 +180,10 @@ function Loaded({ of, onDone }: OnDone & { of: AlertResource }) {
         error={update.error}
       />
       {secret === undefined ? null : <NewSecret secret={secret} onSaved={() => setSecret(undefined)} />}
-      <History of={of} />
+      <History rule={rule} />
       {isRemoving ? (
         <Remove
-          of={of}
+          rule={rule}
           onClose={() => setRemoving(false)}
           onDone={(next) => {
             endGuard()
@@ -204,17 +204,17 @@ function NewSecret({ secret, onSaved }: { secret: string; onSaved: () => void })
   )
 }
 
-function Remove({ of, onClose, onDone }: OnDone & { of: AlertResource; onClose: () => void }) {
+function Remove({ rule, onClose, onDone }: OnDone & { rule: AlertResource; onClose: () => void }) {
   const remove = useOperationMutation('deleteAlert', ['listAlerts'])
   return (
     <ConfirmDialog
-      title={texts.removeTitle(of.name)}
+      title={texts.removeTitle(rule.name)}
       submit={texts.remove}
       isBusy={remove.isBusy}
       error={remove.error}
       onClose={onClose}
       onSubmit={async () => {
-        await remove.run({ params: { rule_id: of.rule_id } })
+        await remove.run({ params: { rule_id: rule.rule_id } })
         toast(texts.removed)
         onDone(undefined)
       }}

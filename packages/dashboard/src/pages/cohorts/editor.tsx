@@ -42,22 +42,22 @@ const refreshed = ['listCohorts', 'getCohort', 'cohortAnalysis', 'retention'] as
  * Makes or changes a cohort; its size follows 400 ms after the last edit. The draft is in the address and survives a
  * reload; with a draft that is too long for it, the reader is asked before leaving.
  */
-export function Editor({ cohort: of, onClose }: EditorProps) {
+export function Editor({ cohort, onClose }: EditorProps) {
   // The list may be refetched while the form is open.
-  const [cohort] = useState(of)
+  const [opened] = useState(cohort)
   const { siteId } = useView()
   const { environment } = useViewQueries()
   const [draft, setDraft] = usePageParameter('draft')
-  const [name, setName] = useDraftText('name', cohort?.name ?? '')
-  const [description, setDescription] = useDraftText('description', cohort?.description ?? '')
+  const [name, setName] = useDraftText('name', opened?.name ?? '')
+  const [description, setDescription] = useDraftText('description', opened?.description ?? '')
   const [criteria, setCriteria] = useState<Criteria>(
-    () => (draft === undefined ? undefined : parseDraft(draft)) ?? cohort?.criteria ?? emptyCriteria,
+    () => (draft === undefined ? undefined : parseDraft(draft)) ?? opened?.criteria ?? emptyCriteria,
   )
   const [problem, setProblem] = useState<'name' | 'criteria'>()
   const seen = useApi('properties', { query: { site_id: siteId, environment } }, { staleMs: 300_000 })
   const debouncedJson = useDebouncedValue(JSON.stringify(criteria))
   const debouncedCriteria = sentCriteria(JSON.parse(debouncedJson) as Criteria)
-  const isChanged = debouncedJson !== JSON.stringify(cohort?.criteria ?? emptyCriteria)
+  const isChanged = debouncedJson !== JSON.stringify(opened?.criteria ?? emptyCriteria)
   const isTooLong = isChanged && !hasRoomFor('draft', debouncedJson)
   const endGuard = useLeaveGuard('ask', isTooLong)
   const close = (cohortId?: string) => {
@@ -70,7 +70,7 @@ export function Editor({ cohort: of, onClose }: EditorProps) {
   }, [debouncedJson, isTooLong])
   const create = useOperationMutation('createCohort', refreshed)
   const update = useOperationMutation('updateCohort', refreshed)
-  const change = cohort === undefined ? create : update
+  const change = opened === undefined ? create : update
   const form = useRef<HTMLFormElement>(null)
   const problemId = useId()
   /** An edit takes a failure and its countdown away: a form that is being written must not be sent by itself. */
@@ -89,14 +89,14 @@ export function Editor({ cohort: of, onClose }: EditorProps) {
         // A reader who has gone back to the list stays there.
         if (form.current !== null) close(saved.cohort_id)
       }
-      if (cohort === undefined) create.start({ body: { ...body, site_id: siteId } }, onSaved)
+      if (opened === undefined) create.start({ body: { ...body, site_id: siteId } }, onSaved)
       else {
         const before = {
-          name: cohort.name,
-          description: cohort.description ?? '',
-          criteria: sentCriteria(cohort.criteria),
+          name: opened.name,
+          description: opened.description ?? '',
+          criteria: sentCriteria(opened.criteria),
         }
-        update.start({ params: { cohort_id: cohort.cohort_id }, body: changedFields(body, before) }, onSaved)
+        update.start({ params: { cohort_id: opened.cohort_id }, body: changedFields(body, before) }, onSaved)
       }
     }
   }
@@ -111,7 +111,7 @@ export function Editor({ cohort: of, onClose }: EditorProps) {
         focusFirstProblem(event.currentTarget)
       }}
     >
-      <PageTitle title={<bdi>{cohort === undefined ? texts.create : texts.editTitle(cohort.name)}</bdi>} />
+      <PageTitle title={<bdi>{opened === undefined ? texts.create : texts.editTitle(opened.name)}</bdi>} />
       <div class="cohort-fields">
         <TextField
           label={texts.name}

@@ -9,7 +9,7 @@ import { MoreMenu, Num } from '../../ui/numbers.tsx'
 import { EmptyState, ErrorPanel, SkeletonRows } from '../../ui/states.tsx'
 import { texts } from './messages.ts'
 
-const shareOf = (count: number, of: number) => ({ inlineSize: `${of === 0 ? 0 : (count / of) * 100}%` })
+const shareOf = (count: number, most: number) => ({ inlineSize: `${most === 0 ? 0 : (count / most) * 100}%` })
 
 const rowsOf = ({ properties }: ObservedPropertiesResult): CsvRow[] =>
   properties.flatMap(({ name, count, values }) =>

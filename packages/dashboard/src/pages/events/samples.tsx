@@ -35,7 +35,7 @@ function useSamples() {
   const { siteId, filters, range } = useView()
   const { bounds, environment, zone } = useViewQueries()
   const [before, setBefore] = usePageParameter('before')
-  const of = {
+  const viewQuery = {
     site_id: siteId,
     start_date: bounds.startMs,
     end_date: bounds.endMs,
@@ -49,7 +49,7 @@ function useSamples() {
     if (last.current.list !== list && before !== undefined && before === last.current.before) setBefore(undefined, true)
     last.current = { list, before }
   }, [list, before])
-  const query = { ...of, limit: pageSize, ...(before === undefined ? {} : { before }) }
+  const query = { ...viewQuery, limit: pageSize, ...(before === undefined ? {} : { before }) }
   return { query, before, setBefore }
 }
 

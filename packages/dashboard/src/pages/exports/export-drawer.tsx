@@ -59,20 +59,20 @@ export function ExportDrawer({ id, onClose, onOpen }: ExportDrawerProps) {
       <Drawer
         title={data?.name ?? messages.nav.exports}
         onClose={onClose}
-        actions={data === undefined ? undefined : <Actions of={data} onDo={setDoing} onOpen={onOpen} />}
+        actions={data === undefined ? undefined : <Actions exportRecord={data} onDo={setDoing} onOpen={onOpen} />}
       >
         <div class="stack">
           <ErrorPanel error={record.error} onRetry={record.retry} />
           {record.isLoading ? <SkeletonRows rows={6} /> : null}
-          {data === undefined ? null : <Record of={data} />}
+          {data === undefined ? null : <Record exportRecord={data} />}
           {record.data !== undefined && data === undefined ? <UnknownRecord id={id} /> : null}
         </div>
       </Drawer>
       {doing === 'edit' && data !== undefined ? (
-        <ScheduleForm of={data} zone={timezone} onClose={() => setDoing(undefined)} />
+        <ScheduleForm exportRecord={data} zone={timezone} onClose={() => setDoing(undefined)} />
       ) : null}
       {doing === 'remove' && data !== undefined ? (
-        <RemoveExport of={data} onClose={() => setDoing(undefined)} onRemoved={onClose} />
+        <RemoveExport exportRecord={data} onClose={() => setDoing(undefined)} onRemoved={onClose} />
       ) : null}
     </>
   )
@@ -84,33 +84,38 @@ function rangeOf({ start_date: start, end_date: end }: ExportResource, zone: str
   return end === null ? texts.everything : texts.until(formatZoned(end, zone))
 }
 
-function Record({ of }: { of: ExportResource }) {
+function Record({ exportRecord }: { exportRecord: ExportResource }) {
   const site = useSite()
-  const { metric, group_by: groupBy, cohort_id: cohort, filter, scheduled } = of
+  const { metric, group_by: groupBy, cohort_id: cohort, filter, scheduled } = exportRecord
   return (
     <>
-      {isUnderWay(of) ? <Progress label={texts.progress} value={of.progress} max={100} /> : null}
+      {isUnderWay(exportRecord) ? <Progress label={texts.progress} value={exportRecord.progress} max={100} /> : null}
       <div class="row">
         <h3 class="grow">
-          <ExportStatus of={of} />
+          <ExportStatus exportRecord={exportRecord} />
         </h3>
         <MoreMenu
-          source={listSource(of.name, ['getExport', { params: { export_id: of.export_id } }], [of], {
-            fileParts: [site.site_id, of.export_id],
-            zone: site.timezone,
-          })}
+          source={listSource(
+            exportRecord.name,
+            ['getExport', { params: { export_id: exportRecord.export_id } }],
+            [exportRecord],
+            {
+              fileParts: [site.site_id, exportRecord.export_id],
+              zone: site.timezone,
+            },
+          )}
         />
       </div>
-      {of.status === 'expired' && scheduled === null ? <p class="muted">{texts.expiredWhy}</p> : null}
+      {exportRecord.status === 'expired' && scheduled === null ? <p class="muted">{texts.expiredWhy}</p> : null}
       <Details
         items={[
-          [texts.columns.type, texts.types[of.type]],
+          [texts.columns.type, texts.types[exportRecord.type]],
           metric !== null && [texts.metric, messages.metrics[metric]],
           groupBy !== null && [texts.groupBy, <bdi>{texts.units[groupBy] ?? groupBy}</bdi>],
           cohort !== null && [texts.cohort, <code>{cohort}</code>],
-          [texts.columns.format, texts.formatOf(of)],
-          [texts.environment, texts.environments[of.environment]],
-          scheduled === null && [texts.range, rangeOf(of, site.timezone)],
+          [texts.columns.format, texts.formatOf(exportRecord)],
+          [texts.environment, texts.environments[exportRecord.environment]],
+          scheduled === null && [texts.range, rangeOf(exportRecord, site.timezone)],
           scheduled !== null && [texts.frequency, texts.frequencies[scheduled.frequency]],
           scheduled !== null && [texts.nextRun, scheduled.paused ? '–' : <At ms={scheduled.next_run} />],
           filter !== null &&
@@ -118,54 +123,54 @@ function Record({ of }: { of: ExportResource }) {
               texts.filterLabel,
               <bdi>{andList(filter.flatMap((each) => ('conditions' in each ? [] : [conditionLabel(each)])))}</bdi>,
             ],
-          [texts.columns.rows, <Num kind="exact" value={of.rows} name="rows" />],
-          [texts.columns.bytes, formatBytes(of.bytes)],
-          [texts.columns.created, <At ms={of.created_at} />],
-          of.finished_at !== null && [texts.finished, <At ms={of.finished_at} />],
-          of.expires_at !== null && [texts.expires, <At ms={of.expires_at} />],
-          of.error !== null && [texts.reason, <bdi>{of.error}</bdi>],
-          [texts.id, <code>{of.export_id}</code>],
+          [texts.columns.rows, <Num kind="exact" value={exportRecord.rows} name="rows" />],
+          [texts.columns.bytes, formatBytes(exportRecord.bytes)],
+          [texts.columns.created, <At ms={exportRecord.created_at} />],
+          exportRecord.finished_at !== null && [texts.finished, <At ms={exportRecord.finished_at} />],
+          exportRecord.expires_at !== null && [texts.expires, <At ms={exportRecord.expires_at} />],
+          exportRecord.error !== null && [texts.reason, <bdi>{exportRecord.error}</bdi>],
+          [texts.id, <code>{exportRecord.export_id}</code>],
         ]}
       />
-      {scheduled === null ? null : <Runs of={of} />}
+      {scheduled === null ? null : <Runs exportRecord={exportRecord} />}
     </>
   )
 }
 
 /** The body that makes an export again. */
-function againOf(of: ExportResource): CreateExportBody {
+function againOf(exportRecord: ExportResource): CreateExportBody {
   const given = {
-    compression: of.compression,
-    start_date: of.start_date,
-    end_date: of.end_date,
-    filter: of.filter,
-    cohort_id: of.cohort_id,
-    metric: of.metric,
-    group_by: of.group_by,
+    compression: exportRecord.compression,
+    start_date: exportRecord.start_date,
+    end_date: exportRecord.end_date,
+    filter: exportRecord.filter,
+    cohort_id: exportRecord.cohort_id,
+    metric: exportRecord.metric,
+    group_by: exportRecord.group_by,
   }
   return {
-    site_id: of.site_id,
-    type: of.type,
-    format: of.format,
-    name: of.name,
-    environment: of.environment,
-    csv_safe: of.csv_safe,
+    site_id: exportRecord.site_id,
+    type: exportRecord.type,
+    format: exportRecord.format,
+    name: exportRecord.name,
+    environment: exportRecord.environment,
+    csv_safe: exportRecord.csv_safe,
     ...(Object.fromEntries(Object.entries(given).filter(([, value]) => value !== null)) as Partial<CreateExportBody>),
   }
 }
 
 interface ActionsProps {
-  of: ExportResource
+  exportRecord: ExportResource
   onDo: (what: 'remove' | 'edit') => void
   onOpen: (id: string) => void
 }
 
-function Actions({ of, onDo, onOpen }: ActionsProps) {
+function Actions({ exportRecord, onDo, onOpen }: ActionsProps) {
   const again = useOperationMutation('createExport', ['listExports'])
   const update = useOperationMutation('updateExport', ['listExports', 'getExport'])
-  const { scheduled } = of
-  const params = { export_id: of.export_id }
-  const hasFile = of.status === 'completed'
+  const { scheduled } = exportRecord
+  const params = { export_id: exportRecord.export_id }
+  const hasFile = exportRecord.status === 'completed'
   return (
     <>
       <ErrorPanel error={again.error} />
@@ -187,12 +192,12 @@ function Actions({ of, onDo, onOpen }: ActionsProps) {
           <Button onClick={() => onDo('edit')}>{texts.edit}</Button>
         </>
       )}
-      {scheduled !== null || isUnderWay(of) ? null : (
+      {scheduled !== null || isUnderWay(exportRecord) ? null : (
         <Button
           icon="refresh-cw"
           isBusy={again.isBusy}
           onClick={() => {
-            again.start({ body: againOf(of) }, ({ export_id: id }) => onOpen(id))
+            again.start({ body: againOf(exportRecord) }, ({ export_id: id }) => onOpen(id))
           }}
         >
           {texts.runAgain}
@@ -208,17 +213,25 @@ function Actions({ of, onDo, onOpen }: ActionsProps) {
   )
 }
 
-function RemoveExport({ of, onClose, onRemoved }: { of: ExportResource; onClose: () => void; onRemoved: () => void }) {
+function RemoveExport({
+  exportRecord,
+  onClose,
+  onRemoved,
+}: {
+  exportRecord: ExportResource
+  onClose: () => void
+  onRemoved: () => void
+}) {
   const remove = useOperationMutation('deleteExport', ['listExports'])
   return (
     <ConfirmDialog
-      title={texts.removeTitle(of.name)}
+      title={texts.removeTitle(exportRecord.name)}
       submit={texts.remove}
       isBusy={remove.isBusy}
       error={remove.error}
       onClose={onClose}
       onSubmit={async () => {
-        await remove.run({ params: { export_id: of.export_id } })
+        await remove.run({ params: { export_id: exportRecord.export_id } })
         toast(texts.removed)
         onRemoved()
       }}

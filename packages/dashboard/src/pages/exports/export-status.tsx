@@ -20,8 +20,9 @@ export const isUnderWay = ({ status, scheduled, created_at: createdAt }: ExportR
   status === 'processing' || (status === 'queued' && (scheduled === null || serverNow() - createdAt < firstRunMs))
 
 /** Where an export stands; a schedule that is paused, or has made no run yet, says so. */
-export function ExportStatus({ of }: { of: Pick<ExportResource, 'status' | 'scheduled'> }) {
-  if (of.scheduled?.paused === true) return <Status kind="neutral">{texts.statuses.paused}</Status>
-  if (of.scheduled !== null && of.status === 'queued') return <Status kind="busy">{texts.statuses.scheduled}</Status>
-  return <Status kind={kinds[of.status]}>{texts.statuses[of.status]}</Status>
+export function ExportStatus({ exportRecord }: { exportRecord: Pick<ExportResource, 'status' | 'scheduled'> }) {
+  if (exportRecord.scheduled?.paused === true) return <Status kind="neutral">{texts.statuses.paused}</Status>
+  if (exportRecord.scheduled !== null && exportRecord.status === 'queued')
+    return <Status kind="busy">{texts.statuses.scheduled}</Status>
+  return <Status kind={kinds[exportRecord.status]}>{texts.statuses[exportRecord.status]}</Status>
 }

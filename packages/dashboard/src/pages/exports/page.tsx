@@ -79,7 +79,7 @@ const columns: readonly Column<ExportResource>[] = [
     header: texts.columns.status,
     cell: (each) => (
       <>
-        <ExportStatus of={each} />
+        <ExportStatus exportRecord={each} />
         {each.status === 'processing' ? <span class="muted"> {formatProgress(each.progress)}</span> : null}
       </>
     ),

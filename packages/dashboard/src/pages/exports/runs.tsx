@@ -19,9 +19,9 @@ const pollMs = 2_000
 const isRunning = ({ status }: ExportRun) => status === 'queued' || status === 'processing'
 
 /** The latest runs of a schedule, with their files. */
-export function Runs({ of }: { of: ExportResource }) {
+export function Runs({ exportRecord }: { exportRecord: ExportResource }) {
   const site = useSite()
-  const input = { params: { export_id: of.export_id }, query: { limit } }
+  const input = { params: { export_id: exportRecord.export_id }, query: { limit } }
   const runs = useApi('listExportRuns', input, {
     staleMs: 0,
     refetchMs: (data) => (data?.runs.some(isRunning) === true ? pollMs : waitingMs),
@@ -38,7 +38,7 @@ export function Runs({ of }: { of: ExportResource }) {
     {
       id: 'status',
       header: texts.columns.status,
-      cell: (run) => <ExportStatus of={{ status: run.status, scheduled: null }} />,
+      cell: (run) => <ExportStatus exportRecord={{ status: run.status, scheduled: null }} />,
     },
     {
       id: 'rows',
@@ -72,7 +72,7 @@ export function Runs({ of }: { of: ExportResource }) {
         {runs.data === undefined ? null : (
           <MoreMenu
             source={listSource(texts.runs, ['listExportRuns', input], runs.data.runs, {
-              fileParts: [of.export_id, 'runs'],
+              fileParts: [exportRecord.export_id, 'runs'],
               zone: site.timezone,
             })}
           />

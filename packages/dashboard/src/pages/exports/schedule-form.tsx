@@ -9,13 +9,21 @@ import { FormDialog } from '../../ui/form-dialog.tsx'
 import { texts } from './messages.ts'
 
 /** Changes a schedule's name, frequency and next run, which is a time of the site's zone, as in the list. */
-export function ScheduleForm({ of, zone, onClose }: { of: ExportResource; zone: string; onClose: () => void }) {
+export function ScheduleForm({
+  exportRecord,
+  zone,
+  onClose,
+}: {
+  exportRecord: ExportResource
+  zone: string
+  onClose: () => void
+}) {
   const update = useOperationMutation('updateExport', ['listExports', 'getExport'])
   // The export is refetched while the form is open.
   const [opened] = useState(() => ({
-    name: of.name,
-    frequency: of.scheduled?.frequency ?? 'daily',
-    next: localTime(of.scheduled?.next_run ?? Date.now(), zone),
+    name: exportRecord.name,
+    frequency: exportRecord.scheduled?.frequency ?? 'daily',
+    next: localTime(exportRecord.scheduled?.next_run ?? Date.now(), zone),
   }))
   const [name, setName] = useState(opened.name)
   const [frequency, setFrequency] = useState(opened.frequency)
@@ -33,7 +41,7 @@ export function ScheduleForm({ of, zone, onClose }: { of: ExportResource; zone: 
         const isMoved = next !== opened.next && !Number.isNaN(nextRun)
         const scheduled: Partial<Scheduled> = { frequency, ...(isMoved ? { next_run: nextRun } : {}) }
         await update.run({
-          params: { export_id: of.export_id },
+          params: { export_id: exportRecord.export_id },
           body: {
             ...changedFields({ name: name.trim() }, opened),
             ...changedMembers('scheduled', scheduled, { frequency: opened.frequency }),
@@ -48,7 +56,7 @@ export function ScheduleForm({ of, zone, onClose }: { of: ExportResource; zone: 
         error={errors.of('scheduled.frequency')}
         value={frequency}
         options={frequencies
-          .filter((value) => mayGroup(of.group_by, value))
+          .filter((value) => mayGroup(exportRecord.group_by, value))
           .map((value) => ({ value, label: texts.frequencies[value] }))}
         onChange={setFrequency}
       />

@@ -15,9 +15,9 @@ const durationLabel = (window: string) => {
 }
 
 export const texts = {
-  of: { user: 'users', visitor: 'visitors' },
-  actors: (of: Actor, number: number) => (number === 1 ? of : `${of}s`),
-  ofTitle: { user: 'Users', visitor: 'Visitors' },
+  actorNames: { user: 'users', visitor: 'visitors' },
+  actors: (actor: Actor, number: number) => (number === 1 ? actor : `${actor}s`),
+  actorTitles: { user: 'Users', visitor: 'Visitors' },
   sentence: (range: string) => `How many go on from step to step, and where they stop, ${range}.`,
   window: 'Within',
   within: durationLabel,
@@ -38,7 +38,7 @@ export const texts = {
   remove: (place: number) => `Remove step ${place}`,
   up: (place: number) => `Move step ${place} up`,
   down: (place: number) => `Move step ${place} down`,
-  lost: (lost: number, rate: number, of: Actor) => `${count(lost, of)} (${formatPercent(rate)}) went no further`,
+  lost: (lost: number, rate: number, actor: Actor) => `${count(lost, actor)} (${formatPercent(rate)}) went no further`,
   noneLost: 'Everybody went on',
   result: 'Completed',
   resultOf: (actors: string, steps: number, window: string) =>

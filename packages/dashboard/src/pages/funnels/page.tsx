@@ -101,14 +101,14 @@ function Source({ funnel, isCompared = false }: { funnel: Funnel; isCompared?: b
 }
 
 function Settings({ funnel }: { funnel: Funnel }) {
-  const { window, setWindow, of, setOf } = funnel
+  const { window, setWindow, actor, setActor } = funnel
   return (
     <div class="funnel-settings">
       <SelectField
         label={texts.counted}
-        value={of}
-        options={(['visitor', 'user'] as const).map((value) => ({ value, label: texts.of[value] }))}
-        onChange={setOf}
+        value={actor}
+        options={(['visitor', 'user'] as const).map((value) => ({ value, label: texts.actorNames[value] }))}
+        onChange={setActor}
       />
       <SelectField
         label={texts.window}
@@ -122,7 +122,7 @@ function Settings({ funnel }: { funnel: Funnel }) {
 
 /** The share that did all steps, and how it was before. */
 function Result({ funnel }: { funnel: Funnel }) {
-  const { result, isOld, comparedResult, compared, of, window, setOf } = funnel
+  const { result, isOld, comparedResult, compared, actor, window, setActor } = funnel
   const { zone } = useViewQueries()
   if (result.error !== undefined) return <ErrorPanel error={result.error} onRetry={result.retry} />
   if (result.data === undefined)
@@ -137,12 +137,12 @@ function Result({ funnel }: { funnel: Funnel }) {
   // A rate of nobody is none to compare with.
   const before = comparedSteps[0]?.users === 0 ? undefined : comparedSteps.at(-1)
   if (last === undefined || steps[0]?.users === 0) {
-    const isUsers = of === 'user'
+    const isUsers = actor === 'user'
     return (
       <EmptyState
-        title={texts.none(texts.of[of])}
+        title={texts.none(texts.actorNames[actor])}
         why={isUsers ? texts.noneUsers : texts.noneVisitors}
-        action={isUsers ? <Button onClick={() => setOf('visitor')}>{texts.countVisitors}</Button> : <WiderView />}
+        action={isUsers ? <Button onClick={() => setActor('visitor')}>{texts.countVisitors}</Button> : <WiderView />}
       />
     )
   }
@@ -152,7 +152,7 @@ function Result({ funnel }: { funnel: Funnel }) {
         <span class="big-number">
           <Num value={last.rate_from_first} kind="percent" />
         </span>
-        <span class="muted">{texts.resultOf(texts.of[of], steps.length, texts.within(window))}</span>
+        <span class="muted">{texts.resultOf(texts.actorNames[actor], steps.length, texts.within(window))}</span>
         {before === undefined ? null : (
           <Change before={before.rate_from_first} after={last.rate_from_first} kind="percent" />
         )}
@@ -172,7 +172,7 @@ function Result({ funnel }: { funnel: Funnel }) {
 }
 
 function Steps({ funnel }: { funnel: Funnel }) {
-  const { steps, setSteps, types, input, result, isOld, comparedResult, compared, of } = funnel
+  const { steps, setSteps, types, input, result, isOld, comparedResult, compared, actor } = funnel
   const isCurrent = result.data?.steps.length === steps.length && result.error === undefined
   const found = isCurrent ? result.data?.steps : undefined
   const comparedSteps = comparedResult.isPlaceholderData || isOld ? undefined : comparedResult.data?.steps
@@ -193,7 +193,7 @@ function Steps({ funnel }: { funnel: Funnel }) {
                 previous={found?.[at - 1]}
                 before={before?.[at]}
                 isCompared={compared !== undefined}
-                of={of}
+                actor={actor}
               />
             )}
           </li>
@@ -221,11 +221,11 @@ interface BarProps {
   before: StepResult | undefined
   /** Whether there is a comparison, though its answer may not be there yet: its bar has its place. */
   isCompared: boolean
-  of: Actor
+  actor: Actor
 }
 
 /** How many reached a step, as a bar of the first step's length, with what was lost on the way to it. */
-function Bar({ step, previous, before, isCompared, of }: BarProps) {
+function Bar({ step, previous, before, isCompared, actor }: BarProps) {
   if (step === undefined)
     return (
       <div class="funnel-bars">
@@ -238,7 +238,7 @@ function Bar({ step, previous, before, isCompared, of }: BarProps) {
       {previous === undefined || previous.users === 0 ? null : (
         <p class="funnel-loss muted small">
           <Icon name="arrow-down" size={14} />
-          {lost === 0 ? texts.noneLost : texts.lost(lost, 100 - step.rate_from_previous, of)}
+          {lost === 0 ? texts.noneLost : texts.lost(lost, 100 - step.rate_from_previous, actor)}
         </p>
       )}
       <div class="funnel-track" aria-hidden="true">
@@ -254,7 +254,7 @@ function Bar({ step, previous, before, isCompared, of }: BarProps) {
           <strong>
             <Num value={step.users} name={step.event_type} />
           </strong>{' '}
-          {texts.actors(of, step.users)}
+          {texts.actors(actor, step.users)}
         </span>
         {previous === undefined ? null : (
           <span class="muted">

@@ -9,7 +9,7 @@ import type { Funnel } from './use-funnel.ts'
 
 /** A step as a sentence: its event, its conditions, and how to move or remove it. */
 export function StepEditor({ funnel, at }: { funnel: Funnel; at: number }) {
-  const { steps, setSteps, types, of } = funnel
+  const { steps, setSteps, types, actor } = funnel
   const step = steps[at]
   if (step === undefined) return null
   const { event_type, conditions } = step
@@ -25,7 +25,7 @@ export function StepEditor({ funnel, at }: { funnel: Funnel; at: number }) {
   return (
     <div class="step">
       <div class="step-line">
-        <span class="label">{at === 0 ? texts.first(texts.ofTitle[of]) : texts.then}</span>
+        <span class="label">{at === 0 ? texts.first(texts.actorTitles[actor]) : texts.then}</span>
         <span class="step-actions">
           {at === 0 ? null : (
             <Button kind="quiet" icon="arrow-up" isIconOnly onClick={() => move(at - 1)}>

@@ -23,8 +23,8 @@ export interface Funnel {
   setSteps: (steps: readonly Step[]) => void
   window: string
   setWindow: (window: string) => void
-  of: Actor
-  setOf: (of: Actor) => void
+  actor: Actor
+  setActor: (actor: Actor) => void
   /** Parameters of the address that can't be understood, with their values. */
   problems: [parameter: string, value: string][]
   seen: ApiState<Data<'properties'>>
@@ -47,7 +47,7 @@ export function useFunnel(): Funnel {
   const [text, setText] = usePageParameter('steps')
   const [windowText, setWindow] = usePageParameter('window')
   const window = windowText !== undefined && isDuration(windowText) ? windowText : windowDefault
-  const [ofText, setOf] = usePageParameter('of')
+  const [actorText, setActor] = usePageParameter('of')
   const seen = useApi('properties', { query: { site_id: siteId, environment } }, { staleMs: 300_000 })
   const types = seen.data?.properties.find(({ name }) => name === 'event_type')?.values ?? []
   const parsed = text === undefined ? undefined : parseSteps(text)
@@ -73,11 +73,11 @@ export function useFunnel(): Funnel {
       setText(written.current)
     }, debounceMs)
   }
-  const of = isOneOf(actors, ofText) ? ofText : 'visitor'
+  const actor = isOneOf(actors, actorText) ? actorText : 'visitor'
   const problems = [
     ['window', windowText, windowText === window],
     ['steps', text, parsed !== undefined],
-    ['of', ofText, ofText === of],
+    ['of', actorText, actorText === actor],
   ] as const
   const inputOf = (range: Bounds | undefined): Input<'funnel'> | null =>
     range === undefined || queriedSteps === emptySteps || queriedSteps.length === 0
@@ -93,7 +93,7 @@ export function useFunnel(): Funnel {
             start_date: range.startMs,
             end_date: range.endMs,
             environment,
-            of,
+            of: actor,
           },
         }
   const input = inputOf(bounds)
@@ -106,8 +106,8 @@ export function useFunnel(): Funnel {
     setSteps,
     window,
     setWindow: (value) => setWindow(value === windowDefault ? undefined : value),
-    of,
-    setOf: (value) => setOf(value === 'visitor' ? undefined : value),
+    actor,
+    setActor: (value) => setActor(value === 'visitor' ? undefined : value),
     problems: problems.flatMap(([parameter, value, isKnown]): Funnel['problems'] =>
       value === undefined || isKnown ? [] : [[parameter, value]],
     ),

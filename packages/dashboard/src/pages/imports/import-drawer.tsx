@@ -64,7 +64,7 @@ export function ImportDrawer({ id, onClose }: { id: string; onClose: () => void 
               ) : null}
               <div class="row">
                 <h3 class="grow">
-                  <ImportStatus of={data} />
+                  <ImportStatus importRecord={data} />
                 </h3>
                 <MoreMenu
                   source={listSource(texts.title(texts.types[data.type]), ['getImport', { params }], [data], {
@@ -90,7 +90,7 @@ export function ImportDrawer({ id, onClose }: { id: string; onClose: () => void 
                   [texts.id, <code>{data.job_id}</code>],
                 ]}
               />
-              <Failed of={data} />
+              <Failed importRecord={data} />
             </>
           )}
         </div>
@@ -102,9 +102,10 @@ export function ImportDrawer({ id, onClose }: { id: string; onClose: () => void 
 
 const pollOf = (data: ImportResource | undefined) => (data !== undefined && isUnderWay(data) ? pollMs : false)
 
-function Failed({ of }: { of: ImportResource }) {
-  if (of.failed_records === 0) return of.status === 'completed' ? <p class="muted">{texts.noErrors}</p> : null
-  return <ImportErrors id={of.job_id} count={of.failed_records} />
+function Failed({ importRecord }: { importRecord: ImportResource }) {
+  if (importRecord.failed_records === 0)
+    return importRecord.status === 'completed' ? <p class="muted">{texts.noErrors}</p> : null
+  return <ImportErrors id={importRecord.job_id} count={importRecord.failed_records} />
 }
 
 function CancelImport({ id, onClose }: { id: string; onClose: () => void }) {

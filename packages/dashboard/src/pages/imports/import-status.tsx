@@ -15,7 +15,7 @@ const kinds: Record<Name, StatusProps['kind']> = {
 export const isUnderWay = ({ status }: Pick<ImportResource, 'status'>): boolean => kinds[status] === 'busy'
 
 /** Where an import stands. One that is completed although records failed warns. */
-export function ImportStatus({ of }: { of: ImportResource }) {
-  const hasFailed = of.status === 'completed' && of.failed_records > 0
-  return <Status kind={hasFailed ? 'warn' : kinds[of.status]}>{texts.statuses[of.status]}</Status>
+export function ImportStatus({ importRecord }: { importRecord: ImportResource }) {
+  const hasFailed = importRecord.status === 'completed' && importRecord.failed_records > 0
+  return <Status kind={hasFailed ? 'warn' : kinds[importRecord.status]}>{texts.statuses[importRecord.status]}</Status>
 }

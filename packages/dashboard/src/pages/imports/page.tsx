@@ -82,7 +82,7 @@ const columns: readonly Column<ImportResource>[] = [
   {
     id: 'status',
     header: texts.columnsOfList.status,
-    cell: (each) => <ImportStatus of={each} />,
+    cell: (each) => <ImportStatus importRecord={each} />,
     sort: (each) => each.status,
   },
   {

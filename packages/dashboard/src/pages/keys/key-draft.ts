@@ -87,16 +87,16 @@ export function newDraft(
 }
 
 /** The draft of a key that exists. */
-export const draftOf = (of: KeyResource): KeyDraft => ({
-  name: of.name,
-  preset: presetOf(of),
-  scopes: of.scopes,
-  environment: of.environment,
-  siteIds: of.site_ids,
-  expiry: of.expires_at === null ? 'never' : 'keep',
+export const draftOf = (apiKey: KeyResource): KeyDraft => ({
+  name: apiKey.name,
+  preset: presetOf(apiKey),
+  scopes: apiKey.scopes,
+  environment: apiKey.environment,
+  siteIds: apiKey.site_ids,
+  expiry: apiKey.expires_at === null ? 'never' : 'keep',
   day: '',
-  origins: of.allowed_origins?.join('\n') ?? '',
-  limits: limitsOf(of.rate_limits),
+  origins: apiKey.allowed_origins?.join('\n') ?? '',
+  limits: limitsOf(apiKey.rate_limits),
 })
 
 /** The scopes that the draft grants. */
@@ -153,16 +153,16 @@ export interface KeyBody {
   rate_limits: RateLimits | null
 }
 
-/** The body of a draft at a time (Unix ms); `of` is the key that is edited. */
-export function bodyOf(draft: KeyDraft, now: number, of: KeyResource | undefined): KeyBody {
+/** The body of a draft at a time (Unix ms); `apiKey` is the key that is edited. */
+export function bodyOf(draft: KeyDraft, now: number, apiKey: KeyResource | undefined): KeyBody {
   const origins = sendsEvents(draft) ? originsOf(draft.origins) : null
   return {
     name: draft.name.trim(),
     scopes: [...scopesOf(draft)],
     site_ids: draft.siteIds === null ? null : [...draft.siteIds],
-    expires_at: expiresAtOf(draft, now, of?.expires_at ?? null),
+    expires_at: expiresAtOf(draft, now, apiKey?.expires_at ?? null),
     // An empty list, which allows no page, can't be told from an empty field: it stays as it was.
-    allowed_origins: origins ?? (of?.allowed_origins?.length === 0 ? [] : null),
+    allowed_origins: origins ?? (apiKey?.allowed_origins?.length === 0 ? [] : null),
     rate_limits: rateLimitsOf(draft.limits),
   }
 }

@@ -27,21 +27,21 @@ export interface Revealed {
 }
 
 interface KeyDrawerProps {
-  of: KeyResource
+  apiKey: KeyResource
   onClose: () => void
   onReveal: (revealed: Revealed) => void
 }
 
 /** A key's record, and what can be done with it. */
-export function KeyDrawer({ of, onClose, onReveal }: KeyDrawerProps) {
+export function KeyDrawer({ apiKey, onClose, onReveal }: KeyDrawerProps) {
   const [doing, setDoing] = useState<'edit' | 'rotate' | 'revoke'>()
-  const isLive = ['active', 'expiring'].includes(stateOf(of, serverNow()))
+  const isLive = ['active', 'expiring'].includes(stateOf(apiKey, serverNow()))
   const done = () => setDoing(undefined)
-  const origins = of.allowed_origins
+  const origins = apiKey.allowed_origins
   return (
     <>
       <Drawer
-        title={of.name}
+        title={apiKey.name}
         onClose={onClose}
         actions={
           isLive ? (
@@ -60,13 +60,13 @@ export function KeyDrawer({ of, onClose, onReveal }: KeyDrawerProps) {
         <div class="stack">
           <Details
             items={[
-              [texts.columns.key, <code>{of.hint}</code>],
-              [texts.columns.state, <KeyState of={of} />],
-              [texts.columns.lastUsed, of.last_used_at === null ? texts.never : <Ago ms={of.last_used_at} />],
-              [texts.columns.expiresAt, of.expires_at === null ? texts.never : <At ms={of.expires_at} />],
-              [texts.environment, texts.environments[of.environment]],
-              [texts.scopes, <code>{of.scopes.join(', ')}</code>],
-              [texts.sites, of.site_ids === null ? texts.allSites : <bdi>{of.site_ids.join(', ')}</bdi>],
+              [texts.columns.key, <code>{apiKey.hint}</code>],
+              [texts.columns.state, <KeyState apiKey={apiKey} />],
+              [texts.columns.lastUsed, apiKey.last_used_at === null ? texts.never : <Ago ms={apiKey.last_used_at} />],
+              [texts.columns.expiresAt, apiKey.expires_at === null ? texts.never : <At ms={apiKey.expires_at} />],
+              [texts.environment, texts.environments[apiKey.environment]],
+              [texts.scopes, <code>{apiKey.scopes.join(', ')}</code>],
+              [texts.sites, apiKey.site_ids === null ? texts.allSites : <bdi>{apiKey.site_ids.join(', ')}</bdi>],
               [
                 texts.origins,
                 origins === null ? (
@@ -77,34 +77,34 @@ export function KeyDrawer({ of, onClose, onReveal }: KeyDrawerProps) {
                   <bdi>{origins.join(', ')}</bdi>
                 ),
               ],
-              [texts.limits, of.rate_limits === null ? texts.defaultLimits : texts.ownLimits(of.rate_limits)],
-              [texts.columns.created, <At ms={of.created_at} />],
-              [texts.columns.id, <code>{of.key_id}</code>],
+              [texts.limits, apiKey.rate_limits === null ? texts.defaultLimits : texts.ownLimits(apiKey.rate_limits)],
+              [texts.columns.created, <At ms={apiKey.created_at} />],
+              [texts.columns.id, <code>{apiKey.key_id}</code>],
             ]}
           />
-          {isLive && of.expires_at !== null ? <p class="muted small">{texts.stillUsed}</p> : null}
+          {isLive && apiKey.expires_at !== null ? <p class="muted small">{texts.stillUsed}</p> : null}
         </div>
       </Drawer>
-      {doing === 'edit' ? <EditKey of={of} onClose={done} /> : null}
-      {doing === 'rotate' ? <RotateKey of={of} onClose={done} onReveal={onReveal} /> : null}
-      {doing === 'revoke' ? <RevokeKey of={of} onClose={done} /> : null}
+      {doing === 'edit' ? <EditKey apiKey={apiKey} onClose={done} /> : null}
+      {doing === 'rotate' ? <RotateKey apiKey={apiKey} onClose={done} onReveal={onReveal} /> : null}
+      {doing === 'revoke' ? <RevokeKey apiKey={apiKey} onClose={done} /> : null}
     </>
   )
 }
 
-function EditKey({ of, onClose }: Omit<KeyDrawerProps, 'onReveal'>) {
+function EditKey({ apiKey, onClose }: Omit<KeyDrawerProps, 'onReveal'>) {
   const update = useOperationMutation('updateKey', ['listKeys', 'getKey', 'getSession'])
   // The list may be refetched while the form is open.
-  const [opened] = useState(of)
+  const [opened] = useState(apiKey)
   return (
     <KeyForm
-      of={opened}
+      apiKey={opened}
       onClose={onClose}
       isBusy={update.isBusy}
       error={update.error}
       onSubmit={async (body) => {
         const before = bodyOf(draftOf(opened), serverNow(), opened)
-        await update.run({ params: { key_id: of.key_id }, body: changedFields(body, before) })
+        await update.run({ params: { key_id: apiKey.key_id }, body: changedFields(body, before) })
         onClose()
       }}
     />
@@ -118,25 +118,25 @@ const ownOverlaps: Readonly<Partial<Record<Overlap, string>>> = Object.fromEntri
   Object.entries(texts.overlaps).filter(([overlap]) => overlap !== '0s'),
 )
 
-function RotateKey({ of, onClose, onReveal }: KeyDrawerProps) {
+function RotateKey({ apiKey, onClose, onReveal }: KeyDrawerProps) {
   // The list is refetched only once the new key is saved.
   const rotate = useOperationMutation('rotateKey')
   const [overlap, setOverlap] = useState<Overlap>('7d')
-  const isOwn = of.key_id === useSession().key_id
+  const isOwn = apiKey.key_id === useSession().key_id
   return (
     <FormDialog
-      title={texts.rotateTitle(of.name)}
+      title={texts.rotateTitle(apiKey.name)}
       submit={texts.rotate}
       onClose={onClose}
       isBusy={rotate.isBusy}
       error={rotate.error}
       onSubmit={async () => {
-        const { key } = await rotate.run({ params: { key_id: of.key_id }, body: { overlap } })
+        const { key } = await rotate.run({ params: { key_id: apiKey.key_id }, body: { overlap } })
         onReveal({
           title: texts.rotatedReveal,
-          text: texts.rotatedText(overlap === '0s' ? undefined : texts.overlaps[overlap], of.expires_at !== null),
+          text: texts.rotatedText(overlap === '0s' ? undefined : texts.overlaps[overlap], apiKey.expires_at !== null),
           key,
-          scopes: of.scopes,
+          scopes: apiKey.scopes,
         })
       }}
     >
@@ -152,24 +152,24 @@ function RotateKey({ of, onClose, onReveal }: KeyDrawerProps) {
   )
 }
 
-function RevokeKey({ of, onClose }: Omit<KeyDrawerProps, 'onReveal'>) {
+function RevokeKey({ apiKey, onClose }: Omit<KeyDrawerProps, 'onReveal'>) {
   const revoke = useOperationMutation('revokeKey', ['listKeys', 'getKey'])
   const session = useSession()
   return (
     <ConfirmDialog
-      title={texts.revokeTitle(of.name)}
+      title={texts.revokeTitle(apiKey.name)}
       submit={texts.revoke}
       onClose={onClose}
       isBusy={revoke.isBusy}
       error={revoke.error}
       onSubmit={async () => {
-        await revoke.run({ params: { key_id: of.key_id } })
-        toast(texts.isRevoked(of.name))
+        await revoke.run({ params: { key_id: apiKey.key_id } })
+        toast(texts.isRevoked(apiKey.name))
         onClose()
       }}
     >
       <p>{texts.revokeText}</p>
-      {of.key_id === session.key_id ? <p class="notice">{texts.revokeSelf}</p> : null}
+      {apiKey.key_id === session.key_id ? <p class="notice">{texts.revokeSelf}</p> : null}
     </ConfirmDialog>
   )
 }

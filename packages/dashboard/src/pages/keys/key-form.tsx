@@ -47,7 +47,7 @@ const fields = [
 
 interface KeyFormProps {
   /** The key that is edited; absent: a new one is made. */
-  of?: KeyResource
+  apiKey?: KeyResource
   onSubmit: (body: KeyBody, environment: Environment) => unknown
   onClose: () => void
   isBusy: boolean
@@ -62,14 +62,14 @@ interface PartProps {
 }
 
 /** The dialog that makes or edits a key. */
-export function KeyForm({ of, onSubmit, onClose, isBusy, error }: KeyFormProps) {
+export function KeyForm({ apiKey, onSubmit, onClose, isBusy, error }: KeyFormProps) {
   const session = useSession()
   const [edits, setEdits] = useState<Edits>({})
   const [isTried, setTried] = useState(false)
   const sites = useApi('listSites', allSitesQuery)
   const known = idsOf(sites)
   const site = known.length === 1 ? known[0] : known.find((each) => each === remembered('site'))
-  const draft = of === undefined ? newDraft(session, edits, site) : editedDraft(draftOf(of), edits)
+  const draft = apiKey === undefined ? newDraft(session, edits, site) : editedDraft(draftOf(apiKey), edits)
   const errors = fieldErrors(error, fields)
   const problems = problemsOf(draft, serverNow())
   const parts: PartProps = {
@@ -81,12 +81,12 @@ export function KeyForm({ of, onSubmit, onClose, isBusy, error }: KeyFormProps) 
   }
   return (
     <FormDialog
-      title={of === undefined ? texts.create : texts.editTitle}
-      submit={of === undefined ? texts.create : texts.save}
+      title={apiKey === undefined ? texts.create : texts.editTitle}
+      submit={apiKey === undefined ? texts.create : texts.save}
       onSubmit={() => {
         setTried(true)
         if (Object.values(problems).some((problem) => problem !== undefined)) return undefined
-        return onSubmit(bodyOf(draft, serverNow(), of), draft.environment)
+        return onSubmit(bodyOf(draft, serverNow(), apiKey), draft.environment)
       }}
       onClose={onClose}
       isBusy={isBusy}
@@ -104,7 +104,7 @@ export function KeyForm({ of, onSubmit, onClose, isBusy, error }: KeyFormProps) 
         error={parts.errorOf('name')}
       />
       <ScopeChoice {...parts} />
-      {of === undefined ? (
+      {apiKey === undefined ? (
         <RadioGroup
           isInline
           legend={texts.environment}
@@ -123,7 +123,7 @@ export function KeyForm({ of, onSubmit, onClose, isBusy, error }: KeyFormProps) 
         }}
         problem={parts.errorOf('site_ids')}
       />
-      <ExpiryChoice {...parts} kept={of?.expires_at ?? null} />
+      <ExpiryChoice {...parts} kept={apiKey?.expires_at ?? null} />
       <Origins {...parts} />
       <Limits {...parts} isOpen={Object.values(draft.limits).some((text) => text !== '')} />
     </FormDialog>

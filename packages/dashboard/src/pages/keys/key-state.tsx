@@ -5,15 +5,15 @@ import { texts } from './messages.ts'
 import { stateOf } from './presets.ts'
 
 /** Whether a key works, and for how long: the countdown of one that was rotated. */
-export function KeyState({ of }: { of: KeyResource }) {
-  const state = stateOf(of, useNow(of.expires_at === null ? 60_000 : 1_000))
+export function KeyState({ apiKey }: { apiKey: KeyResource }) {
+  const state = stateOf(apiKey, useNow(apiKey.expires_at === null ? 60_000 : 1_000))
   if (state === 'active') return <Status kind="good">{texts.active}</Status>
-  if (state !== 'expiring' || of.expires_at === null) {
+  if (state !== 'expiring' || apiKey.expires_at === null) {
     return <Status kind="neutral">{state === 'revoked' ? texts.revoked : texts.expired}</Status>
   }
   return (
     <Status kind="warn">
-      {texts.expiresIn} <Until ms={of.expires_at} />
+      {texts.expiresIn} <Until ms={apiKey.expires_at} />
     </Status>
   )
 }

@@ -113,7 +113,7 @@ export default function Page() {
       {open === undefined ? null : (
         <KeyDrawer
           key={open.key_id}
-          of={open}
+          apiKey={open}
           onClose={() => setOpen(undefined)}
           onReveal={(next) => {
             setOpen(undefined)
@@ -182,18 +182,18 @@ function NewKey({ onClose, onReveal }: { onClose: () => void; onReveal: (reveale
   return <KeyForm onSubmit={submit} onClose={onClose} isBusy={create.isBusy} error={create.error} />
 }
 
-function NameCell({ of }: { of: KeyResource }) {
+function NameCell({ apiKey }: { apiKey: KeyResource }) {
   const session = useSession()
   return (
     <>
-      <bdi>{of.name}</bdi>
-      {of.key_id === session.key_id ? <span class="tag">{texts.thisSession}</span> : null}
+      <bdi>{apiKey.name}</bdi>
+      {apiKey.key_id === session.key_id ? <span class="tag">{texts.thisSession}</span> : null}
     </>
   )
 }
 
 const columns: readonly Column<KeyResource>[] = [
-  { id: 'name', header: texts.name, cell: (key) => <NameCell of={key} />, sort: (key) => key.name.toLowerCase() },
+  { id: 'name', header: texts.name, cell: (key) => <NameCell apiKey={key} />, sort: (key) => key.name.toLowerCase() },
   { id: 'hint', header: texts.columns.key, cell: (key) => <code class="muted nowrap">{key.hint}</code> },
   {
     id: 'environment',
@@ -238,7 +238,7 @@ const columns: readonly Column<KeyResource>[] = [
   {
     id: 'state',
     header: texts.columns.state,
-    cell: (key) => <KeyState of={key} />,
+    cell: (key) => <KeyState apiKey={key} />,
     sort: (key) => key.revoked_at ?? key.expires_at ?? Number.MAX_SAFE_INTEGER,
   },
 ]

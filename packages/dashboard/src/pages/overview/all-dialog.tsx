@@ -197,8 +197,8 @@ function useDetails(
     return { results, groups }
   })
   const details = others.map((each, at) => {
-    const answered = batch.data?.groups.map((group, of) =>
-      detailsOf(group, batch.data?.results[of * others.length + at]),
+    const answered = batch.data?.groups.map((group, place) =>
+      detailsOf(group, batch.data?.results[place * others.length + at]),
     )
     return { metric: each, values: new Map(answered?.flat()) }
   })

@@ -32,9 +32,9 @@ export const texts = {
   scroll: 'Retention by week, scrolls sideways',
   inProgress: 'in progress',
   legend: (zone: string) => `Dashed: the week is in progress. Weeks begin on Monday, in the time zone ${zone}.`,
-  cutOff: (days: number, of: Actor) =>
-    `This site keeps events for ${count(days, 'day')}. A ${of} whose earlier events were deleted counts as new in the week of the first one that is left.`,
-  cell: (of: Actor, returning: number, size: number) => `${count(returning, of)} of ${count(size, of)}`,
+  cutOff: (days: number, actor: Actor) =>
+    `This site keeps events for ${count(days, 'day')}. A ${actor} whose earlier events were deleted counts as new in the week of the first one that is left.`,
+  cell: (actor: Actor, returning: number, size: number) => `${count(returning, actor)} of ${count(size, actor)}`,
   none: { user: 'No user in these weeks', visitor: 'No visitor in these weeks' },
   noneWhy: {
     user: 'Users are told apart by the user_id of their events, and none of these weeks has a new one. Visitors count by anonymous_id or session, too.',

@@ -30,14 +30,14 @@ export default function Page() {
   const siteZone = useSiteZone()
   const settings = useSettings()
   useMenuKey()
-  const { weeks, mode, of, returnEvent, cohortId } = settings
+  const { weeks, mode, actor, returnEvent, cohortId } = settings
   // Without a zone in the address, the weeks are those of the site.
   const timezone = zone ?? siteZone
   const query = {
     site_id: siteId,
     weeks,
     mode,
-    of,
+    of: actor,
     environment,
     ...(timezone === undefined ? {} : { timezone }),
     ...(returnEvent === undefined ? {} : { return_event: returnEvent }),
@@ -84,12 +84,12 @@ function Matrix({ matrix, settings }: { matrix: RetentionMatrix; settings: Reten
     const isCohort = settings.cohortId !== undefined
     return (
       <EmptyState
-        title={texts.none[settings.of]}
-        why={isCohort ? texts.noneInCohort : texts.noneWhy[settings.of]}
+        title={texts.none[settings.actor]}
+        why={isCohort ? texts.noneInCohort : texts.noneWhy[settings.actor]}
         action={
           isCohort ? (
             <Button onClick={() => settings.set('cohort', undefined)}>{texts.allUsersButton}</Button>
-          ) : settings.of === 'user' ? (
+          ) : settings.actor === 'user' ? (
             <Button onClick={() => settings.set('of', 'visitor')}>{texts.countVisitors}</Button>
           ) : undefined
         }
@@ -118,14 +118,14 @@ function Matrix({ matrix, settings }: { matrix: RetentionMatrix; settings: Reten
   const isCutOff = keptDays !== null && cohorts.some(({ week_start }) => week_start <= serverNow() - keptDays * dayMs)
   return (
     <div class="stack">
-      {isCutOff ? <p class="notice">{texts.cutOff(keptDays, settings.of)}</p> : null}
+      {isCutOff ? <p class="notice">{texts.cutOff(keptDays, settings.actor)}</p> : null}
       <Curve
         caption={latest === undefined ? texts.noCurve(name) : texts.curve(name, latest.label, latest.value)}
         lines={lines}
       />
       <MatrixTable
         matrix={matrix}
-        of={settings.of}
+        actor={settings.actor}
         isWeek0Counted={isWeek0Counted}
         shown={shown}
         pinned={pinned}

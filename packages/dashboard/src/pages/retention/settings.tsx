@@ -16,7 +16,7 @@ const offeredWeeks = [4, 8, 12, 26, 52]
 export interface RetentionSettings {
   weeks: number
   mode: RetentionMode
-  of: Actor
+  actor: Actor
   returnEvent: string | undefined
   cohortId: string | undefined
   /** Parameters of the address that can't be understood, with their values. */
@@ -28,26 +28,26 @@ export interface RetentionSettings {
 export function useSettings(): RetentionSettings {
   const [weeks, setWeeks] = usePageParameter('weeks')
   const [mode, setMode] = usePageParameter('mode')
-  const [of, setOf] = usePageParameter('of')
+  const [actor, setActor] = usePageParameter('of')
   const [returnEvent, setReturnEvent] = usePageParameter('return_event')
   const [cohortId, setCohort] = usePageParameter('cohort')
   const number = Number(weeks ?? retentionLimits.weeksDefault)
   const isWeeks = Number.isInteger(number) && number >= 1 && number <= retentionLimits.weeksMax
   const isMode = mode === undefined || isOneOf(retentionModes, mode)
-  const isActor = of === undefined || isOneOf(actors, of)
+  const isActor = actor === undefined || isOneOf(actors, actor)
   const problems: RetentionSettings['problems'] = []
   if (!isWeeks) problems.push(['weeks', weeks ?? ''])
   if (!isMode) problems.push(['mode', mode])
-  if (!isActor) problems.push(['of', of])
+  if (!isActor) problems.push(['of', actor])
   return {
     weeks: isWeeks ? number : retentionLimits.weeksDefault,
     mode: isMode ? (mode ?? 'on') : 'on',
-    of: isActor ? (of ?? 'user') : 'user',
+    actor: isActor ? (actor ?? 'user') : 'user',
     returnEvent,
     cohortId,
     problems,
     set: (name, value) => {
-      const setters = { weeks: setWeeks, mode: setMode, of: setOf, return_event: setReturnEvent, cohort: setCohort }
+      const setters = { weeks: setWeeks, mode: setMode, of: setActor, return_event: setReturnEvent, cohort: setCohort }
       setters[name](value)
     },
   }
@@ -55,7 +55,7 @@ export function useSettings(): RetentionSettings {
 
 /** The choices above the matrix. */
 export function Settings({ settings }: { settings: RetentionSettings }) {
-  const { weeks, mode, of, returnEvent, cohortId, set } = settings
+  const { weeks, mode, actor, returnEvent, cohortId, set } = settings
   const { siteId } = useView()
   const { environment } = useViewQueries()
   const mayCohorts = useMay('cohorts:read')
@@ -82,7 +82,7 @@ export function Settings({ settings }: { settings: RetentionSettings }) {
         />
         <SelectField
           label={texts.countOf}
-          value={of}
+          value={actor}
           options={actors.map((value) => ({ value, label: texts.actors[value] }))}
           onChange={(value) => set('of', value === 'user' ? undefined : value)}
         />
@@ -115,7 +115,7 @@ export function Settings({ settings }: { settings: RetentionSettings }) {
           disabled={!mayCohorts}
           value={cohortId ?? ''}
           options={[
-            { value: '', label: texts.everyone[of] },
+            { value: '', label: texts.everyone[actor] },
             ...(isKnown ? [] : [{ value: cohortId, label: cohortId }]),
             ...known.map(({ cohort_id, name }) => ({ value: cohort_id, label: name })),
           ]}

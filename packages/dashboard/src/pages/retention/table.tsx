@@ -8,7 +8,7 @@ import { texts } from './messages.ts'
 export interface MatrixTableProps {
   matrix: RetentionMatrix
   /** Who is counted. */
-  of: Actor
+  actor: Actor
   /** Whether week 0 counts like any other week (a return event is chosen). */
   isWeek0Counted: boolean
   /** The row whose curve is drawn; undefined: the average alone. */
@@ -21,7 +21,7 @@ export interface MatrixTableProps {
 }
 
 /** Week by week, the average first. What is in progress is hatched within a dashed line, and says so. */
-export function MatrixTable({ matrix, of, isWeek0Counted, shown, pinned, onShow, onPin }: MatrixTableProps) {
+export function MatrixTable({ matrix, actor, isWeek0Counted, shown, pinned, onShow, onPin }: MatrixTableProps) {
   const { average, cohorts, timezone, weeks } = matrix
   const range = tintedRange(matrix, isWeek0Counted)
   const numbers = Array.from({ length: weeks }, (_, week) => week)
@@ -36,7 +36,7 @@ export function MatrixTable({ matrix, of, isWeek0Counted, shown, pinned, onShow,
           key={week}
           class={`heat${isOpen ? ' in-progress' : ''}`}
           style={{ '--heat': isAverage ? 0 : heat }}
-          title={`${texts.cell(of, row.returning_users, row.cohort_size)}${isOpen ? `, ${texts.inProgress}` : ''}`}
+          title={`${texts.cell(actor, row.returning_users, row.cohort_size)}${isOpen ? `, ${texts.inProgress}` : ''}`}
         >
           <Num value={row.retention_rate} kind="percent" />
           {isOpen ? <span class="hidden-text">, {texts.inProgress}</span> : null}
@@ -50,7 +50,7 @@ export function MatrixTable({ matrix, of, isWeek0Counted, shown, pinned, onShow,
         <thead>
           <tr>
             <th scope="col">{texts.weekOfFirst}</th>
-            <th scope="col">{texts.counted[of]}</th>
+            <th scope="col">{texts.counted[actor]}</th>
             {numbers.map((week) => (
               <th key={week} scope="col" aria-label={texts.week(week)}>
                 {week === 0 ? texts.week(0) : week}

@@ -175,32 +175,32 @@ function GroupVisitors({ ids, onScreen, isRanked, onAnswer }: GroupProps) {
 
 interface VisitorsProps extends Pick<ColumnEvents, 'onScreenChange'> {
   id: string
-  of: Answer | undefined
+  answer: Answer | undefined
 }
 
 /** A cell that tells whether it is on the screen. */
-function Visitors({ id, onScreenChange, of }: VisitorsProps) {
+function Visitors({ id, onScreenChange, answer }: VisitorsProps) {
   const { environment } = useSession()
   const element = useOnScreen((isOnScreen) => onScreenChange(id, isOnScreen))
   return (
     <span ref={element} class="site-number">
-      {of === undefined ? (
+      {answer === undefined ? (
         <Skeleton width={40} height={14} />
-      ) : of instanceof ApiError ? (
-        <Unknown why={of.message} />
+      ) : answer instanceof ApiError ? (
+        <Unknown why={answer.message} />
       ) : (
         <>
-          <Num value={of.value} isEstimated={of.estimated === true} name={id} />
+          <Num value={answer.value} isEstimated={answer.estimated === true} name={id} />
           <MoreMenu
             source={{
               label: `${messages.metrics.visitors}, ${id}`,
               request: requestOf('stats', {
-                query: { ...queryOf(id, environment), start_date: of.start_date, end_date: of.end_date },
+                query: { ...queryOf(id, environment), start_date: answer.start_date, end_date: answer.end_date },
               }),
               relativeRequest: requestOf('stats', { query: dayOf(id, environment) }),
-              rows: () => [{ site_id: id, metric: 'visitors', value: of.value }],
+              rows: () => [{ site_id: id, metric: 'visitors', value: answer.value }],
               fileName: fileNameOf([id, 'visitors'], 'csv'),
-              value: of.value,
+              value: answer.value,
             }}
           />
         </>
@@ -235,7 +235,7 @@ const columnsOf = (answers: Answers, { onScreenChange, onRank }: ColumnEvents): 
     id: 'visitors',
     header: texts.columns.visitors,
     align: 'end',
-    cell: (site) => <Visitors id={site.site_id} onScreenChange={onScreenChange} of={answers.get(site.site_id)} />,
+    cell: (site) => <Visitors id={site.site_id} onScreenChange={onScreenChange} answer={answers.get(site.site_id)} />,
     sort: (site) => resultOf(answers.get(site.site_id))?.value,
     onSort: onRank,
   },

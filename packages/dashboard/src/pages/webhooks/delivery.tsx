@@ -66,7 +66,7 @@ export function Delivery({ webhookId, deliveryId, onBack }: DeliveryProps) {
             {data.attempts.length === 0 ? <p class="muted">{texts.noAttempts}</p> : null}
             <ol class="timeline">
               {data.attempts.map((attempt) => (
-                <Attempt key={attempt.at} of={attempt} zone={timezone} />
+                <Attempt key={attempt.at} attempt={attempt} zone={timezone} />
               ))}
               {data.next_attempt_at === null ? null : (
                 <li>
@@ -87,23 +87,23 @@ export function Delivery({ webhookId, deliveryId, onBack }: DeliveryProps) {
   )
 }
 
-function Attempt({ of, zone }: { of: AttemptResource; zone: string }) {
+function Attempt({ attempt, zone }: { attempt: AttemptResource; zone: string }) {
   return (
     <li>
       <div class="row">
-        <Status kind={of.error === null ? 'good' : 'danger'}>{texts.attempt(of.status)}</Status>
+        <Status kind={attempt.error === null ? 'good' : 'danger'}>{texts.attempt(attempt.status)}</Status>
         <span class="muted small">
-          {formatDateSeconds(of.at, zone)} · {texts.latency(of.latency_ms)}
+          {formatDateSeconds(attempt.at, zone)} · {texts.latency(attempt.latency_ms)}
         </span>
       </div>
-      {of.error === null ? null : (
+      {attempt.error === null ? null : (
         <p class="small">
-          <bdi>{of.error}</bdi>
+          <bdi>{attempt.error}</bdi>
         </p>
       )}
-      {of.response === null || of.response === '' ? null : (
+      {attempt.response === null || attempt.response === '' ? null : (
         <pre class="response" tabIndex={0} role="group" aria-label={texts.response}>
-          <bdi>{of.response}</bdi>
+          <bdi>{attempt.response}</bdi>
         </pre>
       )}
     </li>

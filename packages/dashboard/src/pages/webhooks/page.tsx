@@ -52,7 +52,7 @@ export default function Page() {
         onOpen={setOpen}
       />
       {open !== undefined ? (
-        <WebhookDrawer key={open.webhook_id} of={open} onSecret={setSecret} onClose={() => setOpen(undefined)} />
+        <WebhookDrawer key={open.webhook_id} webhook={open} onSecret={setSecret} onClose={() => setOpen(undefined)} />
       ) : openId === undefined || webhooks.data === undefined || !isCurrent ? null : (
         <UnknownRecord id={openId} />
       )}
@@ -104,7 +104,7 @@ const columns: readonly Column<WebhookResource>[] = [
   {
     id: 'state',
     header: texts.columns.state,
-    cell: (each) => <WebhookState of={each} />,
+    cell: (each) => <WebhookState webhook={each} />,
     sort: (each) => stateOf(each),
   },
 ]

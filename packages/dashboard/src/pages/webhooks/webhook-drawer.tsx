@@ -19,7 +19,7 @@ import { stateOf, urlOf, WebhookState } from './webhook-state.tsx'
 import { Recover, RemoveWebhook, RotateSecret } from './webhook-tasks.tsx'
 
 interface WebhookDrawerProps {
-  of: WebhookResource
+  webhook: WebhookResource
   onClose: () => void
   onSecret: (secret: string) => void
 }
@@ -27,7 +27,7 @@ interface WebhookDrawerProps {
 type Task = 'edit' | 'recover' | 'rotate' | 'remove'
 
 /** A webhook: its deliveries, what can be done with it, and the code that receives it. */
-export function WebhookDrawer({ of, onClose, onSecret }: WebhookDrawerProps) {
+export function WebhookDrawer({ webhook, onClose, onSecret }: WebhookDrawerProps) {
   const [deliveryId, setDelivery] = usePageParameter('delivery')
   const [task, setTask] = useState<Task>()
   const done = () => setTask(undefined)
@@ -37,23 +37,23 @@ export function WebhookDrawer({ of, onClose, onSecret }: WebhookDrawerProps) {
   }
   return (
     <>
-      <Drawer title={urlOf(of)} onClose={close}>
+      <Drawer title={urlOf(webhook)} onClose={close}>
         {deliveryId === undefined ? (
           <div class="stack">
-            <Tasks of={of} onTask={setTask} />
-            <Facts of={of} />
-            <Deliveries id={of.webhook_id} siteId={of.site_id} onOpen={setDelivery} />
+            <Tasks webhook={webhook} onTask={setTask} />
+            <Facts webhook={webhook} />
+            <Deliveries id={webhook.webhook_id} siteId={webhook.site_id} onOpen={setDelivery} />
             <Receiver />
           </div>
         ) : (
-          <Delivery webhookId={of.webhook_id} deliveryId={deliveryId} onBack={() => setDelivery(undefined)} />
+          <Delivery webhookId={webhook.webhook_id} deliveryId={deliveryId} onBack={() => setDelivery(undefined)} />
         )}
       </Drawer>
-      {task === 'edit' ? <EditWebhook of={of} onClose={done} /> : null}
-      {task === 'recover' ? <Recover of={of} onClose={done} /> : null}
+      {task === 'edit' ? <EditWebhook webhook={webhook} onClose={done} /> : null}
+      {task === 'recover' ? <Recover webhook={webhook} onClose={done} /> : null}
       {task === 'rotate' ? (
         <RotateSecret
-          of={of}
+          webhook={webhook}
           onClose={done}
           onSecret={(secret) => {
             done()
@@ -61,16 +61,16 @@ export function WebhookDrawer({ of, onClose, onSecret }: WebhookDrawerProps) {
           }}
         />
       ) : null}
-      {task === 'remove' ? <RemoveWebhook of={of} onClose={done} onRemoved={close} /> : null}
+      {task === 'remove' ? <RemoveWebhook webhook={webhook} onClose={done} onRemoved={close} /> : null}
     </>
   )
 }
 
-function Tasks({ of, onTask }: { of: WebhookResource; onTask: (task: Task) => void }) {
-  const params = { webhook_id: of.webhook_id }
+function Tasks({ webhook, onTask }: { webhook: WebhookResource; onTask: (task: Task) => void }) {
+  const params = { webhook_id: webhook.webhook_id }
   const test = useOperationMutation('testWebhook', ['listDeliveries'])
   const update = useOperationMutation('updateWebhook', ['listWebhooks'])
-  const isOff = ['disabled', 'paused'].includes(stateOf(of))
+  const isOff = ['disabled', 'paused'].includes(stateOf(webhook))
   const button = (task: Task, label: string) => (
     <Button key={task} onClick={() => onTask(task)}>
       {label}
@@ -113,19 +113,22 @@ function Tasks({ of, onTask }: { of: WebhookResource; onTask: (task: Task) => vo
   )
 }
 
-function Facts({ of }: { of: WebhookResource }) {
+function Facts({ webhook }: { webhook: WebhookResource }) {
   return (
     <Details
       items={[
-        [texts.columns.state, <WebhookState of={of} />],
-        of.disabled_at !== null && [texts.disabledAt, <At ms={of.disabled_at} />],
-        of.disabled_reason !== null && [texts.reason, <bdi>{of.disabled_reason}</bdi>],
-        of.failing_since !== null && [texts.failingSince, <Ago ms={of.failing_since} />],
-        [texts.events, of.events.map((kind) => texts.kinds[kind]).join(', ')],
-        of.events.includes('event_summary') && [texts.interval, texts.intervals[of.summary_interval]],
-        of.previous_secret_expires_at !== null && [texts.secondSecret, <At ms={of.previous_secret_expires_at} />],
-        [texts.created, <At ms={of.created_at} />],
-        [texts.id, <code>{of.webhook_id}</code>],
+        [texts.columns.state, <WebhookState webhook={webhook} />],
+        webhook.disabled_at !== null && [texts.disabledAt, <At ms={webhook.disabled_at} />],
+        webhook.disabled_reason !== null && [texts.reason, <bdi>{webhook.disabled_reason}</bdi>],
+        webhook.failing_since !== null && [texts.failingSince, <Ago ms={webhook.failing_since} />],
+        [texts.events, webhook.events.map((kind) => texts.kinds[kind]).join(', ')],
+        webhook.events.includes('event_summary') && [texts.interval, texts.intervals[webhook.summary_interval]],
+        webhook.previous_secret_expires_at !== null && [
+          texts.secondSecret,
+          <At ms={webhook.previous_secret_expires_at} />,
+        ],
+        [texts.created, <At ms={webhook.created_at} />],
+        [texts.id, <code>{webhook.webhook_id}</code>],
       ]}
     />
   )

@@ -26,18 +26,18 @@ type Body = Omit<CreateWebhookBody, 'site_id'>
 const isSending = ({ active, disabled_at: disabledAt }: WebhookResource) => active && disabledAt === null
 
 interface FormProps {
-  of?: WebhookResource
+  webhook?: WebhookResource
   onSubmit: (body: Body) => unknown
   onClose: () => void
   isBusy: boolean
   error: ApiError | undefined
 }
 
-function WebhookForm({ of, onSubmit, onClose, isBusy, error }: FormProps) {
-  const [url, setUrl] = useState(of?.url ?? '')
-  const [events, setEvents] = useState<readonly DeliveryKind[]>(of?.events ?? ['alert'])
-  const [interval, setInterval] = useState<SummaryInterval>(of?.summary_interval ?? '1d')
-  const [isActive, setActive] = useState(of === undefined || isSending(of))
+function WebhookForm({ webhook, onSubmit, onClose, isBusy, error }: FormProps) {
+  const [url, setUrl] = useState(webhook?.url ?? '')
+  const [events, setEvents] = useState<readonly DeliveryKind[]>(webhook?.events ?? ['alert'])
+  const [interval, setInterval] = useState<SummaryInterval>(webhook?.summary_interval ?? '1d')
+  const [isActive, setActive] = useState(webhook === undefined || isSending(webhook))
   const [secret, setSecret] = useState('')
   const [isTried, setTried] = useState(false)
   const errors = fieldErrors(error, shown)
@@ -57,8 +57,8 @@ function WebhookForm({ of, onSubmit, onClose, isBusy, error }: FormProps) {
   }
   return (
     <FormDialog
-      title={of === undefined ? texts.create : texts.editTitle}
-      submit={of === undefined ? texts.submit : texts.save}
+      title={webhook === undefined ? texts.create : texts.editTitle}
+      submit={webhook === undefined ? texts.submit : texts.save}
       onSubmit={submit}
       onClose={onClose}
       isBusy={isBusy}
@@ -101,7 +101,7 @@ function WebhookForm({ of, onSubmit, onClose, isBusy, error }: FormProps) {
           onChange={setInterval}
         />
       ) : null}
-      {of === undefined ? (
+      {webhook === undefined ? (
         <TextField
           label={texts.secret}
           isOptional
@@ -140,20 +140,20 @@ export function NewWebhook({ onClose, onSecret }: { onClose: () => void; onSecre
 }
 
 /** The dialog that changes a webhook. One that was switched off stays so until the box for its deliveries is ticked. */
-export function EditWebhook({ of, onClose }: { of: WebhookResource; onClose: () => void }) {
+export function EditWebhook({ webhook, onClose }: { webhook: WebhookResource; onClose: () => void }) {
   const update = useOperationMutation('updateWebhook', ['listWebhooks'])
   // The list is refetched while the form is open.
-  const [opened] = useState(of)
+  const [opened] = useState(webhook)
   return (
     <WebhookForm
-      of={opened}
+      webhook={opened}
       onClose={onClose}
       isBusy={update.isBusy}
       error={update.error}
       onSubmit={async (body) => {
         const { url, events, summary_interval } = opened
         const before = { url, events, active: isSending(opened), summary_interval }
-        await update.run({ params: { webhook_id: of.webhook_id }, body: changedFields(body, before) })
+        await update.run({ params: { webhook_id: webhook.webhook_id }, body: changedFields(body, before) })
         onClose()
       }}
     />

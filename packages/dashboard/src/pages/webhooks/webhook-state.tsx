@@ -16,8 +16,8 @@ export function stateOf({ active, disabled_at: disabledAt, failing_since: failin
 
 const kinds = { active: 'good', paused: 'neutral', failing: 'warn', disabled: 'danger' } as const
 
-export function WebhookState({ of }: { of: WebhookResource }) {
-  const state = stateOf(of)
+export function WebhookState({ webhook }: { webhook: WebhookResource }) {
+  const state = stateOf(webhook)
   return <Status kind={kinds[state]}>{texts.states[state]}</Status>
 }
 

@@ -14,12 +14,12 @@ import { texts } from './messages.ts'
 import { urlOf } from './webhook-state.tsx'
 
 interface TaskProps {
-  of: WebhookResource
+  webhook: WebhookResource
   onClose: () => void
 }
 
 /** Has everything since a time sent again that did not succeed: a time of the site's zone, as those of deliveries. */
-export function Recover({ of, onClose }: TaskProps) {
+export function Recover({ webhook, onClose }: TaskProps) {
   const recover = useOperationMutation('recoverDeliveries', ['listDeliveries'])
   const { timezone } = useSite()
   const [since, setSince] = useState(() => localTime(serverNow() - dayMs, timezone))
@@ -36,7 +36,7 @@ export function Recover({ of, onClose }: TaskProps) {
       onSubmit={async () => {
         setTried(true)
         if (Number.isNaN(ms)) return
-        const { recovered } = await recover.run({ params: { webhook_id: of.webhook_id }, body: { since: ms } })
+        const { recovered } = await recover.run({ params: { webhook_id: webhook.webhook_id }, body: { since: ms } })
         toast(texts.recovered(recovered))
         onClose()
       }}
@@ -56,7 +56,7 @@ export function Recover({ of, onClose }: TaskProps) {
 type Overlap = keyof typeof texts.overlaps
 
 /** Makes a new secret. The list is refetched once it is saved. */
-export function RotateSecret({ of, onClose, onSecret }: TaskProps & { onSecret: (secret: string) => void }) {
+export function RotateSecret({ webhook, onClose, onSecret }: TaskProps & { onSecret: (secret: string) => void }) {
   const rotate = useOperationMutation('rotateWebhookSecret')
   const [overlap, setOverlap] = useState<Overlap>('1d')
   return (
@@ -67,7 +67,7 @@ export function RotateSecret({ of, onClose, onSecret }: TaskProps & { onSecret: 
       error={rotate.error}
       onClose={onClose}
       onSubmit={async () => {
-        const { secret } = await rotate.run({ params: { webhook_id: of.webhook_id }, body: { overlap } })
+        const { secret } = await rotate.run({ params: { webhook_id: webhook.webhook_id }, body: { overlap } })
         onSecret(secret ?? '')
       }}
     >
@@ -77,7 +77,7 @@ export function RotateSecret({ of, onClose, onSecret }: TaskProps & { onSecret: 
   )
 }
 
-export function RemoveWebhook({ of, onClose, onRemoved }: TaskProps & { onRemoved: () => void }) {
+export function RemoveWebhook({ webhook, onClose, onRemoved }: TaskProps & { onRemoved: () => void }) {
   const remove = useOperationMutation('deleteWebhook', ['listWebhooks'])
   return (
     <ConfirmDialog
@@ -87,13 +87,13 @@ export function RemoveWebhook({ of, onClose, onRemoved }: TaskProps & { onRemove
       error={remove.error}
       onClose={onClose}
       onSubmit={async () => {
-        await remove.run({ params: { webhook_id: of.webhook_id } })
+        await remove.run({ params: { webhook_id: webhook.webhook_id } })
         toast(texts.removed)
         onRemoved()
       }}
     >
       <p>
-        <bdi>{urlOf(of)}</bdi>
+        <bdi>{urlOf(webhook)}</bdi>
       </p>
       <p>{texts.removeText}</p>
     </ConfirmDialog>
