@@ -12,8 +12,8 @@ describe('the field that an error names', () => {
   it('gets the error when the form shows it, a list that of its members', () => {
     const error = new ApiError(400, 'Invalid field: site_ids[1] must not be empty')
     const errors = fieldErrors(error, ['name', 'site_ids'])
-    expect(errors.of('site_ids')).toBe('Must not be empty')
-    expect(errors.of('name')).toBeUndefined()
+    expect(errors.forField('site_ids')).toBe('Must not be empty')
+    expect(errors.forField('name')).toBeUndefined()
     expect(errors.rest).toBeUndefined()
   })
 
@@ -26,7 +26,7 @@ describe('the field that an error names', () => {
 
   it('asks for a field that is missing', () => {
     const error = new ApiError(400, 'Missing required field: name')
-    expect(fieldErrors(error, ['name']).of('name')).toBe('Fill in this field.')
+    expect(fieldErrors(error, ['name']).forField('name')).toBe('Fill in this field.')
   })
 
   it('leaves what names no field of the form to the form', () => {

@@ -4,7 +4,7 @@ import type { ApiError } from './error.ts'
 /** The errors of a form: those of its fields, and what belongs to none. */
 export interface FieldErrors {
   /** The sentence of a field, by its name in the interface; members (`condition.window`) have names of their own. */
-  of: (field: string) => string | undefined
+  forField: (field: string) => string | undefined
   /** The error when it does not belong to a field of the form. */
   rest: ApiError | undefined
 }
@@ -37,7 +37,7 @@ export function fieldErrors(error: ApiError | undefined, fields: readonly string
   const name = named?.replace(/\[\d+\].*$/, '')
   const field = name !== undefined && fields.includes(name) ? name : undefined
   return {
-    of: (asked) => (error !== undefined && asked === field ? sentenceOf(error.message) : undefined),
+    forField: (asked) => (error !== undefined && asked === field ? sentenceOf(error.message) : undefined),
     rest: field === undefined ? error : undefined,
   }
 }

@@ -49,7 +49,7 @@ export function RuleEditor({ draft, environment, set, submit, onSubmit, isBusy, 
   const parts: PartProps = {
     draft,
     set,
-    errorOf: (field) => (isTried ? problems[field] : undefined) ?? errors.of(field),
+    errorOf: (field) => (isTried ? problems[field] : undefined) ?? errors.forField(field),
   }
   return (
     <div class="alert-editor">

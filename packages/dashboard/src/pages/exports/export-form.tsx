@@ -116,7 +116,7 @@ export function ExportForm({ onClose, onCreated }: { onClose: () => void; onCrea
           set({ name })
         }}
         autocomplete="off"
-        error={errors.of('name')}
+        error={errors.forField('name')}
       />
       <SelectField
         label={texts.type}
@@ -125,14 +125,14 @@ export function ExportForm({ onClose, onCreated }: { onClose: () => void; onCrea
         onChange={(value) => {
           set({ type: value })
         }}
-        error={errors.of('type')}
+        error={errors.forField('type')}
       />
-      {type === 'stats' ? <StatsChoice draft={draft} set={set} errorOf={errors.of} /> : null}
+      {type === 'stats' ? <StatsChoice draft={draft} set={set} errorOf={errors.forField} /> : null}
       {type === 'cohort' ? (
         <CohortChoice
           draft={draft}
           set={set}
-          errorOf={(field) => (isTried ? problems.cohort : undefined) ?? errors.of(field)}
+          errorOf={(field) => (isTried ? problems.cohort : undefined) ?? errors.forField(field)}
         />
       ) : null}
       <div class="field-columns">
@@ -143,7 +143,7 @@ export function ExportForm({ onClose, onCreated }: { onClose: () => void; onCrea
           onChange={(value) => {
             set(value === 'parquet' ? { format: value, compression: 'none' } : { format: value })
           }}
-          error={errors.of('format')}
+          error={errors.forField('format')}
         />
         {format === 'parquet' ? null : (
           <SelectField
@@ -156,7 +156,7 @@ export function ExportForm({ onClose, onCreated }: { onClose: () => void; onCrea
             onChange={(compression) => {
               set({ compression })
             }}
-            error={errors.of('compression')}
+            error={errors.forField('compression')}
           />
         )}
       </div>
@@ -188,7 +188,7 @@ export function ExportForm({ onClose, onCreated }: { onClose: () => void; onCrea
               onInput={(from) => {
                 set({ from })
               }}
-              error={(isTried ? problems.range : undefined) ?? errors.of('start_date')}
+              error={(isTried ? problems.range : undefined) ?? errors.forField('start_date')}
             />
             <TextField
               label={texts.to}
@@ -197,7 +197,7 @@ export function ExportForm({ onClose, onCreated }: { onClose: () => void; onCrea
               onInput={(to) => {
                 set({ to })
               }}
-              error={errors.of('end_date')}
+              error={errors.forField('end_date')}
             />
           </div>
           <p class="hint">{siteZone === undefined ? texts.utcRangeHint : texts.rangeHint}</p>
@@ -213,7 +213,7 @@ export function ExportForm({ onClose, onCreated }: { onClose: () => void; onCrea
             onInput={(nextRun) => {
               set({ nextRun })
             }}
-            error={errors.of('scheduled.next_run')}
+            error={errors.forField('scheduled.next_run')}
           />
           {type === 'events' ? <p class="hint">{texts.repeatHint}</p> : null}
         </>

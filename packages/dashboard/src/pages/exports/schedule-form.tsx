@@ -50,10 +50,10 @@ export function ScheduleForm({
         onClose()
       }}
     >
-      <TextField label={texts.name} value={name} onInput={setName} autocomplete="off" error={errors.of('name')} />
+      <TextField label={texts.name} value={name} onInput={setName} autocomplete="off" error={errors.forField('name')} />
       <SelectField
         label={texts.repeat}
-        error={errors.of('scheduled.frequency')}
+        error={errors.forField('scheduled.frequency')}
         value={frequency}
         options={frequencies
           .filter((value) => mayGroup(exportRecord.group_by, value))
@@ -65,7 +65,7 @@ export function ScheduleForm({
         type="datetime-local"
         value={next}
         onInput={setNext}
-        error={errors.of('scheduled.next_run')}
+        error={errors.forField('scheduled.next_run')}
       />
     </FormDialog>
   )

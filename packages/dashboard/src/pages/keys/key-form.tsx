@@ -77,7 +77,7 @@ export function KeyForm({ apiKey, onSubmit, onClose, isBusy, error }: KeyFormPro
     set: (patch) => {
       setEdits((before) => ({ ...before, ...patch, limits: { ...before.limits, ...patch.limits } }))
     },
-    errorOf: (field) => (isTried ? problems[field] : undefined) ?? errors.of(field),
+    errorOf: (field) => (isTried ? problems[field] : undefined) ?? errors.forField(field),
   }
   return (
     <FormDialog

@@ -36,7 +36,7 @@ export function Erasures() {
   const errors = fieldErrors(create.error, [...erasureSelectors])
   const trimmed = value.trim()
   const isValid = kind === 'before' ? isValidCustom({ from: trimmed, to: trimmed }) : trimmed !== ''
-  const problem = isTried && !isValid ? (kind === 'before' ? texts.missingDay : texts.missingId) : errors.of(kind)
+  const problem = isTried && !isValid ? (kind === 'before' ? texts.missingDay : texts.missingId) : errors.forField(kind)
   const bodyOf = (): CreateErasureBody => {
     const moment = { now: serverNow(), zone: site.timezone, firstEventAt: site.first_event_at }
     return kind === 'before'

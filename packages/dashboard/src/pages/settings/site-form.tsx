@@ -61,7 +61,7 @@ export function SiteForm() {
     timezone: canonicalTimeZone(zone) === undefined ? texts.wrongZone : undefined,
     retention_days: retention === undefined ? texts.wrongDays : undefined,
   }
-  const problemOf = (field: keyof typeof problems) => (isTried ? problems[field] : undefined) ?? errors.of(field)
+  const problemOf = (field: keyof typeof problems) => (isTried ? problems[field] : undefined) ?? errors.forField(field)
   const body: SiteSettings = {
     name: name.trim(),
     timezone: zone,
@@ -120,7 +120,7 @@ export function SiteForm() {
           />
         )}
       </Field>
-      <Field label={texts.conversion} hint={texts.conversionHint} error={errors.of('conversion_event')}>
+      <Field label={texts.conversion} hint={texts.conversionHint} error={errors.forField('conversion_event')}>
         {(attributes) => (
           <Combobox
             attributes={attributes}

@@ -64,7 +64,7 @@ export function AddSite({ onClose }: { onClose: () => void }) {
         error={
           (isTried && isWrong ? texts.missingId : undefined) ??
           (taken === id.trim() ? texts.taken(taken) : undefined) ??
-          errors.of('site_id')
+          errors.forField('site_id')
         }
       />
       <TextField
@@ -73,9 +73,9 @@ export function AddSite({ onClose }: { onClose: () => void }) {
         value={name}
         onInput={setName}
         autocomplete="off"
-        error={errors.of('name')}
+        error={errors.forField('name')}
       />
-      <Field label={texts.zone} error={errors.of('timezone')}>
+      <Field label={texts.zone} error={errors.forField('timezone')}>
         {(attributes) => (
           <Combobox
             attributes={attributes}

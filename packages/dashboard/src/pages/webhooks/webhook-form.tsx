@@ -43,7 +43,7 @@ function WebhookForm({ webhook, onSubmit, onClose, isBusy, error }: FormProps) {
   const errors = fieldErrors(error, shown)
   const isUrl = /^https?:\/\/./i.test(url.trim())
   const problemId = useId()
-  const noEvents = isTried && events.length === 0 ? texts.missingEvents : errors.of('events')
+  const noEvents = isTried && events.length === 0 ? texts.missingEvents : errors.forField('events')
   const submit = () => {
     setTried(true)
     if (!isUrl || events.length === 0) return undefined
@@ -74,7 +74,7 @@ function WebhookForm({ webhook, onSubmit, onClose, isBusy, error }: FormProps) {
         autofocus
         autocomplete="off"
         spellcheck={false}
-        error={isTried && !isUrl ? texts.missingUrl : errors.of('url')}
+        error={isTried && !isUrl ? texts.missingUrl : errors.forField('url')}
       />
       <fieldset>
         <legend class="legend">{texts.events}</legend>
@@ -110,7 +110,7 @@ function WebhookForm({ webhook, onSubmit, onClose, isBusy, error }: FormProps) {
           autocomplete="new-password"
           value={secret}
           onInput={setSecret}
-          error={errors.of('secret')}
+          error={errors.forField('secret')}
         />
       ) : (
         <Checkbox label={texts.active} checked={isActive} onChange={setActive} />

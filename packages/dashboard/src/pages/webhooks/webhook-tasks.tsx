@@ -47,7 +47,7 @@ export function Recover({ webhook, onClose }: TaskProps) {
         type="datetime-local"
         value={since}
         onInput={setSince}
-        error={isTried && Number.isNaN(ms) ? texts.wrongSince : errors.of('since')}
+        error={isTried && Number.isNaN(ms) ? texts.wrongSince : errors.forField('since')}
       />
     </FormDialog>
   )
