@@ -26,7 +26,7 @@ import { FormDialog } from '../../ui/form-dialog.tsx'
 import { ErrorPanel } from '../../ui/states.tsx'
 import { texts } from './messages.ts'
 
-const shown = [
+const formFields = [
   ...['name', 'type', 'format', 'compression', 'metric', 'group_by', 'cohort_id', 'start_date', 'end_date'],
   'scheduled.next_run',
 ]
@@ -82,7 +82,7 @@ export function ExportForm({ onClose, onCreated }: { onClose: () => void; onCrea
   const { type, format } = draft
   const zone = siteZone ?? 'UTC'
   const isOnce = draft.frequency === 'once'
-  const errors = fieldErrors(create.error, shown)
+  const errors = fieldErrors(create.error, formFields)
   const range = { from: draft.from || '1971-01-01', to: draft.to || '2099-12-31' }
   const problems = {
     cohort: type === 'cohort' && draft.cohortId === '' ? texts.missingCohort : undefined,

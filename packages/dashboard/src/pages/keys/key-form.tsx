@@ -36,7 +36,7 @@ import {
 import { texts } from './messages.ts'
 import { type Preset, presets } from './presets.ts'
 
-const fields = [
+const formFields = [
   'name',
   'scopes',
   'site_ids',
@@ -70,7 +70,7 @@ export function KeyForm({ apiKey, onSubmit, onClose, isBusy, error }: KeyFormPro
   const known = idsOf(sites)
   const site = known.length === 1 ? known[0] : known.find((each) => each === remembered('site'))
   const draft = apiKey === undefined ? newDraft(session, edits, site) : editedDraft(draftOf(apiKey), edits)
-  const errors = fieldErrors(error, fields)
+  const errors = fieldErrors(error, formFields)
   const problems = problemsOf(draft, serverNow())
   const parts: PartProps = {
     draft,

@@ -13,7 +13,7 @@ import { ConfirmDialog } from '../../ui/form-dialog.tsx'
 import { ErrorPanel } from '../../ui/states.tsx'
 import { texts } from './messages.ts'
 
-const fields = ['name', 'timezone', 'conversion_event', 'retention_days']
+const formFields = ['name', 'timezone', 'conversion_event', 'retention_days']
 
 /** Days as they were typed: null for nothing, undefined for what is not a number of days. */
 function daysOf(text: string): number | null | undefined {
@@ -54,7 +54,7 @@ export function SiteForm() {
   const [isTried, setTried] = useState(false)
   const [isSure, setSure] = useState(false)
   const retention = daysOf(days)
-  const errors = fieldErrors(update.error, fields)
+  const errors = fieldErrors(update.error, formFields)
   const types = observed.data?.properties.find((each) => each.name === 'event_type')?.values ?? []
   const problems = {
     name: name.trim() === '' ? texts.missingName : undefined,

@@ -18,7 +18,7 @@ import { FormDialog } from '../../ui/form-dialog.tsx'
 import { texts } from './messages.ts'
 
 const chosenKinds = deliveryKinds.filter((kind) => kind !== 'webhook.test')
-const shown = ['url', 'events', 'secret']
+const formFields = ['url', 'events', 'secret']
 
 type Body = Omit<CreateWebhookBody, 'site_id'>
 
@@ -40,7 +40,7 @@ function WebhookForm({ webhook, onSubmit, onClose, isBusy, error }: FormProps) {
   const [isActive, setActive] = useState(webhook === undefined || isSending(webhook))
   const [secret, setSecret] = useState('')
   const [isTried, setTried] = useState(false)
-  const errors = fieldErrors(error, shown)
+  const errors = fieldErrors(error, formFields)
   const isUrl = /^https?:\/\/./i.test(url.trim())
   const problemId = useId()
   const noEvents = isTried && events.length === 0 ? texts.missingEvents : errors.forField('events')
