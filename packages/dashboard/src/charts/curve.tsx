@@ -30,8 +30,8 @@ const topOf = (lines: readonly CurveLine[]) =>
   )
 
 /**
- * Percentages by week as lines from zero, of few points; what still changes is dashed. All lines begin at the first
- * point of the longest.
+ * Weekly percentages as straight lines on an axis from 0; the part whose values may still change is dashed. All lines
+ * start at the first week of the longest.
  */
 export function Curve({ caption, lines }: CurveProps) {
   const top = topOf(lines)

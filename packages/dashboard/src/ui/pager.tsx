@@ -11,8 +11,8 @@ export interface PagerProps {
 }
 
 /**
- * Leads through the pages of a list, newest first; nothing when there is one. A page that has no records any more gives
- * way to the last one that has.
+ * Buttons for the pages of a list, newest first; nothing if there is only one page. If the page has no records any
+ * more, changes to the last page that has some.
  */
 export function Pager({ offset, limit, total, onChange }: PagerProps) {
   const isBeyond = offset > 0 && offset >= total

@@ -267,7 +267,7 @@ interface SiteChoiceProps {
   problem: string | undefined
 }
 
-/** All sites, or some; a key of some sites can't make one of all. */
+/** The choice between all sites and some. A key that is bound to sites can't create a key for all sites. */
 function SiteChoice({ sites, value, onChange, problem }: SiteChoiceProps) {
   const { site_ids: own } = useSession()
   const [search, setSearch] = useState('')

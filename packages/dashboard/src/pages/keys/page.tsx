@@ -34,7 +34,7 @@ import { KeyState } from './key-state.tsx'
 import { texts } from './messages.ts'
 import { presetOf, stateOf } from './presets.ts'
 
-/** A key that was rotated may end once it is no longer used: the time of its last use has to be a true one. */
+/** The last use has to be current: users delete a rotated key once it is no longer used. */
 const refreshMs = 30_000
 
 /** All keys: what each may do, when it was used, and for how long it works. */
@@ -156,7 +156,10 @@ export default function Page() {
   )
 }
 
-/** The key with the id of the address, also where the page of the list lacks it, and what is said without it. */
+/**
+ * The key whose id is in the address, requested by itself when the listed page lacks it, and the notice to show when it
+ * is not found.
+ */
 function useOpenKey(id: string | undefined, list: ApiState<Data<'listKeys'>>, refetchMs: number | false) {
   const isCurrent = useIsCurrent(list)
   const listed = list.data?.keys.find((key) => key.key_id === id)

@@ -22,7 +22,7 @@ const formFields = ['url', 'events', 'secret']
 
 type Body = Omit<CreateWebhookBody, 'site_id'>
 
-/** Whether deliveries are sent, which neither its owner nor a failing receiver has switched off. */
+/** Whether the webhook sends: neither its owner nor a failing receiver has switched it off. */
 const isSending = ({ active, disabled_at: disabledAt }: WebhookResource) => active && disabledAt === null
 
 interface FormProps {
