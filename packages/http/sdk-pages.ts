@@ -1,6 +1,6 @@
 import type { BuiltFile } from '@sluice/runtime/built-file'
 import type { StaticPage } from './app.ts'
-import { sendBuiltFile } from './send-built-file.ts'
+import { immutableCacheControl, sendBuiltFile } from './send-built-file.ts'
 
 /** A version of the script for web pages, as `loadSdk` reads it. */
 interface ScriptVersion {
@@ -32,7 +32,7 @@ export function sdkPages({
   return [
     page('/sluice.js', file, 'public, max-age=3600'),
     ...[{ version, file }, ...earlier].map((each) =>
-      page(`/sluice.${each.version}.js`, each.file, 'public, max-age=31536000, immutable'),
+      page(`/sluice.${each.version}.js`, each.file, immutableCacheControl),
     ),
   ]
 }

@@ -2,6 +2,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { BuiltFile } from '@sluice/runtime/built-file'
 import { matchesEtag } from './preconditions.ts'
 
+/** `Cache-Control` for an address that names a version or a hash of its contents, which therefore never change. */
+export const immutableCacheControl = 'public, max-age=31536000, immutable'
+
 /** Sends a file in a content coding that the client accepts, or 304 if the client has it in that coding. */
 export function sendBuiltFile(
   { headers }: IncomingMessage,

@@ -1,6 +1,6 @@
 import type { DashboardFiles } from '@sluice/dashboard/load'
 import type { StaticPage } from '@sluice/http/app'
-import { sendBuiltFile } from '@sluice/http/send-built-file'
+import { immutableCacheControl, sendBuiltFile } from '@sluice/http/send-built-file'
 import { notFound } from '@sluice/runtime/errors'
 
 /** Every path that the dashboard routes by itself, as patterns of Express. */
@@ -19,7 +19,7 @@ export function dashboardPages({ shell, assets }: DashboardFiles, collectUrl: st
     'Referrer-Policy': 'same-origin',
   }
   // The name of an asset holds a hash of its contents.
-  const assetHeaders = { 'Cache-Control': 'public, max-age=31536000, immutable' }
+  const assetHeaders = { 'Cache-Control': immutableCacheControl }
   return [
     ...routes.map((path): StaticPage => ({
       path,
