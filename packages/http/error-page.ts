@@ -2,9 +2,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { statusOf } from '@sluice/api/error-status'
 import { AppError, type ErrorCode } from '@sluice/runtime/errors'
 import type { Headers } from './headers.ts'
+import { noteStyle } from './html-page.ts'
 import { HttpError } from './http-error.ts'
 import { prefersType } from './prefers-type.ts'
-import { noteStyle, sendHtml } from './send-html.ts'
+import { sendHtml } from './send-html.ts'
 
 /** Whether somebody opens the address in a browser: a GET that prefers HTML. Programs and scripts of pages get JSON. */
 export function wantsPage({ method, headers }: IncomingMessage): boolean {

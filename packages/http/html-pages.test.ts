@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { connectRaw, keysInMemory, startTestService, type TestService } from '../../tests/support/test-service.ts'
-import { htmlPage, originPlaceholder } from './html-page.ts'
 import { pageOnDemand } from './page-on-demand.ts'
 import type { Route } from './route.ts'
 import { servicePage } from './service-page.ts'
+import { originPlaceholder, staticHtmlPage } from './static-html-page.ts'
 
 const handle = () => Promise.resolve({ status: 200 as const })
 const routes: Route[] = [
@@ -23,15 +23,19 @@ beforeAll(async () => {
   const pages = [
     servicePage('gateway', 'It takes events.'),
     // More than the system's buffers of a connection take.
-    htmlPage('/large', { title: 'Large', style: '', body: `curl ${originPlaceholder}/${'x'.repeat(largeBytes)}` }),
-    htmlPage('/quoted', {
+    staticHtmlPage('/large', {
+      title: 'Large',
+      style: '',
+      body: `curl ${originPlaceholder}/${'x'.repeat(largeBytes)}`,
+    }),
+    staticHtmlPage('/quoted', {
       title: 'Quoted',
       style: '',
       body: `curl ${originPlaceholder}/a\ncurl ${originPlaceholder}/b\n`,
     }),
     pageOnDemand('/on-demand', () => {
       builtOnDemand += 1
-      return htmlPage('/on-demand', { title: 'On demand', style: '', body: 'built' })
+      return staticHtmlPage('/on-demand', { title: 'On demand', style: '', body: 'built' })
     }),
   ]
   service = await startTestService({ routes, pages }, keysInMemory({}), undefined, {

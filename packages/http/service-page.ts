@@ -1,10 +1,10 @@
 import type { StaticPage } from './app.ts'
-import { htmlPage } from './html-page.ts'
-import { noteStyle } from './send-html.ts'
+import { noteStyle } from './html-page.ts'
+import { staticHtmlPage } from './static-html-page.ts'
 
 /** `/` of a service that runs alone and has no page of its own. `about`: what the service does, as HTML. */
 export function servicePage(name: string, about: string): StaticPage {
-  return htmlPage('/', {
+  return staticHtmlPage('/', {
     title: `Sluice: ${name}`,
     style: noteStyle,
     body: `<main>

@@ -1,6 +1,6 @@
 import type { OpenApiDocument } from '@sluice/api/openapi/types'
 import type { StaticPage } from '@sluice/http/app'
-import { htmlPage, originPlaceholder } from '@sluice/http/html-page'
+import { originPlaceholder, staticHtmlPage } from '@sluice/http/static-html-page'
 import { fieldsTable, idOf } from './fields.ts'
 import { escape, prose } from './html.ts'
 import { type Entry, operationHtml } from './operation.ts'
@@ -8,7 +8,7 @@ import { style } from './style.ts'
 
 /** `/docs`: the OpenAPI document as a page. It has no script and loads nothing, so that it works offline. */
 export function docsPage(document: OpenApiDocument): StaticPage {
-  return htmlPage('/docs', { title: 'Sluice: HTTP interface', style, body: render(document) })
+  return staticHtmlPage('/docs', { title: 'Sluice: HTTP interface', style, body: render(document) })
 }
 
 function render(document: OpenApiDocument): string {
