@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { open, stat } from 'node:fs/promises'
-import type { Readable } from 'node:stream'
+import { pipeline, Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { type CsvError, parse, type Parser } from 'csv-parse'
 import { foreignFiles } from '@sluice/contracts/foreign-files'
@@ -71,11 +71,21 @@ async function openText(path: string): Promise<Readable> {
     throw new Failure(`${path} is a ZIP archive: unpack it, and import the files in it.`)
   }
   const isGzip = bytesRead >= 2 && buffer[0] === 0x1f && buffer[1] === 0x8b
-  const stream = createReadStream(path)
-  if (!isGzip) return stream
+  return isGzip ? Readable.from(unpack(path), { objectMode: false }) : createReadStream(path)
+}
+
+async function* unpack(path: string): AsyncGenerator<Buffer> {
+  const packed = createReadStream(path)
   const unpacked = createGunzip()
-  stream.on('error', (error) => unpacked.destroy(error))
-  return stream.pipe(unpacked)
+  // The iteration below reports the failures of both streams.
+  pipeline(packed, unpacked, () => undefined)
+  try {
+    for await (const chunk of unpacked) yield chunk as Buffer
+    // Node ignores bytes after the last member, such as padding, so records there would be lost without an error.
+    if (packed.bytesRead !== unpacked.bytesWritten) throw new Error('it has data after the end of its gzip')
+  } finally {
+    unpacked.destroy()
+  }
 }
 
 /** The kind of a file, by its first character. Throws a Failure for a file that is no text. */
