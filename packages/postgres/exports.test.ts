@@ -216,6 +216,13 @@ describe('an export', () => {
   })
 })
 
+test('a key with exports of very many sites does not delay the export of another key', async () => {
+  for (let n = 0; n < 50; n += 1) await addExport(store, { keyId: 'key_a' }, noon)
+  await take(noon + 1)
+  const { exportId } = await addExport(store, { keyId: 'key_b' }, noon + 5)
+  expect((await take(noon + 10)).id).toBe(exportId)
+})
+
 describe('of the exports of one site', () => {
   test('one runs at a time, the oldest that is due', async () => {
     const site = 'shop'

@@ -168,6 +168,39 @@ describe('an import ends', () => {
   })
 })
 
+test('a key with imports on very many sites does not delay the import of another key', async () => {
+  for (let n = 0; n < 50; n += 1) await addImport(store, { keyId: 'key_a', segments: 2 }, noon)
+  const { importId } = await addImport(store, { keyId: 'key_b', segments: 100 }, noon + 5)
+  let units = 0
+  let ofB = 0
+  /** Each unit takes a second; the first segment of an import is not its end. */
+  const work = async () => {
+    units += 1
+    const lease = await take(noon + units * 1_000)
+    if (lease.id === importId) ofB += 1
+    if (lease.lease > 1 && lease.id !== importId) await store.complete(lease, noon + units * 1_000 + 900)
+    else await store.leases.release(lease, noon + units * 1_000 + 900, { isProgress: true })
+  }
+  while (units < 5) await work()
+  expect(ofB).toBeGreaterThan(0)
+  while (units < 60) await work()
+  // Neither key gets much more than half of the turns.
+  expect(ofB).toBeGreaterThan(18)
+  expect(ofB).toBeLessThan(42)
+})
+
+test('what runs of a key counts as its turn', async () => {
+  for (let n = 0; n < 3; n += 1) await addImport(store, { keyId: 'key_a' }, noon)
+  const running = await take(noon + 1)
+  const { importId } = await addImport(store, { keyId: 'key_b' }, noon + 5)
+  for (let second = 1; second < 9; second += 1) {
+    const lease = await take(noon + second * 1_000)
+    expect(lease.id).toBe(importId)
+    await store.leases.release(lease, noon + second * 1_000 + 900, { isProgress: true })
+  }
+  await store.complete(running, noon + 9_000)
+})
+
 describe('of the imports of one site', () => {
   test('only the oldest that is not finished is taken, whatever the others do', async () => {
     const site = 'shop'

@@ -1,6 +1,7 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import { type JobCounts, type LeaseKey, LeaseLost, leaseMs, type LeaseTable } from '@sluice/leases/lease-table'
 import { takeTurns } from './erasure-turns.ts'
+import { keyTurns } from './key-turns.ts'
 import type { Postgres } from './open.ts'
 import type { Db, Tables } from './tables.ts'
 
@@ -49,6 +50,7 @@ const workTables = {
       )
       SELECT seq FROM oldest
     )`,
+    turns: (at) => keyTurns({ table: 'imports', id: 'import_id', candidates: isUnfinished, condition: sql`true` }, at),
     onTake: sql`status = 'processing'`,
     dueAfterEnd: never,
   },
@@ -80,6 +82,10 @@ const workTables = {
       WHERE other.site_id = job.site_id AND other.due_at IS NOT NULL
         AND (other.seq < job.seq AND other.due_at <= ${at} OR other.seq <> job.seq AND other.lease_until > ${at})
     )`,
+    turns: (at) => {
+      const candidates = sql`due_at IS NOT NULL`
+      return keyTurns({ table: 'exports', id: 'export_id', candidates, condition: sql`due_at <= ${at}` }, at)
+    },
     // A failed run may be due again.
     onTake: sql`status = 'processing', error = NULL, finished_at = NULL`,
     dueAfterEnd: asSetByFailOrNever,
