@@ -67,7 +67,7 @@ describeWithChromium('cohorts', () => {
     await waitUntilPasses(async () => {
       const marked = page.locator('input[aria-label="Property"][aria-invalid="true"]:focus')
       expect(await marked.count()).toBe(1)
-    }, 5_000)
+    })
     await type(page, page.getByRole('combobox', { name: 'Property' }).nth(1), 'event_type')
     await type(page, page.getByRole('combobox', { name: 'Value' }).nth(1), 'purchase')
     const buyers = usersWith(({ country, event_type }) => country === 'DE' && event_type === 'purchase')

@@ -295,7 +295,7 @@ describeWithChromium('the first minute', () => {
       ?.fulfill({ status: 401, json: { success: false, timestamp: Date.now(), error: 'Not signed in' } })
       .catch(() => undefined)
     const isSession = (response: Response) => isSessionUrl(new URL(response.url())) && response.status() === 200
-    await page.waitForResponse(isSession, { timeout: 10_000 })
+    await page.waitForResponse(isSession)
     expect(await page.getByLabel('API key').count()).toBe(0)
     await page.getByText(/^key_/).waitFor()
   })

@@ -260,9 +260,7 @@ describeWithChromium('a form', () => {
     await dialog.getByRole('button', { name: 'Add a site' }).click()
     await dialog.getByText(/^Sluice can’t be reached/).waitFor()
     await dialog.getByRole('button', { name: 'Add a site' }).click()
-    await dialog
-      .getByText('Your first request is still being processed. Try again in a moment.')
-      .waitFor({ timeout: 10_000 })
+    await dialog.getByText('Your first request is still being processed. Try again in a moment.').waitFor()
     expect(await dialog.getByText(/already exists/).count()).toBe(0)
     await dialog.getByRole('button', { name: 'Add a site' }).click()
     await page.waitForURL(/\/sites\/under-way$/)
@@ -280,7 +278,7 @@ describeWithChromium('a form', () => {
       await field.click()
       await field.pressSequentially(text)
       await page.keyboard.press(key)
-      await page.waitForURL((url) => url.searchParams.get('return_event') === text, { timeout: 10_000 })
+      await page.waitForURL((url) => url.searchParams.get('return_event') === text)
       expect(await field.inputValue()).toBe(text)
     }
     expect(await entries()).toBe(before + 2)
@@ -359,7 +357,7 @@ describeWithChromium('a form', () => {
     await form.getByLabel('Name').fill('Web page')
     await waitUntilPasses(async () => {
       expect(await form.getByRole('radio', { name: 'Only these' }).isEnabled()).toBe(true)
-    }, 10_000)
+    })
     await form.getByRole('radio', { name: 'Browser' }).check()
     expect(await form.getByRole('checkbox', { name: siteId }).isChecked()).toBe(true)
     expect(await form.getByRole('textbox', { name: 'Events per minute and IP address' }).inputValue()).toBe('300')
@@ -393,17 +391,17 @@ describeWithChromium('a form', () => {
     for (const box of await form.getByRole('checkbox', { checked: true }).all()) await box.uncheck()
     await form.getByRole('radio', { name: 'All sites' }).check()
     await form.getByRole('button', { name: 'Create key' }).click()
-    await waitUntilPasses(async () => expect(await spoken()).toMatch(/Choose at least one scope\.$/), 5_000)
+    await waitUntilPasses(async () => expect(await spoken()).toMatch(/Choose at least one scope\.$/))
     await form.getByRole('checkbox').first().check()
     await form.getByRole('radio', { name: 'Only these' }).check()
     await form.getByRole('button', { name: 'Create key' }).click()
-    await waitUntilPasses(async () => expect(await spoken()).toBe('Choose at least one site.'), 5_000)
+    await waitUntilPasses(async () => expect(await spoken()).toBe('Choose at least one site.'))
     await page.goto(`${rig.url}/sites/${siteId}/webhooks`)
     await page.getByRole('button', { name: 'New webhook' }).first().click()
     await form.getByLabel('URL').fill('https://receiver.example')
     for (const box of await form.getByRole('checkbox', { checked: true }).all()) await box.uncheck()
     await form.locator('[type=submit]').click()
-    await waitUntilPasses(async () => expect(await spoken()).toMatch(/Choose .*\.$/), 5_000)
+    await waitUntilPasses(async () => expect(await spoken()).toMatch(/Choose .*\.$/))
   })
 
   it('of a key keeps the only limit in sight while it is emptied', async () => {
@@ -463,7 +461,7 @@ describeWithChromium('a form', () => {
       const [list, option] = [await page.getByRole('listbox').boundingBox(), await chosen.boundingBox()]
       expect(option?.y).toBeGreaterThanOrEqual(list?.y ?? Infinity)
       expect((option?.y ?? Infinity) + (option?.height ?? 0)).toBeLessThanOrEqual((list?.y ?? 0) + (list?.height ?? 0))
-    }, 10_000)
+    })
     expect(await page.getByRole('option').last().textContent()).toBe('Type to find more')
     const after = await chosen.locator('xpath=following-sibling::li[1]').textContent()
     await page.keyboard.press('ArrowDown')
@@ -485,7 +483,7 @@ describeWithChromium('a form', () => {
     await waitUntilPasses(async () => {
       expect(await page.getByLabel(/^Channel/).inputValue()).toBe('#ops')
       expect(await name.inputValue()).toBe('Orders')
-    }, 10_000)
+    })
   })
 
   it('keeps all changes of a program that ticks several boxes at once', async () => {
@@ -498,6 +496,6 @@ describeWithChromium('a form', () => {
     )
     await waitUntilPasses(async () => {
       expect(await boxes.count()).toBe(await page.getByRole('dialog').getByRole('checkbox', { checked: true }).count())
-    }, 10_000)
+    })
   })
 })

@@ -398,10 +398,10 @@ describeWithChromium('the keyboard alone', () => {
     await page.evaluate('new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))')
     held.resolve(undefined)
     await page.getByRole('heading', { level: 1, name: 'Late' }).waitFor()
-    await waitUntilPasses(async () => expect(await focused(page)).toBe('Late'), 5_000)
+    await waitUntilPasses(async () => expect(await focused(page)).toBe('Late'))
     await page.getByRole('button', { name: 'All alerts' }).focus()
     await page.keyboard.press('Enter')
-    await waitUntilPasses(async () => expect(await focused(page)).toBe('Alerts'), 5_000)
+    await waitUntilPasses(async () => expect(await focused(page)).toBe('Alerts'))
   })
 
   it('gives the focus back to what opened a dialog', async () => {
