@@ -39,7 +39,7 @@ describeWithServices('Sluice under faults', () => {
   }, 1_200_000)
 
   it('refuses every request in time without Kafka, and keeps the acknowledged events (R2)', async () => {
-    const options = { seed: 2, clients: 8, batchEvents: 25, outageSeconds: 4, refusalMsMax: 10_000 }
+    const options = { seed: 2, clients: 8, batchEvents: 25, outageSeconds: 4, refusalMsMax: 10_000, secondsOfLoad: 8 }
     expectNoProblems(await kafkaAway(rig, { ...options, say }))
   }, 1_200_000)
 
@@ -48,11 +48,12 @@ describeWithServices('Sluice under faults', () => {
   }, 1_200_000)
 
   it('accepts events without Redis, with limits in each process and sessions refused (R5)', async () => {
-    expectNoProblems(await redisAway(rig, { seed: 5, say }))
+    expectNoProblems(await redisAway(rig, { seed: 5, secondsOfLoad: 8, say }))
   }, 1_200_000)
 
   it('accepts known keys without Postgres, and refuses a revoked key everywhere once it is back (R6)', async () => {
-    expectNoProblems(await postgresAway(rig, { seed: 6, outageSeconds: 6, revokedMsMax: 10_000, say }))
+    const options = { seed: 6, outageSeconds: 6, revokedMsMax: 10_000, spareSeconds: 6 }
+    expectNoProblems(await postgresAway(rig, { ...options, say }))
   }, 1_200_000)
 })
 

@@ -15,12 +15,13 @@ export interface KafkaAwayOptions {
   outageSeconds: number
   /** A 503 must come within this time. */
   refusalMsMax: number
+  /** Seconds that the sending takes beside the outages; 20 by default. */
+  secondsOfLoad?: number
   say: Say
 }
 
 /** Events per second of each client while none is refused. */
 const eventsPerSecond = 31
-const secondsOfLoad = 20
 
 /**
  * R2: Kafka is shut down, then killed, then frozen, while many clients continue to send. Every event that was answered
@@ -28,7 +29,7 @@ const secondsOfLoad = 20
  */
 export async function kafkaAway(
   rig: Rig,
-  { seed, clients, batchEvents, outageSeconds, refusalMsMax, say }: KafkaAwayOptions,
+  { seed, clients, batchEvents, outageSeconds, refusalMsMax, secondsOfLoad = 20, say }: KafkaAwayOptions,
 ): Promise<Outcome> {
   const { kafka, proxies } = rig
   const awayAfter = async (leave: () => Promise<void>): Promise<void> => {

@@ -13,12 +13,12 @@ export interface PostgresAwayOptions {
   outageSeconds: number
   /** A revoked key must be refused by every process within this time. */
   revokedMsMax: number
+  /** Seconds for which events are sent before the outage and during the revocation after it; 12 by default. */
+  spareSeconds?: number
   say: Say
 }
 
 const eventsPerSecond = 500
-/** Seconds for which events are sent in addition: before the outage, and during the revocation after it. */
-const spareSeconds = 12
 const backTimeoutMs = 120_000
 
 /**
@@ -27,7 +27,7 @@ const backTimeoutMs = 120_000
  */
 export async function postgresAway(
   rig: Rig,
-  { seed, outageSeconds, revokedMsMax, say }: PostgresAwayOptions,
+  { seed, outageSeconds, revokedMsMax, spareSeconds = 12, say }: PostgresAwayOptions,
 ): Promise<Outcome> {
   const admin: Record<string, number> = {}
   const unknownKey: Record<string, number> = {}
@@ -85,7 +85,7 @@ export async function postgresAway(
       eventsPerSecond,
       requestTimeoutMs: askTimeoutMs,
     },
-    faults: [{ name: 'Postgres away', at: 5 / (outageSeconds + spareSeconds), run: outage }],
+    faults: [{ name: 'Postgres away', at: spareSeconds / 2 / (outageSeconds + spareSeconds), run: outage }],
     say,
   })
   const { statuses, unanswered } = ledger.figures

@@ -5,6 +5,13 @@ import { countBusyRefusals, countErrors } from './rig-parts.ts'
 import type { Outcome, Say } from './scenario.ts'
 import { underLoad } from './under-load.ts'
 
+export interface RedisAwayOptions {
+  seed: number
+  /** Seconds that the sending takes; 20 by default. */
+  secondsOfLoad?: number
+  say: Say
+}
+
 const eventsPerSecond = 500
 /** Limit of the scenario's key in events per minute; each process knows the count from before Redis goes away. */
 const limit = 1_000
@@ -17,7 +24,7 @@ const backTimeoutMs = 120_000
  * R5: while Redis is unavailable (killed, then frozen) events are accepted, each process enforces a key's limit by
  * itself, and sessions are refused. When Redis is back after a freeze, earlier sessions work again.
  */
-export async function redisAway(rig: Rig, { seed, say }: { seed: number; say: Say }): Promise<Outcome> {
+export async function redisAway(rig: Rig, { seed, secondsOfLoad = 20, say }: RedisAwayOptions): Promise<Outcome> {
   const figures: Record<string, unknown> = {}
   const problems: string[] = []
   let refusedOfKey = 0
@@ -64,7 +71,7 @@ export async function redisAway(rig: Rig, { seed, say }: { seed: number; say: Sa
   const busyBefore = countBusyRefusals(rig.gateways)
   const result = await underLoad(rig, {
     // R5 promises answers, not their latency, which a busy machine raises to seconds.
-    load: { seed, events: eventsPerSecond * 20, eventsPerSecond, requestTimeoutMs: askTimeoutMs },
+    load: { seed, events: eventsPerSecond * secondsOfLoad, eventsPerSecond, requestTimeoutMs: askTimeoutMs },
     faults: [
       {
         name: 'killed',
