@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { type AddressInfo, connect, createServer, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -469,6 +470,26 @@ describeIfRuns('redis: error replies', () => {
       expect.objectContaining({ level: 'warn', error: 'ERR unknown command …', redis: `127.0.0.1:${server.port}` }),
     ])
     expect(captured.text()).not.toMatch(/-hash|redis\.call/)
+  })
+
+  test('a user with the rights of docs/operations.md can do everything', async () => {
+    const server = await start()
+    const [rights = ''] = /(?<=ACL SETUSER sluice )[^`]+/.exec(await readFile('docs/operations.md', 'utf8')) ?? []
+    await clientOf(server.port).call('ACL', 'SETUSER', 'sluice', ...rights.replace('\\', '').trim().split(/\s+/))
+    const captured = capturedLogger()
+    const redis = await openAnswering(`redis://sluice:secret@127.0.0.1:${server.port}/3`, captured)
+    expect(await exhaust(redis.limiter, 'c', 5)).toBe(5)
+    await redis.limiter.refund('c', 1, 5)
+    await redis.sessions.create('t', { keyHash: 'k' })
+    expect(await redis.sessions.find('t')).toMatchObject({ keyHash: 'k' })
+    await redis.sessions.delete('t')
+    await redis.signInCodes.create('s', { keyHash: 'k' })
+    expect(await redis.signInCodes.find('s')).toEqual({ keyHash: 'k' })
+    expect(await redis.signInCodes.take('s')).toEqual({ keyHash: 'k' })
+    expect(await redis.idempotency.claim('i', 'f', 'one', 'k')).toEqual({ state: 'new' })
+    await redis.idempotency.complete('i', 'f', { status: 200, timestamp: 1 }, 'k')
+    await redis.idempotency.release('i', 'one')
+    expect(captured.lines()).toEqual([])
   })
 
   test.each([
