@@ -12,6 +12,9 @@ const siteId = '"><img src=x onerror=window.canary=3>'
 const script = `</script><script>window.canary=4</script>`
 const address = 'javascript:window.canary=5'
 
+/** Pages whose rows open records. */
+const hasRows = ['Events', 'Cohorts', 'Imports', 'Exports', 'Webhooks', 'Alerts', 'API Keys']
+
 describeWithChromium('text that would be markup', () => {
   const visitors = useBrowser()
   let rig: Rig
@@ -48,7 +51,7 @@ describeWithChromium('text that would be markup', () => {
 
   it.each(Object.entries(routesOf(siteId)))(
     'is shown as text on the page %s and in what its rows open',
-    async (_, path) => {
+    async (name, path) => {
       const { page } = await visitors.open()
       await openSession(page, rig.url, rig.admin)
       await page.addInitScript({ content: 'window.canary = 0' })
@@ -65,21 +68,26 @@ describeWithChromium('text that would be markup', () => {
         await waitUntilPasses(async () => expect(await page.locator('body').innerText()).toMatch(/onerror|onload/))
         await expectNothing()
       }
+      // An alert rule takes the place of the list.
+      const back = page.getByRole('button', { name: 'All alerts' })
+      const opened = name === 'Alerts' ? back : page.locator('dialog[open]').first()
       // The address names a record before its dialog takes keys.
       const close = (): Promise<void> =>
         waitUntilPasses(async () => {
-          await page.keyboard.press('Escape')
+          if ((await back.count()) > 0) await back.click()
+          else await page.keyboard.press('Escape')
           expect(new URL(page.url()).searchParams.get('open')).toBeNull()
           expect(await page.locator('dialog[open]').count()).toBe(0)
         })
-      const rows = await page.getByRole('row').getByRole('link').or(page.getByRole('row').getByRole('button')).all()
+      const rows = await page.locator('.open-row').all()
       for (const row of rows.slice(0, 3)) {
-        if (!(await row.isVisible())) continue
         await row.click()
-        await page.waitForLoadState('networkidle')
+        await opened.waitFor()
+        await page.locator('.skeleton').first().waitFor({ state: 'detached' })
         await expectNothing()
         await close()
       }
+      if (hasRows.includes(name)) expect(rows.length).toBeGreaterThan(0)
       const menus = page.getByRole('button', { name: 'More', exact: true })
       for (let menu = 0; menu < Math.min(await menus.count(), 3); menu++) {
         if (!(await menus.nth(menu).isVisible())) continue
@@ -126,7 +134,7 @@ describeWithChromium('text that would be markup', () => {
         await waitUntilPasses(async () => {
           const found = await page.evaluate<string[]>(tooWide)
           expect({ path, opened, width, found }).toEqual({ path, opened, width, found: [] })
-        }, 5_000)
+        })
       }
     }
     // Nor does a long name leave the others so little room that words are broken.
