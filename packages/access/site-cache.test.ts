@@ -32,7 +32,7 @@ function scriptedRegistry() {
       return { retentionDays: new Map<string, number>(), ...(await registry.answer()) }
     },
     known: new Map<string, number | null>(),
-    findKnown: (siteIds: readonly string[]) => {
+    findRegistered: (siteIds: readonly string[]) => {
       requestedSites.push(siteIds)
       return Promise.resolve(new Map([...registry.known].filter(([siteId]) => siteIds.includes(siteId))))
     },
@@ -344,7 +344,8 @@ describe('where only administrators register sites', () => {
       registry.known.set('a', null)
       const sites = siteCache(registry, capturedLogger().logger, manualRegistration)
       await sites.register('key', new Set(['a']))
-      registry.findKnown = () => (how === 'away' ? Promise.reject(unavailable('away')) : new Promise(() => undefined))
+      registry.findRegistered = () =>
+        how === 'away' ? Promise.reject(unavailable('away')) : new Promise(() => undefined)
       await expect(sites.register('key', new Set(['a', 'b']))).rejects.toMatchObject({
         code: 'unavailable',
         retryable: true,

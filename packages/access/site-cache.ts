@@ -69,7 +69,7 @@ export function refusalOf(policy: SitePolicy, timestamp: number, receivedAt: num
  * unavailable, the cached policies hold.
  */
 export function siteCache(
-  store: Pick<SiteStore, 'registerFor' | 'findKnown' | 'changedSince'>,
+  store: Pick<SiteStore, 'registerFor' | 'findRegistered' | 'changedSince'>,
   logger: Pick<Logger, 'warn'>,
   {
     autoRegister,
@@ -91,7 +91,7 @@ export function siteCache(
       }
     },
     readRows: async (siteIds) => {
-      const registered = await store.findKnown(siteIds)
+      const registered = await store.findRegistered(siteIds)
       return new Map([...registered].map(([siteId, retentionDays]) => [siteId, retentionPolicy(retentionDays)]))
     },
   })
@@ -124,7 +124,7 @@ export function siteCache(
 
   async function findUnseen(siteIds: readonly string[]): Promise<SitePolicies> {
     const cache = cachedPolicies.beginLookup()
-    const registered = await store.findKnown(siteIds)
+    const registered = await store.findRegistered(siteIds)
     return collectPolicies(siteIds, (siteId) => {
       const retentionDays = registered.get(siteId)
       const policy = retentionDays === undefined ? undefined : retentionPolicy(retentionDays)

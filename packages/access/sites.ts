@@ -39,7 +39,7 @@ export interface SiteStore {
   /** Lists the sites that do not keep their events for ever. */
   listRetention(): Promise<{ siteId: string; retentionDays: number }[]>
   /** Returns the registered ones among the sites, with the days that their events are kept (null: for ever). */
-  findKnown(siteIds: readonly string[]): Promise<ReadonlyMap<string, number | null>>
+  findRegistered(siteIds: readonly string[]): Promise<ReadonlyMap<string, number | null>>
   /**
    * Returns the sites that an administrator has named or changed since the poll that returned `since`; no sites if
    * `since` is undefined. Sites that events registered have no settings and are left out. `deleted` names the sites

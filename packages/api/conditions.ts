@@ -120,7 +120,7 @@ export const filterOrText = filterOf((value, reader) => (typeof value === 'strin
 /** The list as JSON text, in a parameter of a query string. */
 export const filterParameter: joi.Schema<Filter> = filterOf((value, reader) => {
   // A parameter that is sent twice comes as a list.
-  if (typeof value !== 'string') throw new InvalidCondition([], parameterMessages['string.base'])
+  if (typeof value !== 'string') throw new InvalidConditionError([], parameterMessages['string.base'])
   return reader.json(value)
 })
   .meta({ type: 'string', contentMediaType: 'application/json', items: undefined })
@@ -134,7 +134,7 @@ export const filterOrNull = joi
 type Path = readonly (string | number)[]
 
 /** An invalid field of conditions; `reason` is undefined if the field is missing. */
-class InvalidCondition extends Error {
+class InvalidConditionError extends Error {
   readonly path: Path
   readonly reason: string | undefined
 
@@ -153,7 +153,7 @@ function conditionTree<T>(read: (value: unknown, reader: Reader) => T): joi.AnyS
       try {
         return read(value, new Reader((helpers.prefs.context ?? {}) as Validation))
       } catch (error) {
-        if (!(error instanceof InvalidCondition)) throw error
+        if (!(error instanceof InvalidConditionError)) throw error
         const at = helpers.state.localize?.([...(helpers.state.path ?? []), ...error.path]) ?? helpers.state
         return error.reason === undefined
           ? helpers.error('any.required', {}, at)
@@ -187,28 +187,28 @@ class Reader {
     try {
       return JSON.parse(text)
     } catch {
-      throw new InvalidCondition([], 'must be JSON: a list of conditions')
+      throw new InvalidConditionError([], 'must be JSON: a list of conditions')
     }
   }
 
   criteria(value: unknown, path: Path, depth: number): Criteria {
     const { type, scope, conditions } = fieldsOf(value, path, 'must be an object {type, conditions}')
     required(type, [...path, 'type'])
-    if (type !== 'and' && type !== 'or') throw new InvalidCondition([...path, 'type'], 'must be one of: and, or')
+    if (type !== 'and' && type !== 'or') throw new InvalidConditionError([...path, 'type'], 'must be one of: and, or')
     if (isPresent(scope)) {
-      if (depth > 1) throw new InvalidCondition([...path, 'scope'], 'is for the outermost criteria')
+      if (depth > 1) throw new InvalidConditionError([...path, 'scope'], 'is for the outermost criteria')
       if (scope !== 'event' && scope !== 'user')
-        throw new InvalidCondition([...path, 'scope'], 'must be one of: event, user')
+        throw new InvalidConditionError([...path, 'scope'], 'must be one of: event, user')
     }
     required(conditions, [...path, 'conditions'])
     const items = this.items(conditions, [...path, 'conditions'], depth)
-    if (items.length === 0) throw new InvalidCondition([...path, 'conditions'], 'must hold at least one condition')
+    if (items.length === 0) throw new InvalidConditionError([...path, 'conditions'], 'must hold at least one condition')
     rejectUnknownFields(value, ['type', 'scope', 'conditions'], path)
     return { type, ...(isPresent(scope) ? { scope: scope as 'event' | 'user' } : {}), conditions: items }
   }
 
   items(value: unknown, path: Path, depth: number): Filter {
-    if (!Array.isArray(value)) throw new InvalidCondition(path, 'must be a list of conditions')
+    if (!Array.isArray(value)) throw new InvalidConditionError(path, 'must be a list of conditions')
     return value.map((item: unknown, index) => this.#item(item, [...path, index], depth))
   }
 
@@ -216,13 +216,13 @@ class Reader {
     const fields = fieldsOf(value, path, 'must be an object {property, operator, value}')
     if (!('conditions' in fields || 'type' in fields)) return this.#condition(fields, path)
     if (depth < conditionLimits.criteriaDepthMax) return this.criteria(value, path, depth + 1)
-    throw new InvalidCondition(path, `is nested deeper than ${conditionLimits.criteriaDepthMax} levels`)
+    throw new InvalidConditionError(path, `is nested deeper than ${conditionLimits.criteriaDepthMax} levels`)
   }
 
   #condition(fields: JsonObject, path: Path): Condition {
     this.#conditions += 1
     if (this.#conditions > conditionLimits.conditionsMax) {
-      throw new InvalidCondition([], `must contain at most ${conditionLimits.conditionsMax} conditions`)
+      throw new InvalidConditionError([], `must contain at most ${conditionLimits.conditionsMax} conditions`)
     }
     const property = this.#property(fields.property, [...path, 'property'])
     const operator = readOperator(fields.operator, [...path, 'operator'])
@@ -236,7 +236,7 @@ class Reader {
     const property = this.#text(value, path, propertyPrefix.length + propertyLimits.keyLengthMax)
     const read = propertyOf(property)
     if (read === undefined || (read.kind === 'property' && read.name === '')) {
-      throw new InvalidCondition(
+      throw new InvalidConditionError(
         path,
         `must be one of: ${eventFields.join(', ')}, ${propertyPrefix}<name>, ${userFields.map((field) => userPrefix + field).join(', ')}`,
       )
@@ -248,7 +248,7 @@ class Reader {
     switch (operator) {
       case 'exists':
       case 'not_exists':
-        if (isPresent(value)) throw new InvalidCondition(path, `must be left out: ${operator} takes none`)
+        if (isPresent(value)) throw new InvalidConditionError(path, `must be left out: ${operator} takes none`)
         return undefined
       case 'in':
       case 'not_in':
@@ -256,9 +256,9 @@ class Reader {
       case 'matches': {
         const pattern = this.#single(value, path, conditionLimits.patternLengthMax)
         const checked = checkPattern(pattern)
-        if ('problem' in checked) throw new InvalidCondition(path, checked.problem)
+        if ('problem' in checked) throw new InvalidConditionError(path, checked.problem)
         const patternSteps = (this.#validation.patternSteps ?? 0) + checked.steps
-        if (patternSteps > conditionLimits.patternSizesMax) throw new InvalidCondition([], patternsTooLarge)
+        if (patternSteps > conditionLimits.patternSizesMax) throw new InvalidConditionError([], patternsTooLarge)
         this.#validation.patternSteps = patternSteps
         return pattern
       }
@@ -270,7 +270,7 @@ class Reader {
         const sent = Number.isFinite(value) ? String(value) : value
         const text = this.#single(sent, path, conditionLimits.valueLengthMax)
         if (numberOf(text) === undefined)
-          throw new InvalidCondition(path, `must be a finite number, as ${operator} compares`)
+          throw new InvalidConditionError(path, `must be a finite number, as ${operator} compares`)
         return text
       }
       case 'equals':
@@ -286,19 +286,20 @@ class Reader {
   #single(value: unknown, path: Path, max: number): string {
     required(value, path)
     if (Array.isArray(value))
-      throw new InvalidCondition(path, 'must be a text or a number: lists are for in and not_in')
+      throw new InvalidConditionError(path, 'must be a text or a number: lists are for in and not_in')
     return this.#text(value, path, max)
   }
 
   #list(value: unknown, operator: Operator, path: Path): string[] {
     required(value, path)
-    if (!Array.isArray(value)) throw new InvalidCondition(path, `must be a list of texts, as ${operator} takes one`)
-    if (value.length === 0) throw new InvalidCondition(path, 'must hold at least one value')
+    if (!Array.isArray(value))
+      throw new InvalidConditionError(path, `must be a list of texts, as ${operator} takes one`)
+    if (value.length === 0) throw new InvalidConditionError(path, 'must hold at least one value')
     if (value.length > conditionLimits.valuesMax) {
-      throw new InvalidCondition(path, `must contain at most ${conditionLimits.valuesMax} items`)
+      throw new InvalidConditionError(path, `must contain at most ${conditionLimits.valuesMax} items`)
     }
     return value.map((item: unknown, index) => {
-      if (!isPresent(item)) throw new InvalidCondition([...path, index], 'must not be empty')
+      if (!isPresent(item)) throw new InvalidConditionError([...path, index], 'must not be empty')
       return this.#text(item, [...path, index], conditionLimits.valueLengthMax)
     })
   }
@@ -306,19 +307,19 @@ class Reader {
   /** A text as it would be stored: numbers and booleans as JSON writes them. */
   #text(value: unknown, path: Path, max: number): string {
     if (typeof value === 'number' && !Number.isFinite(value))
-      throw new InvalidCondition(path, 'must be a finite number')
+      throw new InvalidConditionError(path, 'must be a finite number')
     // Events keep all digits of such an integer. The rounded number would match none of them, or another one.
     if (Number.isInteger(value) && !Number.isSafeInteger(value))
-      throw new InvalidCondition(path, 'must be a text: a number cannot hold all digits of an integer beyond 2^53')
+      throw new InvalidConditionError(path, 'must be a text: a number cannot hold all digits of an integer beyond 2^53')
     if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean') {
-      throw new InvalidCondition(path, 'must be a text or a number')
+      throw new InvalidConditionError(path, 'must be a text or a number')
     }
     const text = String(value)
-    if (hasMoreCodePoints(text, max)) throw new InvalidCondition(path, `exceeds maximum length of ${max}`)
-    if (text.includes('\0')) throw new InvalidCondition(path, 'must not contain NUL characters')
+    if (hasMoreCodePoints(text, max)) throw new InvalidConditionError(path, `exceeds maximum length of ${max}`)
+    if (text.includes('\0')) throw new InvalidConditionError(path, 'must not contain NUL characters')
     this.#bytes += encoder.encode(text).length
     if (this.#bytes > conditionLimits.textBytesMax) {
-      throw new InvalidCondition(
+      throw new InvalidConditionError(
         [],
         `must not hold more than ${conditionLimits.textBytesMax} bytes of values and properties`,
       )
@@ -329,22 +330,22 @@ class Reader {
 
 function readOperator(value: unknown, path: Path): Operator {
   required(value, path)
-  if (!isOneOf(operators, value)) throw new InvalidCondition(path, `must be one of: ${operators.join(', ')}`)
+  if (!isOneOf(operators, value)) throw new InvalidConditionError(path, `must be one of: ${operators.join(', ')}`)
   return value
 }
 
 function fieldsOf(value: unknown, path: Path, reason: string): JsonObject {
-  if (!isJsonObject(value)) throw new InvalidCondition(path, reason)
+  if (!isJsonObject(value)) throw new InvalidConditionError(path, reason)
   return value
 }
 
 function rejectUnknownFields(value: unknown, known: readonly string[], path: Path): void {
   const other = Object.keys(value as object).find((key) => !known.includes(key))
-  if (other !== undefined) throw new InvalidCondition([...path, other], 'is not known')
+  if (other !== undefined) throw new InvalidConditionError([...path, other], 'is not known')
 }
 
 function required(value: unknown, path: Path): void {
-  if (!isPresent(value)) throw new InvalidCondition(path)
+  if (!isPresent(value)) throw new InvalidConditionError(path)
 }
 
 /** `null` and `""` are absent, as in every body. */

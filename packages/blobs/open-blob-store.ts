@@ -1,4 +1,4 @@
-import { folderOf } from '@sluice/runtime/file-url'
+import { folderOf } from '@sluice/runtime/folder-of'
 import type { BlobStore } from './blob-store.ts'
 import type { S3StoreOptions } from './s3/s3-store.ts'
 

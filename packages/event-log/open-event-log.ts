@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import { folderOf } from '@sluice/runtime/file-url'
+import { folderOf } from '@sluice/runtime/folder-of'
 import type { LineLogger } from '@sluice/runtime/logger'
 import { deadLetterRetentionMs } from './dead-letters.ts'
 import { type KafkaLogOptions, openKafkaLog } from './kafka/kafka-log.ts'

@@ -49,7 +49,7 @@ export interface FailureCounts {
 /**
  * The port of one kind of job, whose rows are leased (packages/postgres/leases.ts). `now` and `dueAt` are times of the
  * caller's clock in Unix ms; the table has no clock. Every method throws AppError `unavailable`, which is retryable,
- * while the table is unavailable. Methods with a lease throw LeaseLost when another worker, or nobody, holds the job.
+ * while the table is unavailable. Methods with a lease throw LeaseLostError when another worker, or nobody, holds the job.
  */
 export interface LeaseTable<Job> {
   /**
@@ -79,8 +79,8 @@ export interface LeaseTable<Job> {
 }
 
 /** Thrown by every write under a lease that the caller no longer holds. Nothing was written. */
-export class LeaseLost extends Error {
-  override readonly name = 'LeaseLost'
+export class LeaseLostError extends Error {
+  override readonly name = 'LeaseLostError'
 
   constructor({ id, lease }: LeaseKey) {
     super(`lease ${lease} of ${id} is lost`)

@@ -2,7 +2,7 @@ import type { Clock } from '@sluice/runtime/clock'
 import { AppError, internalMessage, isRetryable, publicMessage } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import { describeSpan, traced } from '@sluice/runtime/tracing'
-import { type FailureCounts, type Leased, type LeaseKey, LeaseLost, type LeaseTable } from './lease-table.ts'
+import { type FailureCounts, type Leased, type LeaseKey, LeaseLostError, type LeaseTable } from './lease-table.ts'
 import type { LeaseMetrics } from './metrics.ts'
 import { renewLease } from './renew-lease.ts'
 
@@ -38,8 +38,8 @@ export interface UnitOptions<Job> {
 type AbortReason = 'lost' | 'cancelled' | 'expired' | 'stopped'
 
 /** Why the signal of a unit has aborted. */
-class UnitAborted extends Error {
-  override readonly name = 'UnitAborted'
+class UnitAbortedError extends Error {
+  override readonly name = 'UnitAbortedError'
   readonly reason: AbortReason
 
   constructor(reason: AbortReason) {
@@ -94,7 +94,7 @@ export function startUnit<Job>(options: UnitOptions<Job>, leased: Leased<Job>, t
   }
 
   function abortUnit(reason: AbortReason): void {
-    abort.abort(new UnitAborted(reason))
+    abort.abort(new UnitAbortedError(reason))
   }
 
   async function runWork(): Promise<{ result: UnitResult } | { error: unknown }> {
@@ -126,7 +126,7 @@ export function startUnit<Job>(options: UnitOptions<Job>, leased: Leased<Job>, t
       })
     }
     const { error } = worked
-    if (error instanceof LeaseLost) return lostOutcome()
+    if (error instanceof LeaseLostError) return lostOutcome()
     const reason = abortReason()
     if (reason === undefined) return settleFailure(error)
     if (reason !== 'stopped') return { outcome: reason }
@@ -159,7 +159,7 @@ export function startUnit<Job>(options: UnitOptions<Job>, leased: Leased<Job>, t
       try {
         return await end()
       } catch (error) {
-        if (error instanceof LeaseLost) return lostOutcome()
+        if (error instanceof LeaseLostError) return lostOutcome()
         if (!isRetryable(error)) throw error
         const reason = abortReason()
         if (reason !== undefined) return { outcome: reason, error }
@@ -174,7 +174,7 @@ export function startUnit<Job>(options: UnitOptions<Job>, leased: Leased<Job>, t
 
   function abortReason(): AbortReason | undefined {
     const reason: unknown = abort.signal.reason
-    return reason instanceof UnitAborted ? reason.reason : undefined
+    return reason instanceof UnitAbortedError ? reason.reason : undefined
   }
 
   function report({ outcome, log, error }: Outcome): void {

@@ -1,7 +1,7 @@
 import { errors } from 'undici'
 import { errorCode } from '@sluice/runtime/errors'
-import { HostNotResolved } from './resolve-host.ts'
-import { TargetRefused } from './target-url.ts'
+import { HostNotResolvedError } from './resolve-host.ts'
+import { TargetRefusedError } from './target-url.ts'
 
 /** A failure whose message users may read. */
 export class OutboundFailure extends Error {
@@ -28,8 +28,8 @@ const texts: Readonly<Record<string, string>> = {
  */
 export function describeFailure(error: unknown): string {
   if (error instanceof OutboundFailure) return error.message
-  if (error instanceof TargetRefused) return `the URL ${error.message}`
-  if (error instanceof HostNotResolved) return 'the host cannot be resolved'
+  if (error instanceof TargetRefusedError) return `the URL ${error.message}`
+  if (error instanceof HostNotResolvedError) return 'the host cannot be resolved'
   // For some mistakes, undici's parser has no code.
   if (error instanceof errors.HTTPParserError) return 'the response is not HTTP'
   const code = errorCode(error) ?? ''

@@ -2,7 +2,7 @@ import { Resolver } from 'node:dns/promises'
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { type Answer, type DnsServer, startDnsServer } from '../../tests/support/dns-server.ts'
-import { dnsResolver, HostNotResolved, type Resolve } from './resolve-host.ts'
+import { dnsResolver, HostNotResolvedError, type Resolve } from './resolve-host.ts'
 
 let dns: DnsServer | undefined
 
@@ -87,7 +87,7 @@ describe('a name that the operating system', () => {
     const resolver = new Resolver({ timeout: 200, tries: 1 })
     resolver.setServers([system.address])
     return resolver.resolve4(name).catch((cause: unknown) => {
-      throw new HostNotResolved(name, { cause })
+      throw new HostNotResolvedError(name, { cause })
     })
   }
 
@@ -96,10 +96,10 @@ describe('a name that the operating system', () => {
   const found = () => resolve('name.test', ended())
 
   test('does not find is not looked up again for half a minute', async () => {
-    await expect(found()).rejects.toThrow(HostNotResolved)
+    await expect(found()).rejects.toThrow(HostNotResolvedError)
     answer = ['192.0.2.1']
     now = 29_999
-    await expect(found()).rejects.toThrow(HostNotResolved)
+    await expect(found()).rejects.toThrow(HostNotResolvedError)
     expect(lookUps).toBe(1)
     now = 30_000
     expect(await found()).toStrictEqual(['192.0.2.1'])
@@ -109,10 +109,10 @@ describe('a name that the operating system', () => {
     'can not look up, because its server is %s, is looked up a second later',
     async (state) => {
       answer = state
-      await expect(found()).rejects.toThrow(HostNotResolved)
+      await expect(found()).rejects.toThrow(HostNotResolvedError)
       answer = ['192.0.2.1']
       now = 999
-      await expect(found()).rejects.toThrow(HostNotResolved)
+      await expect(found()).rejects.toThrow(HostNotResolvedError)
       expect(lookUps).toBe(1)
       now = 1_000
       expect(await found()).toStrictEqual(['192.0.2.1'])
@@ -126,7 +126,7 @@ describe('a name that the operating system', () => {
     try {
       resolve = dnsResolver([dns?.address ?? ''], lookUpBySystem)
       answer = 'failing'
-      await expect(found()).rejects.toThrow(HostNotResolved)
+      await expect(found()).rejects.toThrow(HostNotResolvedError)
       answer = ['192.0.2.1']
       setBackMs = 3_600_000
       await waitUntil(() => found().then(Boolean, () => false), 'the name is looked up again', 20_000)
@@ -139,9 +139,9 @@ describe('a name that the operating system', () => {
   test('took seconds not to look up leaves its place to others for as long', async () => {
     answer = 'failing'
     durationMs = 8_000
-    await expect(found()).rejects.toThrow(HostNotResolved)
+    await expect(found()).rejects.toThrow(HostNotResolvedError)
     now = 15_999
-    await expect(found()).rejects.toThrow(HostNotResolved)
+    await expect(found()).rejects.toThrow(HostNotResolvedError)
     expect(lookUps).toBe(1)
     now = 16_000
     answer = ['192.0.2.1']

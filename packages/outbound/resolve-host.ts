@@ -3,12 +3,12 @@ import { concurrencyLimit } from '@sluice/runtime/concurrency-limit'
 import { errorCode } from '@sluice/runtime/errors'
 import { settledOrAborted } from '@sluice/runtime/settled-or-aborted'
 
-/** The addresses of a host name, at least one. Rejects with HostNotResolved, and with the signal's reason. */
+/** The addresses of a host name, at least one. Rejects with HostNotResolvedError, and with the signal's reason. */
 export type Resolve = (hostname: string, signal: AbortSignal) => Promise<readonly string[]>
 
 /** A name has no address, or no DNS server answers. */
-export class HostNotResolved extends Error {
-  override readonly name = 'HostNotResolved'
+export class HostNotResolvedError extends Error {
+  override readonly name = 'HostNotResolvedError'
 }
 
 /** One DNS server gets two attempts of this length, ms. */
@@ -46,12 +46,12 @@ export function dnsResolver(
     const found = await queryDns(name, servers, signal)
     signal.throwIfAborted()
     if (found.addresses.length > 0) return found.addresses
-    if (!found.isUnknown || lookUpFairly === undefined) throw new HostNotResolved(name)
+    if (!found.isUnknown || lookUpFairly === undefined) throw new HostNotResolvedError(name)
     return settledOrAborted(lookUpFairly(name, signal), signal)
   }
 }
 
-/** Rejects with HostNotResolved, whose cause is the error of the system. */
+/** Rejects with HostNotResolvedError, whose cause is the error of the system. */
 type LookUp = (name: string) => Promise<readonly string[]>
 
 /**
@@ -66,7 +66,7 @@ function fairLookups(lookUp: LookUp, now: () => number): (name: string, signal: 
 
   /** The look-up of the name that is under way. Throws for a name whose look-up has failed a short time ago. */
   function lookupUnderWay(name: string): ReturnType<LookUp> | undefined {
-    if (now() < (notLookedUpUntil.get(name) ?? 0)) throw new HostNotResolved(name)
+    if (now() < (notLookedUpUntil.get(name) ?? 0)) throw new HostNotResolvedError(name)
     return running.get(name)
   }
 
@@ -91,7 +91,7 @@ function fairLookups(lookUp: LookUp, now: () => number): (name: string, signal: 
       try {
         await started
       } catch (error) {
-        const isUnknown = error instanceof HostNotResolved && isNegative(error.cause)
+        const isUnknown = error instanceof HostNotResolvedError && isNegative(error.cause)
         const failedMs = Math.max(failedMsMin, now() - startedAt)
         rememberFailure(name, isUnknown ? notFoundMs : Math.min(failedMs, notFoundMs))
       } finally {
@@ -134,6 +134,6 @@ async function lookUpBySystem(name: string): Promise<readonly string[]> {
     const found = await lookup(name, { all: true })
     return found.map(({ address }) => address)
   } catch (error) {
-    throw new HostNotResolved(name, { cause: error })
+    throw new HostNotResolvedError(name, { cause: error })
   }
 }

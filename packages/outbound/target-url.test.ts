@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
-import { HostNotResolved, type Resolve } from './resolve-host.ts'
+import { HostNotResolvedError, type Resolve } from './resolve-host.ts'
 import { checkTarget } from './target-url.ts'
 
 const addresses: Readonly<Record<string, readonly string[]>> = {
@@ -9,7 +9,7 @@ const addresses: Readonly<Record<string, readonly string[]>> = {
 }
 const resolve: Resolve = (hostname) => {
   const found = addresses[hostname]
-  return found ? Promise.resolve(found) : Promise.reject(new HostNotResolved(hostname))
+  return found ? Promise.resolve(found) : Promise.reject(new HostNotResolvedError(hostname))
 }
 const options = { allowedNetworks: ['192.168.7.0/24'], resolve }
 

@@ -5,8 +5,8 @@ import type { OutboundOptions } from './outbound.ts'
 import { dnsResolver, type Resolve } from './resolve-host.ts'
 
 /** A target that must not be used. The message continues the name of a field. */
-export class TargetRefused extends Error {
-  override readonly name = 'TargetRefused'
+export class TargetRefusedError extends Error {
+  override readonly name = 'TargetRefusedError'
 }
 
 /** One resolver for all requests of the process, because look-ups by the operating system take turns. */
@@ -33,11 +33,11 @@ export async function checkTarget(
     if (isIP(hostname) !== 0 || options.proxy !== undefined) return
     const addresses = await resolveInTime(hostname, options.resolve ?? machineResolver)
     if (addresses?.every((address) => rules.isAllowed(address)) === false)
-      throw new TargetRefused(
+      throw new TargetRefusedError(
         'names a host whose address is not public: the operator can allow its network with SLUICE_WEBHOOK_ALLOWED_NETWORKS',
       )
   } catch (error) {
-    throw error instanceof TargetRefused ? invalidField(field, error.message) : error
+    throw error instanceof TargetRefusedError ? invalidField(field, error.message) : error
   }
 }
 
@@ -51,22 +51,22 @@ async function resolveInTime(hostname: string, resolve: Resolve): Promise<readon
 
 /**
  * Parses a URL as browsers do, which turns `127.1`, `0x7f.1` and `2130706433` into 127.0.0.1. `hostname` has no
- * brackets around an IPv6 address. Throws TargetRefused for other schemes, for credentials and for the ports 0 and 25.
+ * brackets around an IPv6 address. Throws TargetRefusedError for other schemes, for credentials and for the ports 0 and 25.
  */
 export function parseTarget(text: string): { url: URL; hostname: string } {
-  if (!URL.canParse(text)) throw new TargetRefused('must be a URL such as https://example.com/hook')
+  if (!URL.canParse(text)) throw new TargetRefusedError('must be a URL such as https://example.com/hook')
   const url = new URL(text)
   if (url.protocol !== 'https:' && url.protocol !== 'http:')
-    throw new TargetRefused('must begin with https:// or http://')
-  if (url.username !== '' || url.password !== '') throw new TargetRefused('must not hold a user name or password')
-  if (url.port === '0' || url.port === '25') throw new TargetRefused(`must not use port ${url.port}`)
+    throw new TargetRefusedError('must begin with https:// or http://')
+  if (url.username !== '' || url.password !== '') throw new TargetRefusedError('must not hold a user name or password')
+  if (url.port === '0' || url.port === '25') throw new TargetRefusedError(`must not use port ${url.port}`)
   return { url, hostname: url.hostname.replace(/^\[|\]$/g, '') }
 }
 
-/** Throws TargetRefused when `hostname` is an address that is not allowed. Names are accepted. */
+/** Throws TargetRefusedError when `hostname` is an address that is not allowed. Names are accepted. */
 export function requireAllowedLiteral(hostname: string, rules: AddressRules): void {
   if (isIP(hostname) !== 0 && !rules.isAllowed(hostname))
-    throw new TargetRefused(
+    throw new TargetRefusedError(
       `names the address ${hostname}, which is not public: the operator can allow its network with SLUICE_WEBHOOK_ALLOWED_NETWORKS`,
     )
 }

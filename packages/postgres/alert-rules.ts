@@ -15,7 +15,7 @@ import { newId } from '@sluice/runtime/ids'
 import { type Evaluation, type SteppedRule, stepRules } from './alert-evaluations.ts'
 import { countEmailTest, readHistory, removeOldHistory } from './alert-history.ts'
 import { type AlertRule, selectRules, settingsColumns, toRule } from './alert-records.ts'
-import { countRows, requireRoom } from './count-rows.ts'
+import { countRows, requireBelowLimit } from './count-rows.ts'
 import { queueDeliveries } from './deliveries.ts'
 import { deleteEndpoint, insertEndpoint, removeDeliveries, updateEndpoint } from './endpoints.ts'
 import { leaseTable, updateHeld } from './leases.ts'
@@ -217,7 +217,7 @@ async function insertRule(db: Db, rule: NewAlertRule, at: number): Promise<Alert
     ON CONFLICT (site_id) DO UPDATE SET due_at = least(known.due_at, excluded.due_at)`.execute(db)
   const stored = await findRule(db, ruleId, null)
   if (stored) return stored
-  await requireRoom(rulesOf(db, siteId), alertLimits.rulesPerSiteMax, 'alert rules')
+  await requireBelowLimit(rulesOf(db, siteId), alertLimits.rulesPerSiteMax, 'alert rules')
   await insertEndpoint(
     db,
     {

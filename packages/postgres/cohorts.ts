@@ -3,7 +3,7 @@ import { cohortLimits, type CohortSettings } from '@sluice/contracts/cohorts'
 import type { Page } from '@sluice/contracts/paging'
 import type { SiteIds } from '@sluice/contracts/scopes'
 import { takeAdvisoryLock } from './advisory-lock.ts'
-import { requireRoom } from './count-rows.ts'
+import { requireBelowLimit } from './count-rows.ts'
 import type { Postgres } from './open.ts'
 import { requirePageSize, selectPage } from './page.ts'
 import { lockSite } from './sites.ts'
@@ -54,7 +54,7 @@ export function cohortStore(postgres: Postgres): CohortStore {
         const stored = await find(transaction, cohortId, null)
         if (stored) return stored
         const ofSite = transaction.selectFrom('cohorts').where('site_id', '=', siteId)
-        await requireRoom(ofSite, cohortLimits.cohortsPerSiteMax, 'cohorts')
+        await requireBelowLimit(ofSite, cohortLimits.cohortsPerSiteMax, 'cohorts')
         const row = await transaction
           .insertInto('cohorts')
           .values({

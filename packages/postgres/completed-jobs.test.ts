@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals'
 import { sql } from 'kysely'
-import { LeaseLost } from '@sluice/leases/lease-table'
+import { LeaseLostError } from '@sluice/leases/lease-table'
 import { checkDelivery } from '../../tests/support/check-delivery.ts'
 import { addExport } from '../../tests/support/export-jobs.ts'
 import { addImport } from '../../tests/support/import-jobs.ts'
@@ -43,7 +43,7 @@ test('a completed import is told as its record shows it, in the transaction that
   const { importId } = await addImport(imports, { site: 'shop' }, now)
   const [lease] = await imports.leases.take(now, 1)
   if (!lease) throw new Error('nothing is due')
-  await expect(imports.complete({ ...lease, lease: lease.lease + 1 }, now)).rejects.toThrow(LeaseLost)
+  await expect(imports.complete({ ...lease, lease: lease.lease + 1 }, now)).rejects.toThrow(LeaseLostError)
   expect(await told()).toStrictEqual([])
   await imports.complete(lease, now + 5)
   const record = await imports.find(importId, null)

@@ -18,7 +18,7 @@ export async function countRows<T extends keyof Tables, Row>(
  * Throws AppError `conflict` when `selected` has `max` rows already: those of a site, which `what` names in the plural.
  * The caller prevents concurrent creations, which would both count before either has stored a row.
  */
-export async function requireRoom<T extends keyof Tables, Row>(
+export async function requireBelowLimit<T extends keyof Tables, Row>(
   selected: SelectQueryBuilder<Tables, T, Row>,
   max: number,
   what: string,

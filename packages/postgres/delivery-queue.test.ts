@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals'
-import { LeaseLost, leaseMs } from '@sluice/leases/lease-table'
+import { LeaseLostError, leaseMs } from '@sluice/leases/lease-table'
 import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { addDelivery, addWebhook } from '../../tests/support/webhooks.ts'
 import { type DeliveryQueue, deliveryQueue, type TakenDelivery } from './delivery-queue.ts'
@@ -136,10 +136,10 @@ test('a delivery whose worker did not record in time is taken by another one; th
   const [second] = await queue.take(now + leaseMs, all)
   if (!first || !second) throw new Error('nothing was taken')
   expect(second).toStrictEqual({ ...first, lease: first.lease + 1 })
-  await expect(queue.record(first, attempt, () => done, now)).rejects.toThrow(LeaseLost)
+  await expect(queue.record(first, attempt, () => done, now)).rejects.toThrow(LeaseLostError)
   await queue.release(first)
   await queue.record(second, attempt, () => done, now)
-  await expect(queue.record(second, attempt, () => done, now)).rejects.toThrow(LeaseLost)
+  await expect(queue.record(second, attempt, () => done, now)).rejects.toThrow(LeaseLostError)
   expect(await postgres.db.selectFrom('attempts').select('n').execute()).toStrictEqual([{ n: 1 }])
 })
 

@@ -57,7 +57,7 @@ export interface DeliveryQueue {
   /**
    * Records an attempt and the outcome of `decide`, whose `attempt` is the number of attempts since the schedule began.
    * If the endpoint got another target in the meantime, the answer of the former target does not count for the
-   * endpoint, and a delivery that failed there is sent to the new target. If the lease has ended, throws LeaseLost and
+   * endpoint, and a delivery that failed there is sent to the new target. If the lease has ended, throws LeaseLostError and
    * records nothing.
    */
   record(

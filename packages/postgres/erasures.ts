@@ -43,7 +43,7 @@ export type NewErasure = Pick<ErasureRecord, 'erasureId' | 'siteId' | 'kind' | '
 
 /**
  * Erasures in Postgres. Times `at` are Unix ms of the caller's clock. Every method throws AppError `unavailable` while
- * Postgres is unavailable. Methods with a lease throw LeaseLost when the lease has ended.
+ * Postgres is unavailable. Methods with a lease throw LeaseLostError when the lease has ended.
  */
 export interface ErasureStore {
   /** The erasures as jobs. A job never fails permanently: a persistent failure is tried again every hour. */

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { dayMs, hourMs } from '@sluice/contracts/time-units'
-import { LeaseLost } from '@sluice/leases/lease-table'
+import { LeaseLostError } from '@sluice/leases/lease-table'
 import { newId } from '@sluice/runtime/ids'
 import { addExport, exportTakers, hourly, noon, spec } from '../../tests/support/export-jobs.ts'
 import { addImport } from '../../tests/support/import-jobs.ts'
@@ -133,7 +133,7 @@ describe('a schedule', () => {
     const lost = await takeSchedule(noon)
     await store.update(exportId, null, { scheduled: { paused: true } })
     const run = { exportId: newId('exp'), spec, receipt: null, nextRun: noon + 1 }
-    await expect(store.createRun(lost, run, noon)).rejects.toThrow(LeaseLost)
+    await expect(store.createRun(lost, run, noon)).rejects.toThrow(LeaseLostError)
     expect(await store.runs(exportId, page)).toStrictEqual({ runs: [], total: 0 })
     expect(await store.schedules.take(noon + dayMs, 1)).toStrictEqual([])
     await store.update(exportId, null, { scheduled: { paused: false } })
@@ -236,7 +236,7 @@ describe('a run by time of receipt that fails', () => {
       receivedFrom: noon - hourMs,
     })
     expect(await store.parts(next?.exportId ?? '')).toStrictEqual([])
-    await expect(store.complete(second, file, noon)).rejects.toThrow(LeaseLost)
+    await expect(store.complete(second, file, noon)).rejects.toThrow(LeaseLostError)
     expect(await take(noon + 3 * hourMs)).toMatchObject({ id: next?.exportId })
     expect(await store.find(late?.exportId ?? '', null)).toStrictEqual(late)
   })

@@ -1,6 +1,6 @@
 import { type Selectable, sql } from 'kysely'
 import type { ExportSpec, Frequency } from '@sluice/contracts/exports'
-import { type LeaseKey, LeaseLost } from '@sluice/leases/lease-table'
+import { type LeaseKey, LeaseLostError } from '@sluice/leases/lease-table'
 import { type ExportRecord, findRecord, insertExport, type NewExport } from './export-records.ts'
 import { leaseEnd, progress as leaseProgress, updateHeld } from './leases.ts'
 import { lockReceiptTimes } from './receipt-time-lock.ts'
@@ -74,7 +74,7 @@ export async function updateSchedule(
 
 /**
  * Stores the next run of a schedule, and advances the schedule. Undefined if this occurrence already has its run.
- * Throws LeaseLost without the lease.
+ * Throws LeaseLostError without the lease.
  */
 export async function insertRun(
   db: Db,
@@ -89,7 +89,7 @@ export async function insertRun(
   const { rows } = await sql<{ last_cutoff: Date | null; next_run: Date }>`
     SELECT last_cutoff, next_run FROM export_schedules WHERE schedule_id = ${lease.id}`.execute(db)
   const [schedule] = rows
-  if (!schedule) throw new LeaseLost(lease)
+  if (!schedule) throw new LeaseLostError(lease)
   const from = receipt && (schedule.last_cutoff?.getTime() ?? receipt.firstFrom)
   const cutoff =
     receipt === null || from === null

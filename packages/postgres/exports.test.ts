@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import { sql } from 'kysely'
 import type { Criteria } from '@sluice/contracts/conditions'
 import { dayMs, hourMs } from '@sluice/contracts/time-units'
-import { LeaseLost } from '@sluice/leases/lease-table'
+import { LeaseLostError } from '@sluice/leases/lease-table'
 import { addExport, exportTakers, hourly, noon, spec } from '../../tests/support/export-jobs.ts'
 import { tcpProxy } from '../../tests/support/tcp-proxy.ts'
 import { lockAwaited, openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
@@ -194,11 +194,13 @@ describe('an export', () => {
     await take(noon + 30_000)
     const before = await store.find(exportId, null)
     const done = { parts: [part(1)], afterKey: [7, 'e7', 'prod'], rows: 9, progress: 40 } as const
-    await expect(store.beginFile(lost, { object: 'a', uploadId: 'u' })).rejects.toThrow(LeaseLost)
-    await expect(store.dropFile(lost)).rejects.toThrow(LeaseLost)
-    await expect(store.recordParts(lost, done)).rejects.toThrow(LeaseLost)
-    await expect(store.complete(lost, { rows: 1, bytes: 1, etag: '', expiresAt: 1 }, noon)).rejects.toThrow(LeaseLost)
-    await expect(store.leases.fail(lost, 'text', noon)).rejects.toThrow(LeaseLost)
+    await expect(store.beginFile(lost, { object: 'a', uploadId: 'u' })).rejects.toThrow(LeaseLostError)
+    await expect(store.dropFile(lost)).rejects.toThrow(LeaseLostError)
+    await expect(store.recordParts(lost, done)).rejects.toThrow(LeaseLostError)
+    await expect(store.complete(lost, { rows: 1, bytes: 1, etag: '', expiresAt: 1 }, noon)).rejects.toThrow(
+      LeaseLostError,
+    )
+    await expect(store.leases.fail(lost, 'text', noon)).rejects.toThrow(LeaseLostError)
     expect(await store.find(exportId, null)).toStrictEqual(before)
     expect(await store.parts(exportId)).toStrictEqual([])
   })
@@ -211,7 +213,9 @@ describe('an export', () => {
     const files = { objects: ['exports/a'], uploads: [{ name: 'exports/a', uploadId: 'u1' }] }
     expect(await store.delete(exportId, [siteId])).toStrictEqual(files)
     expect(await store.find(exportId, null)).toBeUndefined()
-    await expect(store.complete(lease, { rows: 1, bytes: 1, etag: '', expiresAt: 1 }, noon)).rejects.toThrow(LeaseLost)
+    await expect(store.complete(lease, { rows: 1, bytes: 1, etag: '', expiresAt: 1 }, noon)).rejects.toThrow(
+      LeaseLostError,
+    )
     expect(await store.delete(exportId, null)).toBeUndefined()
   })
 })

@@ -6,7 +6,7 @@ import type { SiteIds } from '@sluice/contracts/scopes'
 import { dayMs } from '@sluice/contracts/time-units'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
 import { queueCompletion } from './export-completion.ts'
-import { lockCreation, requireFurtherExport } from './export-limits.ts'
+import { lockExportCreation, requireExportAllowed } from './export-limits.ts'
 import {
   countRestart,
   type ExportRecord,
@@ -62,7 +62,7 @@ export interface ExportFiles {
 /**
  * Exports in Postgres. Exports of sites that are not in `siteIds` are treated as absent. Times `at` are Unix ms of the
  * caller's clock. Every method throws AppError `unavailable` while Postgres is unavailable. Methods with a lease throw
- * LeaseLost when the lease has ended.
+ * LeaseLostError when the lease has ended.
  */
 export interface ExportStore {
   /**
@@ -182,10 +182,10 @@ export function exportStore(postgres: Postgres): ExportStore {
       postgres.transaction(async (transaction) => {
         const { exportId, scheduled } = created
         await lockSite(transaction, created.siteId)
-        await lockCreation(transaction, created.siteId)
+        await lockExportCreation(transaction, created.siteId)
         const stored = await find(transaction, exportId, null)
         if (stored) return stored
-        await requireFurtherExport(transaction, created)
+        await requireExportAllowed(transaction, created)
         await insertExport(transaction, created, {
           created_at: new Date(at),
           // Events that were received in the millisecond of the request are in the file.

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
-import { LeaseLost } from '@sluice/leases/lease-table'
+import { LeaseLostError } from '@sluice/leases/lease-table'
 import { addImport, segmentDone, segmentRecords } from '../../tests/support/import-jobs.ts'
 import { tcpProxy } from '../../tests/support/tcp-proxy.ts'
 import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
@@ -120,9 +120,9 @@ describe('the progress of a segment', () => {
     const lost = await take(noon)
     await take(noon + 30_000)
     const before = [await store.find(importId, null), await store.segments(importId)]
-    await expect(store.recordSegment(lost, 0, segmentDone)).rejects.toThrow(LeaseLost)
-    await expect(store.complete(lost, noon)).rejects.toThrow(LeaseLost)
-    await expect(store.leases.fail(lost, 'text', noon)).rejects.toThrow(LeaseLost)
+    await expect(store.recordSegment(lost, 0, segmentDone)).rejects.toThrow(LeaseLostError)
+    await expect(store.complete(lost, noon)).rejects.toThrow(LeaseLostError)
+    await expect(store.leases.fail(lost, 'text', noon)).rejects.toThrow(LeaseLostError)
     expect([await store.find(importId, null), await store.segments(importId)]).toStrictEqual(before)
   })
 
@@ -157,7 +157,7 @@ describe('an import ends', () => {
     const cancelled = { status: 'cancelled', finishedAt: noon + 9, processedRecords: segmentRecords }
     expect(await store.cancel(importId, ['other'], noon)).toBeUndefined()
     expect(await store.cancel(importId, null, noon + 9)).toMatchObject(cancelled)
-    await expect(store.recordSegment(lease, 0, segmentDone)).rejects.toThrow(LeaseLost)
+    await expect(store.recordSegment(lease, 0, segmentDone)).rejects.toThrow(LeaseLostError)
     expect(await store.cancel(importId, null, noon + 10)).toMatchObject(cancelled)
   })
 

@@ -53,7 +53,7 @@ export interface ImportSegment extends NewSegment, SegmentProgress {}
 /**
  * Imports in Postgres. Imports of sites that are not in `siteIds` are treated as absent. Times `at` are Unix ms of the
  * caller's clock. Every method throws AppError `unavailable` while Postgres is unavailable. Methods with a lease throw
- * LeaseLost when the lease has ended.
+ * LeaseLostError when the lease has ended.
  */
 export interface ImportStore {
   /** The imports as jobs. Workers take only the oldest unfinished import of a site. */

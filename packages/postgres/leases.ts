@@ -1,5 +1,5 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely'
-import { type JobCounts, type LeaseKey, LeaseLost, leaseMs, type LeaseTable } from '@sluice/leases/lease-table'
+import { type JobCounts, type LeaseKey, LeaseLostError, leaseMs, type LeaseTable } from '@sluice/leases/lease-table'
 import { takeTurns } from './erasure-turns.ts'
 import { keyTurns } from './key-turns.ts'
 import type { Postgres } from './open.ts'
@@ -182,7 +182,7 @@ export function leaseTable<N extends WorkTableName, Job>(
           UPDATE ${table} SET tries = tries + 1, failures = failures + ${isCausedByJob ? 1 : 0}
           WHERE ${isHeld(name, key)} RETURNING tries, failures`.execute(db)
         const [counts] = rows
-        if (counts === undefined) throw new LeaseLost(key)
+        if (counts === undefined) throw new LeaseLostError(key)
         return counts
       }),
     oldestDue: (now) =>
@@ -209,10 +209,10 @@ export function leaseTable<N extends WorkTableName, Job>(
 
 /**
  * Updates the row of a job on which the caller has a lease. The statement also protects the transaction around it: it
- * throws LeaseLost when the lease has ended or another worker has one.
+ * throws LeaseLostError when the lease has ended or another worker has one.
  */
 export async function updateHeld(db: Db, name: WorkTableName, key: LeaseKey, set: RawBuilder<unknown>): Promise<void> {
-  if (!(await tryUpdate(db, name, key, set))) throw new LeaseLost(key)
+  if (!(await tryUpdate(db, name, key, set))) throw new LeaseLostError(key)
 }
 
 async function tryUpdate(db: Db, name: WorkTableName, key: LeaseKey, set: RawBuilder<unknown>): Promise<boolean> {

@@ -1,6 +1,6 @@
 import { type Selectable, sql } from 'kysely'
 import { type DeliveryStatus, webhookLimits } from '@sluice/contracts/webhooks'
-import { type LeaseKey, LeaseLost } from '@sluice/leases/lease-table'
+import { type LeaseKey, LeaseLostError } from '@sluice/leases/lease-table'
 import { failWaitingDeliveries } from './endpoints.ts'
 import type { Db, Tables } from './tables.ts'
 import { toDate } from './time.ts'
@@ -48,7 +48,7 @@ export interface RecordedAttempt {
 
 /**
  * Records an attempt in the caller's transaction, and the outcome of `decide`, whose `attempt` is the number of attempts
- * since the schedule began. `now` is Unix ms. Throws LeaseLost when the lease has ended.
+ * since the schedule began. `now` is Unix ms. Throws LeaseLostError when the lease has ended.
  */
 export async function recordAttempt(
   db: Db,
@@ -76,7 +76,7 @@ async function lockHeld(
     SELECT tries FROM deliveries WHERE delivery_id = ${key.id} AND lease = ${key.lease} FOR UPDATE`.execute(db)
   const [row] = endpoint.rows
   const [held] = delivery.rows
-  if (!row || !held) throw new LeaseLost(key)
+  if (!row || !held) throw new LeaseLostError(key)
   const canBeDisabled = row.owner === 'webhook'
   const health = {
     isEnabled: row.active && (row.disabled_at === null || !canBeDisabled),

@@ -21,7 +21,7 @@ export interface RetentionJob {
 
 /**
  * The runs of the deletion of expired events in Postgres. Every method throws AppError `unavailable` while Postgres is
- * unavailable. Methods with a lease throw LeaseLost when the lease has ended.
+ * unavailable. Methods with a lease throw LeaseLostError when the lease has ended.
  */
 export interface RetentionRunStore {
   leases: LeaseTable<RetentionJob>

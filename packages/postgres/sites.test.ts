@@ -145,12 +145,12 @@ test('list returns pages in the order of the bytes of the ids with the total num
 })
 
 describe('the methods of gateways', () => {
-  test('findKnown returns the registered sites with their retention', async () => {
+  test('findRegistered returns the registered sites with their retention', async () => {
     await sites.create('kept-7', { retention_days: 7 }, 'key')
     await sites.register(['kept'])
-    const known = await sites.findKnown(['kept', 'nobody', 'kept-7'])
+    const known = await sites.findRegistered(['kept', 'nobody', 'kept-7'])
     expect(Object.fromEntries(known)).toStrictEqual({ kept: null, 'kept-7': 7 })
-    expect((await sites.findKnown([])).size).toBe(0)
+    expect((await sites.findRegistered([])).size).toBe(0)
   })
 
   test('registerFor returns the retention of the sites that were registered before', async () => {

@@ -85,7 +85,7 @@ export function siteStore(postgres: Postgres): SiteStore {
       }),
     registerFor: (keyId, siteIds) =>
       postgres.run(async (db) => {
-        const known = await findKnown(db, siteIds)
+        const known = await findRegistered(db, siteIds)
         const unknown = [...new Set(siteIds)].filter((siteId) => !known.has(siteId))
         const retentionDays = new Map<string, number>()
         for (const [siteId, days] of known) if (days !== null) retentionDays.set(siteId, days)
@@ -94,7 +94,7 @@ export function siteStore(postgres: Postgres): SiteStore {
         const { remaining, retryAfterSeconds } = await registrationQuota(db, keyId)
         if (remaining === 0) {
           // The call that reached the limit may have registered these sites.
-          const since = await findKnown(db, unknown)
+          const since = await findRegistered(db, unknown)
           return { refused: unknown.filter((siteId) => !since.has(siteId)), retryAfterSeconds, retentionDays }
         }
         const refusal = await db.transaction().execute((transaction) => registerUpToLimit(transaction, keyId, unknown))
@@ -110,7 +110,7 @@ export function siteStore(postgres: Postgres): SiteStore {
           .execute()
         return rows.map(({ site_id, retention_days }) => ({ siteId: site_id, retentionDays: retention_days ?? 0 }))
       }),
-    findKnown: (siteIds) => postgres.run((db) => findKnown(db, siteIds)),
+    findRegistered: (siteIds) => postgres.run((db) => findRegistered(db, siteIds)),
     changedSince: (since) =>
       postgres.run(async (db) => {
         const cursor = await readChangeCursor(db)
@@ -181,7 +181,7 @@ async function registerUpToLimit(
 }
 
 /** Returns those of the sites that are registered, with the days for which their events are kept (null: for ever). */
-async function findKnown(db: Db, siteIds: readonly string[]): Promise<Map<string, number | null>> {
+async function findRegistered(db: Db, siteIds: readonly string[]): Promise<Map<string, number | null>> {
   const { rows } = await sql<{ site_id: string; retention_days: number | null }>`
     SELECT site_id, retention_days FROM sites WHERE site_id = ANY (${[...siteIds]}::text[])`.execute(db)
   return new Map(rows.map(({ site_id, retention_days }) => [site_id, retention_days]))

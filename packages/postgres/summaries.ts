@@ -42,7 +42,7 @@ export interface SummaryStore {
   leases: LeaseTable<SummaryJob>
   /**
    * Advances to the next period, and in the same transaction queues the summary for the webhooks that take it and were
-   * created before the period ended. Throws LeaseLost without the lease.
+   * created before the period ended. Throws LeaseLostError without the lease.
    */
   finish(lease: LeaseKey, job: SummaryJob, period: FinishedPeriod, now: number): Promise<void>
 }

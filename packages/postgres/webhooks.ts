@@ -3,7 +3,7 @@ import type { Page } from '@sluice/contracts/paging'
 import type { SiteIds } from '@sluice/contracts/scopes'
 import { type DeliveryKind, type DeliveryStatus, webhookLimits } from '@sluice/contracts/webhooks'
 import { takeAdvisoryLock } from './advisory-lock.ts'
-import { requireRoom } from './count-rows.ts'
+import { requireBelowLimit } from './count-rows.ts'
 import { queueDeliveries } from './deliveries.ts'
 import {
   deleteEndpoint,
@@ -117,7 +117,7 @@ export function webhookStore(postgres: Postgres): WebhookStore {
         await takeAdvisoryLock(transaction, 'webhook', siteId)
         const stored = await find(transaction, endpoint.endpointId, null)
         if (stored) return stored
-        await requireRoom(webhooksOf(transaction, siteId), webhookLimits.webhooksPerSiteMax, 'webhooks')
+        await requireBelowLimit(webhooksOf(transaction, siteId), webhookLimits.webhooksPerSiteMax, 'webhooks')
         return insertEndpoint(transaction, endpoint, at)
       }),
     find: (webhookId, siteIds) => postgres.run((db) => find(db, webhookId, siteIds)),

@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals'
 import { startStopwatch } from '../../tests/support/stopwatch.ts'
 import { unavailable } from './errors.ts'
-import { NotReady, readiness, type ReadyCheck, requiredUntilPassed } from './health.ts'
+import { NotReadyError, readiness, type ReadyCheck, requiredUntilPassed } from './health.ts'
 
 const well: ReadyCheck = { name: 'clickhouse', required: true, check: () => Promise.resolve() }
 
@@ -29,7 +29,7 @@ test('a dependency that is required until it has passed is degraded afterwards',
   let isAway = true
   const check = requiredUntilPassed({
     name: 'log',
-    check: () => (isAway ? Promise.reject(new NotReady('away')) : Promise.resolve()),
+    check: () => (isAway ? Promise.reject(new NotReadyError('away')) : Promise.resolve()),
   })
   const away = { missing: { log: 'away' }, degraded: {} }
   expect(await readiness([check])).toStrictEqual(away)
@@ -49,7 +49,7 @@ test('the reason of a failure is a code or plain words, never an address or a cr
     failing('plain', true, new Error('canary')),
     failing('numbered', true, Object.assign(new Error('canary'), { code: 516 })),
     failing('odd', true, 'canary'),
-    failing('worded', true, new NotReady('not joined yet')),
+    failing('worded', true, new NotReadyError('not joined yet')),
     failing('alike', true, new Error('no answer of canary')),
     {
       name: 'sync',

@@ -19,8 +19,8 @@ export interface Readiness {
 }
 
 /** The failure of a check whose message `/readyz` may show: it has no address and no credential. */
-export class NotReady extends Error {
-  override readonly name = 'NotReady'
+export class NotReadyError extends Error {
+  override readonly name = 'NotReadyError'
 }
 
 /**
@@ -57,7 +57,7 @@ export async function readiness(
   await Promise.all(
     checks.map(async ({ name, required, check }) => {
       try {
-        await withDeadline(check(), timeoutMs, () => new NotReady(`no answer within ${timeoutMs} ms`))
+        await withDeadline(check(), timeoutMs, () => new NotReadyError(`no answer within ${timeoutMs} ms`))
       } catch (error) {
         ;(required ? missing : degraded)[name] = failureName(error)
         onFailure?.(name, internalMessage(error))
@@ -72,10 +72,10 @@ const failureNameForm = /^[A-Z\d][A-Za-z\d_]+$/
 
 /**
  * The failure in a few words, without addresses or credentials, because /readyz may be public: the name that it or one
- * of its causes has, else `does not answer`, or the text of `NotReady`.
+ * of its causes has, else `does not answer`, or the text of `NotReadyError`.
  */
 export function failureName(error: unknown): string {
-  if (error instanceof NotReady) return error.message
+  if (error instanceof NotReadyError) return error.message
   if (typeof error !== 'object' || error === null) return 'does not answer'
   const names = [!(error instanceof AppError) && 'type' in error && error.type, errorCode(error)]
   const name = names.find((each) => typeof each === 'string' && failureNameForm.test(each))

@@ -1,6 +1,6 @@
 import joi from 'joi'
 import type { Variable } from './config.ts'
-import { folderOf } from './file-url.ts'
+import { folderOf } from './folder-of.ts'
 import type { LogLevel } from './logger.ts'
 import { readSecretsKey } from './secret-cipher.ts'
 import { tracingVariables } from './tracing-variables.ts'

@@ -5,7 +5,7 @@ import { adminKeyUsage, printNewAdminKey } from '@sluice/admin/admin-key/print-n
 import { attachPostgres, startPostgres } from '@sluice/engines/postgres'
 import { openPostgres } from '@sluice/postgres/open'
 import { postgresUrlOrEmbedded } from '@sluice/postgres/variables'
-import { folderOf } from '@sluice/runtime/file-url'
+import { folderOf } from '@sluice/runtime/folder-of'
 import { loadCommandConfig } from '@sluice/runtime/load-command-config'
 import { readArguments } from '@sluice/runtime/read-arguments'
 import { runCommand } from '@sluice/runtime/run-command'

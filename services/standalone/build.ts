@@ -24,7 +24,7 @@ import { buildQuery, queryAccess } from '@sluice/query/build'
 import { openRedis } from '@sluice/redis/open'
 import { clockPoller } from '@sluice/runtime/clock-poller'
 import { isRetryable, unavailable } from '@sluice/runtime/errors'
-import { NotReady } from '@sluice/runtime/health'
+import { NotReadyError } from '@sluice/runtime/health'
 import type { Logger } from '@sluice/runtime/logger'
 import { createSecretCipher } from '@sluice/runtime/secret-cipher'
 import { closeOnStop } from '@sluice/runtime/supervisor'
@@ -147,7 +147,7 @@ export async function buildStandalone(
         : undefined
       if (link !== undefined) process.stdout.write(`Open the dashboard, signed in: ${link}\n`)
       await log.check().catch((error: unknown) => {
-        if (error instanceof NotReady) process.stdout.write(`No event is accepted: ${error.message}.\n`)
+        if (error instanceof NotReadyError) process.stdout.write(`No event is accepted: ${error.message}.\n`)
       })
     },
   }

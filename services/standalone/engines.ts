@@ -1,6 +1,6 @@
 import { startClickHouse } from '@sluice/engines/clickhouse'
 import { startPostgres } from '@sluice/engines/postgres'
-import { folderOf } from '@sluice/runtime/file-url'
+import { folderOf } from '@sluice/runtime/folder-of'
 import type { Logger } from '@sluice/runtime/logger'
 import type { Component } from '@sluice/runtime/supervisor'
 

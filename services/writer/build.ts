@@ -6,7 +6,7 @@ import type { Service } from '@sluice/http/service'
 import type { Postgres } from '@sluice/postgres/open'
 import { replayPositionStore } from '@sluice/postgres/replay-positions'
 import { watermarkStore } from '@sluice/postgres/watermarks'
-import { NotReady } from '@sluice/runtime/health'
+import { NotReadyError } from '@sluice/runtime/health'
 import { eventConsumer } from './consume-events.ts'
 import { backfillPolicy, livePolicy } from './lane-policy.ts'
 import { liveTraffic } from './live-traffic.ts'
@@ -63,7 +63,7 @@ export function buildWriter(
           await log.check()
           // For a rolling deploy, "ready" means that the next old writer may stop: its partitions then have a new
           // owner.
-          if (!consumer.hasJoined()) throw new NotReady('the consumer group is not joined yet')
+          if (!consumer.hasJoined()) throw new NotReadyError('the consumer group is not joined yet')
         },
       },
       // Without the backfill log, events of the live log are still stored.

@@ -106,7 +106,7 @@ function routesOn(
     create: () => unused('create'),
     findCreated: () => unused('findCreated'),
     update: () => unused('update'),
-    findKnown: () => unused('findKnown'),
+    findRegistered: () => unused('findRegistered'),
     listRetention: () => Promise.resolve([]),
     changedSince: () => unused('changedSince'),
   }

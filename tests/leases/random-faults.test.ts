@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { sql } from 'kysely'
-import { LeaseLost, leaseMs, type LeaseTable } from '@sluice/leases/lease-table'
+import { LeaseLostError, leaseMs, type LeaseTable } from '@sluice/leases/lease-table'
 import { leaseMetrics } from '@sluice/leases/metrics'
 import { runLeases } from '@sluice/leases/run-leases'
 import type { ImportRecord } from '@sluice/postgres/import-record'
@@ -224,7 +224,7 @@ test('a worker that was frozen for longer than its lease changes nothing when it
     () => store.leases.release(frozen, at, { isProgress: true }),
     () => store.leases.countFailure(frozen, { isCausedByJob: true }),
   ]) {
-    await expect(write()).rejects.toThrow(LeaseLost)
+    await expect(write()).rejects.toThrow(LeaseLostError)
   }
   expect(await store.leases.renew(frozen, at)).toBe('lost')
   expect(await rows()).toStrictEqual(before)

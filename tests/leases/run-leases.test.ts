@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { sql } from 'kysely'
-import { LeaseLost, leaseMs } from '@sluice/leases/lease-table'
+import { LeaseLostError, leaseMs } from '@sluice/leases/lease-table'
 import { leaseMetrics } from '@sluice/leases/metrics'
 import { type LeaseOptions, runLeases } from '@sluice/leases/run-leases'
 import type { ImportRecord } from '@sluice/postgres/import-record'
@@ -239,7 +239,7 @@ describe('a unit is aborted', () => {
     await stop()
     late.resolve(undefined)
     await waitUntil(() => recorded.length === 1, 'the work has ended')
-    expect(recorded[0]).toBeInstanceOf(LeaseLost)
+    expect(recorded[0]).toBeInstanceOf(LeaseLostError)
     expect(outcomes()).toStrictEqual(['stopped'])
   })
 })

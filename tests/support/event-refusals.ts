@@ -50,13 +50,13 @@ export const eventWithAnyField = fc
 export async function siteRefusals(): Promise<readonly (string | undefined)[]> {
   const policiesOf = (store: Partial<SiteStore>, autoRegister: boolean) => {
     const unused = () => Promise.reject(new Error('no test of the cache'))
-    const stores = { registerFor: unused, findKnown: unused, changedSince: unused, ...store }
+    const stores = { registerFor: unused, findRegistered: unused, changedSince: unused, ...store }
     return siteCache(stores, capturedLogger().logger, { autoRegister }).register('key_writer', new Set(['shop']))
   }
   const refused = { refused: ['shop'], retryAfterSeconds: 60, retentionDays: new Map<string, number>() }
   return [
     refusalOf(goodEvent, { allowedSites: new Set(['other']) }),
-    refusalOf(goodEvent, { policies: await policiesOf({ findKnown: () => Promise.resolve(new Map()) }, false) }),
+    refusalOf(goodEvent, { policies: await policiesOf({ findRegistered: () => Promise.resolve(new Map()) }, false) }),
     refusalOf(goodEvent, { policies: await policiesOf({ registerFor: () => Promise.resolve(refused) }, true) }),
   ]
 }

@@ -6,7 +6,7 @@ import { isUploadConflict } from '@sluice/blobs/errors'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import type { ExportSpec } from '@sluice/contracts/exports'
 import { type ExportReader, openExportReaderAt } from '@sluice/event-store/exports/export-reader'
-import { LeaseLost, leaseMs } from '@sluice/leases/lease-table'
+import { LeaseLostError, leaseMs } from '@sluice/leases/lease-table'
 import type { Lease } from '@sluice/leases/run-unit'
 import { type CohortStore, cohortStore } from '@sluice/postgres/cohorts'
 import type { ExportRecord } from '@sluice/postgres/export-records'
@@ -90,7 +90,7 @@ export async function createExportRig(openBlobs?: () => Promise<BlobStore>): Pro
         const { next } = await unit(parts)(taken.job, taken.lease)
         await exports.leases.release(taken.lease, next === 'done' ? null : now, { isProgress: true })
       } catch (error) {
-        const isExpected = error instanceof Killed || error instanceof LeaseLost
+        const isExpected = error instanceof Killed || error instanceof LeaseLostError
         if (!isExpected && !isUploadConflict(error)) throw error
         now += leaseMs
       }

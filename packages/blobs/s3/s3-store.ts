@@ -18,7 +18,7 @@ import { type BlobStore, type ByteRange, type MultipartUpload, probeName, type U
 import { blobNotFound, isUploadConflict, rangeNotSatisfiable, uploadConflict } from '../errors.ts'
 import { checkName, checkPartNumber, checkParts, checkPrefix, checkRange, isName, totalBytes } from '../rules.ts'
 import { createClient, type S3Credentials, type S3Timeouts } from './client.ts'
-import { resumeBody } from './resumed-body.ts'
+import { resumeBody } from './resume-body.ts'
 import { s3ErrorName, s3ErrorStatus, toS3Error } from './s3-error.ts'
 import { splitIntoParts } from './split-into-parts.ts'
 import type { S3Address } from './url.ts'

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterAll, afterEach, describe, expect, test } from '@jest/globals'
-import { NotReady } from '@sluice/runtime/health'
+import { NotReadyError } from '@sluice/runtime/health'
 import { silentLogger } from '@sluice/runtime/silent-logger'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { block, collect } from '../conformance/collect.ts'
@@ -238,7 +238,9 @@ describe('a SQLite log on a full disk', () => {
       code: 'unavailable',
       internal: expect.stringMatching(/\d+ bytes left/) as unknown,
     })
-    await expect(full.check()).rejects.toThrow(new NotReady('the disk of the log has less than 1099511627776 MiB free'))
+    await expect(full.check()).rejects.toThrow(
+      new NotReadyError('the disk of the log has less than 1099511627776 MiB free'),
+    )
     const reader = collect(full, 'group')
     await waitUntil(() => reader.committed.includes('a'), 'the block')
   })

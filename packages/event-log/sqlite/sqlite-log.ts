@@ -1,6 +1,6 @@
 import { withDeadline } from '@sluice/runtime/deadline'
 import { unavailable } from '@sluice/runtime/errors'
-import { NotReady } from '@sluice/runtime/health'
+import { NotReadyError } from '@sluice/runtime/health'
 import type { LineLogger } from '@sluice/runtime/logger'
 import { compressBlocks } from '../compression.ts'
 import type { EventLog, LogConsumer } from '../log.ts'
@@ -185,7 +185,7 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
       const late = () => unavailable(`${name} did not answer in ${checkTimeoutMs} ms`)
       const { hasSpace } = await withDeadline(ping, checkTimeoutMs, late)
       if (!hasSpace) {
-        throw new NotReady(`the disk of the log has less than ${freeBytesMin / mebibyte} MiB free`)
+        throw new NotReadyError(`the disk of the log has less than ${freeBytesMin / mebibyte} MiB free`)
       }
     },
     close() {

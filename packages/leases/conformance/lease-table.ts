@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
-import { type LeaseKey, LeaseLost, leaseMs, type LeaseTable } from '../lease-table.ts'
+import { type LeaseKey, LeaseLostError, leaseMs, type LeaseTable } from '../lease-table.ts'
 
 /** A table of jobs under test. */
 export interface TableUnderTest {
@@ -86,9 +86,9 @@ export function describeLeaseTable(
       const lost = await takeOne(noon)
       const held = await takeOne(noon + leaseMs)
       expect(await table.renew(lost, noon + leaseMs)).toBe('lost')
-      await expect(table.release(lost, noon, progress)).rejects.toThrow(LeaseLost)
-      await expect(table.countFailure(lost, { isCausedByJob: false })).rejects.toThrow(LeaseLost)
-      await expect(table.fail(lost, 'text', noon)).rejects.toThrow(LeaseLost)
+      await expect(table.release(lost, noon, progress)).rejects.toThrow(LeaseLostError)
+      await expect(table.countFailure(lost, { isCausedByJob: false })).rejects.toThrow(LeaseLostError)
+      await expect(table.fail(lost, 'text', noon)).rejects.toThrow(LeaseLostError)
       expect(await table.renew(held, noon + leaseMs)).toBe('held')
       expect(await ids(noon + leaseMs + 1)).toStrictEqual([])
     })
@@ -104,7 +104,7 @@ export function describeLeaseTable(
       await opened.add(noon)
       const lease = await takeOne(noon)
       await table.release(lease, noon + 5_000, progress)
-      await expect(table.release(lease, noon, progress)).rejects.toThrow(LeaseLost)
+      await expect(table.release(lease, noon, progress)).rejects.toThrow(LeaseLostError)
       expect(await table.renew(lease, noon)).toBe('lost')
       expect(await ids(noon + 4_999)).toStrictEqual([])
       const next = await takeOne(noon + 5_000)
@@ -164,7 +164,7 @@ export function describeLeaseTable(
       await opened.cancel(id, noon)
       const { status, renewal } = opened.cancelled ?? { status: 'cancelled', renewal: 'cancelled' }
       expect(await table.renew(lease, noon)).toBe(renewal)
-      await expect(table.release(lease, noon, progress)).rejects.toThrow(LeaseLost)
+      await expect(table.release(lease, noon, progress)).rejects.toThrow(LeaseLostError)
       expect(await ids(noon + 10 * leaseMs)).toStrictEqual([])
       expect(await opened.status(id)).toBe(status)
     })

@@ -4,7 +4,7 @@ import { s3CredentialsOf } from '@sluice/blobs/variables'
 import { openStoreBackup } from '@sluice/event-store/backup'
 import { openPostgres } from '@sluice/postgres/open'
 import type { Config } from '@sluice/runtime/config'
-import { folderOf } from '@sluice/runtime/file-url'
+import { folderOf } from '@sluice/runtime/folder-of'
 import type { variables } from './config.ts'
 import { openTarget } from './target.ts'
 

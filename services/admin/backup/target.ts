@@ -4,7 +4,7 @@ import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import type { S3Credentials } from '@sluice/blobs/s3/client'
 import { httpUrlOf, parseS3Url } from '@sluice/blobs/s3/url'
 import type { BackupLocation } from '@sluice/event-store/backup'
-import { folderOf } from '@sluice/runtime/file-url'
+import { folderOf } from '@sluice/runtime/folder-of'
 
 export interface TargetOptions {
   /** The name of the address in errors: `The target`. */

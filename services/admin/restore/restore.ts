@@ -9,8 +9,7 @@ import { rejectNewerClickHouseSchema } from '@sluice/event-store/migrate'
 import { isEmptyPostgres, reconcile, type Reconciled } from '@sluice/postgres/after-restore'
 import { backupStore } from '@sluice/postgres/backups'
 import { requireReadableDump, restorePostgres } from '@sluice/postgres/dump'
-import { type LostExportFiles, reconcileExports } from '@sluice/postgres/lost-export-files'
-import { failImportsWithoutFiles } from '@sluice/postgres/lost-import-files'
+import { failImportsWithoutFiles } from '@sluice/postgres/fail-imports-without-files'
 import {
   checkPostgresSchema,
   migratePostgres,
@@ -18,6 +17,7 @@ import {
   withMigrationLock,
 } from '@sluice/postgres/migrate'
 import type { Postgres } from '@sluice/postgres/open'
+import { type LostExportFiles, reconcileExports } from '@sluice/postgres/reconcile-exports'
 import { shardStore } from '@sluice/postgres/shards'
 import { postgresTime } from '@sluice/postgres/time'
 import { internalMessage } from '@sluice/runtime/errors'

@@ -82,7 +82,7 @@ export function canaryUnit(deps: CanaryUnitDeps): (job: unknown, lease: Lease) =
     try {
       return await countCopies({ siteId, ...range, idPrefix, limit: watchedMax }, runner)
     } catch (error) {
-      throw new PollFailed(error)
+      throw new PollFailedError(error)
     }
   }
 
@@ -117,7 +117,7 @@ export function canaryUnit(deps: CanaryUnitDeps): (job: unknown, lease: Lease) =
       try {
         if (await poll(signal)) return undefined
       } catch (error) {
-        if (!(error instanceof PollFailed)) throw error
+        if (!(error instanceof PollFailedError)) throw error
         failure = error.message
       }
       if (clock.now() + pollPauseMs > end) return failure
@@ -145,8 +145,8 @@ export function canaryUnit(deps: CanaryUnitDeps): (job: unknown, lease: Lease) =
 }
 
 /** ClickHouse has not answered, so it is unknown whether the events are stored. */
-class PollFailed extends Error {
-  override readonly name = 'PollFailed'
+class PollFailedError extends Error {
+  override readonly name = 'PollFailedError'
 
   constructor(cause: unknown) {
     super(internalMessage(cause), { cause })

@@ -10,7 +10,7 @@ import { type EventReader, openEventReader } from '@sluice/event-store/event-rea
 import { insertNewEventsStatement } from '@sluice/event-store/insert/insert-new-events-statement'
 import { userVersion } from '@sluice/event-store/insert/insert-users'
 import { tablePartitionOf } from '@sluice/event-store/insert/table-partition'
-import { LeaseLost } from '@sluice/leases/lease-table'
+import { LeaseLostError } from '@sluice/leases/lease-table'
 import type { UnitResult } from '@sluice/leases/run-unit'
 import { type ErasureRecord, type ErasureStore, erasureStore } from '@sluice/postgres/erasures'
 import { exportStore } from '@sluice/postgres/exports'
@@ -604,7 +604,7 @@ test('export files that may hold it are removed, and those that are being made b
   expect(await exports.find(ofOthers.exportId, null)).toMatchObject({ status: 'completed' })
   expect(await rig.blobNames()).not.toContain(`exports/${finished.exportId}`)
   const late = exports.complete(lease, { rows: 2, bytes: 1, etag: 'e', expiresAt: Date.now() }, Date.now())
-  await expect(late).rejects.toThrow(LeaseLost)
+  await expect(late).rejects.toThrow(LeaseLostError)
   // It begins anew after a minute, which packages/postgres/exports.test.ts checks.
   const due = rig.postgres.db.updateTable('exports').set({ due_at: new Date() })
   await due.where('export_id', '=', running.exportId).execute()

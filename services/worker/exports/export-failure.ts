@@ -9,7 +9,7 @@ import {
   QueryTooLargeError,
 } from '@sluice/event-store/clickhouse/errors'
 import { refusedPatternPath, refusedPatternReason } from '@sluice/event-store/conditions'
-import { LeaseLost } from '@sluice/leases/lease-table'
+import { LeaseLostError } from '@sluice/leases/lease-table'
 import type { Lease, UnitResult } from '@sluice/leases/run-unit'
 import type { ExportRecord } from '@sluice/postgres/export-records'
 import type { ExportStore } from '@sluice/postgres/exports'
@@ -85,7 +85,7 @@ export function exportFailures({ exports, blobs, clock }: ExportFailureDeps): Ex
   }
 
   const settle: ExportFailures['settle'] = async (error, { job, criteria, lease }) => {
-    if (error instanceof LeaseLost || lease.signal.aborted) {
+    if (error instanceof LeaseLostError || lease.signal.aborted) {
       await removeDeleted(job, lease)
       throw error
     }

@@ -154,7 +154,7 @@ function describeResuming(
     await rig.unit({ sliceEventsMax })(next.job, next.lease)
     // The frozen worker continues: it writes the first part again, after that part was recorded.
     gate.resolve(undefined)
-    expect(await late).toMatchObject({ name: 'LeaseLost' })
+    expect(await late).toMatchObject({ name: 'LeaseLostError' })
     await rig.exports.leases.release(next.lease, exportedAt, { isProgress: true })
     await rig.work({ sliceEventsMax })
     const file = await rig.file(exportId)
@@ -245,7 +245,9 @@ function describeResuming(
     expect(second.job).toMatchObject({ rows: 2 * sliceEventsMax, status: 'processing' })
     expect(second.job.progress).toBeGreaterThan(20)
     await rig.exports.delete(exportId, null)
-    await expect(rig.unit({ sliceEventsMax })(second.job, second.lease)).rejects.toMatchObject({ name: 'LeaseLost' })
+    await expect(rig.unit({ sliceEventsMax })(second.job, second.lease)).rejects.toMatchObject({
+      name: 'LeaseLostError',
+    })
     expect(await filesOf(exportId)).toStrictEqual([])
   })
 
@@ -253,7 +255,7 @@ function describeResuming(
     const { exportId } = await addExport(rig.exports, { site: siteId, spec: { format: 'ndjson' } }, exportedAt)
     const { job, lease } = await rig.take()
     await rig.exports.delete(exportId, null)
-    await expect(rig.unit({ sliceEventsMax })(job, lease)).rejects.toMatchObject({ name: 'LeaseLost' })
+    await expect(rig.unit({ sliceEventsMax })(job, lease)).rejects.toMatchObject({ name: 'LeaseLostError' })
     expect(await filesOf(exportId)).toStrictEqual([])
   })
 
@@ -287,7 +289,7 @@ function describeResuming(
       },
       await rig.exports.withdraw(site, exportedAt),
     )
-    expect(await late).toMatchObject({ name: 'LeaseLost' })
+    expect(await late).toMatchObject({ name: 'LeaseLostError' })
     expect(await filesOf(exportId)).toStrictEqual([])
     await rig.exports.delete(exportId, null)
   })

@@ -1,7 +1,7 @@
 import type { SiteStore } from '@sluice/access/sites'
 import type { ExportSpec } from '@sluice/contracts/exports'
 import { nextOccurrence, type Recurrence } from '@sluice/event-store/exports/recurrence'
-import { type LeaseKey, LeaseLost } from '@sluice/leases/lease-table'
+import { type LeaseKey, LeaseLostError } from '@sluice/leases/lease-table'
 import type { UnitResult } from '@sluice/leases/run-unit'
 import type { ExportRecord } from '@sluice/postgres/export-records'
 import type { ExportSchedule, NewRun } from '@sluice/postgres/export-schedules'
@@ -41,7 +41,7 @@ export function scheduleUnit(
   const { exports, sites, watermarks, clock } = deps
   return async ({ scheduleId, frequency, anchor, nextRun }, lease) => {
     const definition = await exports.find(scheduleId, null)
-    if (!definition) throw new LeaseLost(lease)
+    if (!definition) throw new LeaseLostError(lease)
     const now = clock.now()
     // A worker has made the run without learning it, and released the schedule for another attempt.
     if (now < nextRun) return { next: nextRun, log: { waits: 'for its next run' } }

@@ -9,7 +9,7 @@ import { dayMs } from '@sluice/contracts/time-units'
 import type { ByteResult } from '@sluice/event-store/clickhouse/client'
 import type { ExportReader } from '@sluice/event-store/exports/export-reader'
 import type { ExportSlice } from '@sluice/event-store/exports/source'
-import { LeaseLost } from '@sluice/leases/lease-table'
+import { LeaseLostError } from '@sluice/leases/lease-table'
 import type { Lease, UnitResult } from '@sluice/leases/run-unit'
 import type { ExportRecord } from '@sluice/postgres/export-records'
 import type { ExportStore } from '@sluice/postgres/exports'
@@ -69,7 +69,7 @@ interface ReadSlice extends Omit<ExportSlice, 'rows'> {
 /**
  * Returns a function that writes pieces of a file until its unit of work is over, or all of a file that can't be
  * resumed, and completes the file at its end. A piece is as many slices as make a part; it counts once it is recorded
- * under the lease. The function throws DiskFullError, LeaseLost, and what the stores throw.
+ * under the lease. The function throws DiskFullError, LeaseLostError, and what the stores throw.
  */
 export function fileWriter(
   deps: FileWriterDeps,
@@ -91,7 +91,7 @@ export function fileWriter(
       await exports.beginFile(lease, { object: upload.name, uploadId: upload.uploadId, cohortCriteria })
     } catch (error) {
       // No record names the upload. If it can't be aborted, export-files.ts aborts it later.
-      if (error instanceof LeaseLost) await blobs.abortMultipartUpload(upload).catch(() => undefined)
+      if (error instanceof LeaseLostError) await blobs.abortMultipartUpload(upload).catch(() => undefined)
       throw error
     }
     return upload

@@ -63,7 +63,7 @@ test('a lease that ends while the placement of events is checked ends the work, 
       nextSegment: () => Promise.resolve({ n: 0, object: 'segment', records: 1 }),
       find: () => Promise.resolve(undefined),
     },
-    sites: { findKnown: () => Promise.resolve(new Map()) },
+    sites: { findRegistered: () => Promise.resolve(new Map()) },
     watermarks: { isBackfillRead: () => Promise.resolve(true) },
     shards: {
       readState: () => {

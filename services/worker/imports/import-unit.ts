@@ -10,7 +10,7 @@ import { partitionsReadAtStart, requirePartitionsMultipleOf } from '@sluice/even
 import { writerGroup } from '@sluice/event-log/writer-group'
 import type { EventInserter } from '@sluice/event-store/insert/event-inserter'
 import { errorsName } from '@sluice/imports/blob-names'
-import { LeaseLost } from '@sluice/leases/lease-table'
+import { LeaseLostError } from '@sluice/leases/lease-table'
 import type { Lease, UnitResult } from '@sluice/leases/run-unit'
 import type { ImportRecord } from '@sluice/postgres/import-record'
 import type { ImportSegment, ImportStore } from '@sluice/postgres/imports'
@@ -21,12 +21,12 @@ import type { Clock } from '@sluice/runtime/clock'
 import { internalMessage, unavailable } from '@sluice/runtime/errors'
 import type { RowBatch, SegmentOutcome, SegmentTask } from './encode-segment.ts'
 import type { ImportMetrics } from './metrics.ts'
-import { type PublishPace, type UnitPace, WritersStalled } from './publish-pace.ts'
+import { type PublishPace, type UnitPace, WritersStalledError } from './publish-pace.ts'
 import { type SegmentEncoder, unreadable } from './segment-encoder.ts'
 
 export interface ImportUnitDeps {
   imports: Pick<ImportStore, 'find' | 'segments' | 'nextSegment' | 'recordSegment' | 'complete' | 'leases'>
-  sites: Pick<SiteStore, 'findKnown'>
+  sites: Pick<SiteStore, 'findRegistered'>
   watermarks: Pick<WatermarkStore, 'isBackfillRead'>
   shards: Pick<ShardStore, 'readState'>
   blobs: Pick<BlobStore, 'read' | 'write' | 'remove' | 'disk'>
@@ -152,9 +152,9 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
       const next = await imports.nextSegment(job.importId)
       return next === undefined ? await finish(lease) : await importSegment(job, next, lease)
     } catch (error) {
-      if (error instanceof LeaseLost || lease.signal.aborted) await removeCancelled(job.importId)
+      if (error instanceof LeaseLostError || lease.signal.aborted) await removeCancelled(job.importId)
       // The segment is repeated: what was published of it is stored once.
-      if (error instanceof WritersStalled) return { next: clock.now() + waitMs, log: { waits: 'for the writers' } }
+      if (error instanceof WritersStalledError) return { next: clock.now() + waitMs, log: { waits: 'for the writers' } }
       throw error
     }
   }
@@ -171,7 +171,7 @@ async function taskOf(
     throw unavailable(`The backfill log has ${partitions} partitions, the log ${live}. Run "npm run migrate".`)
   }
   // An unknown site keeps imported events without a limit of time, as it keeps collected ones.
-  const retentionDays = (await sites.findKnown([siteId])).get(siteId) ?? Infinity
+  const retentionDays = (await sites.findRegistered([siteId])).get(siteId) ?? Infinity
   return { type, siteId, environment, receivedAt, sha256, retentionMs: retentionDays * dayMs, partitions }
 }
 

@@ -4,7 +4,7 @@ import { createMetrics } from '@sluice/runtime/metrics'
 import { virtualClock } from '../../../tests/support/virtual-clock.ts'
 import { blockOfRows, event } from '../../../tests/support/writer.ts'
 import { importMetrics } from './metrics.ts'
-import { publishPace, WritersStalled } from './publish-pace.ts'
+import { publishPace, WritersStalledError } from './publish-pace.ts'
 
 const signal = new AbortController().signal
 const block = blockOfRows(
@@ -115,7 +115,7 @@ test('a unit ends when the writers store nothing of a full backfill log for 30 s
   await advance(clock, 29_000)
   expect(stalled).toStrictEqual({})
   await advance(clock, 1_500)
-  expect(stalled).toStrictEqual({ error: expect.any(WritersStalled) })
+  expect(stalled).toStrictEqual({ error: expect.any(WritersStalledError) })
 })
 
 test('a unit goes on after 30 s in all where live events always wait longer, but not without room', async () => {

@@ -32,15 +32,15 @@ export interface PublishPace {
 }
 
 /** The backfill log is full, and the writers store nothing of it. */
-export class WritersStalled extends Error {
-  override readonly name = 'WritersStalled'
+export class WritersStalledError extends Error {
+  override readonly name = 'WritersStalledError'
 }
 
 /** The pace of one unit of work. */
 export interface UnitPace {
   /**
    * Resolves once these blocks may be published, or when `signal` aborts. Throws AppError `unavailable` while the log
-   * is, and WritersStalled when the backfill log is full and the writers store nothing for 30 s.
+   * is, and WritersStalledError when the backfill log is full and the writers store nothing for 30 s.
    */
   waitUntilClear(blocks: readonly Block[], options: { signal: AbortSignal }): Promise<void>
 }
@@ -110,7 +110,7 @@ export function publishPace({
             storedBefore = stored
           }
           if (signal.aborted) return
-          if (stalledMs >= stalledMsMax) throw new WritersStalled()
+          if (stalledMs >= stalledMsMax) throw new WritersStalledError()
           await clock.sleep(pollMs, signal)
           const now = clock.now()
           const waitedMs = Math.max(0, now - countedUntil)

@@ -12,7 +12,7 @@ import type { Clock } from '@sluice/runtime/clock'
 
 export interface RetentionUnitDeps {
   runs: Pick<RetentionRunStore, 'advance' | 'end'>
-  sites: Pick<SiteStore, 'listRetention' | 'findKnown'>
+  sites: Pick<SiteStore, 'listRetention' | 'findRegistered'>
   eraser: Pick<EventEraser, 'startExpiry' | 'startCleanup' | 'isDeleting'>
   clock: Pick<Clock, 'now'>
 }
@@ -25,8 +25,8 @@ const startedPauseMs = 1_000
 const pollMs = 10_000
 
 /** A site keeps its events for longer than when the unit read its `retention_days`. */
-class RetentionExtended extends Error {
-  override readonly name = 'RetentionExtended'
+class RetentionExtendedError extends Error {
+  override readonly name = 'RetentionExtendedError'
 }
 
 /**
@@ -55,14 +55,14 @@ export function retentionUnit({
       lease.signal.throwIfAborted()
       const chunk = firstChunk(expired.slice(done))
       const confirm = async () => {
-        const current = await sites.findKnown(chunk.map(({ siteId }) => siteId))
+        const current = await sites.findRegistered(chunk.map(({ siteId }) => siteId))
         // Other changes do not repeat a scan that may take an hour: the next run obeys a shorter retention, and all
         // events of a deleted site are erased.
         const isExtended = chunk.some(({ siteId, retentionDays }) => {
           const days = current.get(siteId)
           return days === null || (days !== undefined && days > retentionDays)
         })
-        if (isExtended) throw new RetentionExtended()
+        if (isExtended) throw new RetentionExtendedError()
         // Directly before the deletion: a process that was suspended has lost its lease.
         lease.signal.throwIfAborted()
       }
@@ -93,5 +93,5 @@ function firstChunk<Site extends ExpiredSite>(sites: readonly Site[]): readonly 
 
 /** Undefined for an error that says that a site keeps its events for longer; throws others. */
 function unlessExtended(error: unknown): undefined {
-  if (!(error instanceof RetentionExtended)) throw error
+  if (!(error instanceof RetentionExtendedError)) throw error
 }

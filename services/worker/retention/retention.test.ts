@@ -41,7 +41,7 @@ async function take(now: number) {
 function keeping(sites: readonly { siteId: string; retentionDays: number }[]) {
   return {
     listRetention: () => Promise.resolve([...sites]),
-    findKnown: () => Promise.resolve(new Map(sites.map(({ siteId, retentionDays }) => [siteId, retentionDays]))),
+    findRegistered: () => Promise.resolve(new Map(sites.map(({ siteId, retentionDays }) => [siteId, retentionDays]))),
   }
 }
 

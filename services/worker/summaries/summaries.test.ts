@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import type { EventSummary } from '@sluice/contracts/event-summary'
 import type { DeliveryBody, SummaryInterval } from '@sluice/contracts/webhooks'
 import { type ExportReader, openExportReaderAt } from '@sluice/event-store/exports/export-reader'
-import { LeaseLost, leaseMs } from '@sluice/leases/lease-table'
+import { LeaseLostError, leaseMs } from '@sluice/leases/lease-table'
 import { siteStore } from '@sluice/postgres/sites'
 import { type SummaryStore, summaryStore } from '@sluice/postgres/summaries'
 import { newId } from '@sluice/runtime/ids'
@@ -222,7 +222,7 @@ test('a worker that dies or freezes neither loses nor repeats a summary', async 
   }
   await expect(workAt(now + leaseMs, { finish: freeze })).rejects.toBe(killed)
   await workAt(now + 2 * leaseMs, { store: summaryStore(postgres) })
-  await expect(frozen?.()).rejects.toThrow(LeaseLost)
+  await expect(frozen?.()).rejects.toThrow(LeaseLostError)
   expect(await periodsOf(id)).toEqual([start])
 })
 

@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto'
-import { LeaseLost, leaseWorkMsMax } from '@sluice/leases/lease-table'
+import { LeaseLostError, leaseWorkMsMax } from '@sluice/leases/lease-table'
 import type { LeaseMetrics } from '@sluice/leases/metrics'
 import { takeLoop } from '@sluice/leases/take-loop'
 import type { AttemptResult } from '@sluice/outbound/outbound'
@@ -121,7 +121,7 @@ async function sendOne(
     if (disabledReason !== undefined) logger.warn({ ...fields, reason: disabledReason }, 'endpoint disabled')
   } catch (error) {
     metrics.attempts.inc({ channel: taken.channel, outcome: 'lost' })
-    if (error instanceof LeaseLost || expired.signal.aborted) leaseMetrics.leasesLost.inc({ kind: 'deliveries' })
+    if (error instanceof LeaseLostError || expired.signal.aborted) leaseMetrics.leasesLost.inc({ kind: 'deliveries' })
     if (stopped.aborted) await options.queue.release(taken).catch(() => undefined)
     logger.warn({ ...fields, outcome: 'lost', error: internalMessage(error) }, 'delivery attempt')
   } finally {

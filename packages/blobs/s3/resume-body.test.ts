@@ -4,7 +4,7 @@ import { PassThrough, Readable } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
 import { expect, test } from '@jest/globals'
 import { waitUntil } from '@sluice/runtime/wait-until'
-import { resumeBody } from './resumed-body.ts'
+import { resumeBody } from './resume-body.ts'
 
 test('the rest is requested when the reader has taken what was received before the connection broke', async () => {
   const content = randomBytes(300_000)

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { addImport, segmentDone } from '../../tests/support/import-jobs.ts'
 import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
+import { failImportsWithoutFiles } from './fail-imports-without-files.ts'
 import { type ImportStore, importStore } from './imports.ts'
-import { failImportsWithoutFiles } from './lost-import-files.ts'
 
 const noon = Date.UTC(2024, 4, 15, 12)
 

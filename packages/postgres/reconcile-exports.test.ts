@@ -3,7 +3,7 @@ import { newId } from '@sluice/runtime/ids'
 import { addExport } from '../../tests/support/export-jobs.ts'
 import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { type ExportStore, exportStore } from './exports.ts'
-import { reconcileExports } from './lost-export-files.ts'
+import { reconcileExports } from './reconcile-exports.ts'
 
 const noon = Date.UTC(2042, 5, 1, 12)
 const hourMs = 3_600_000
