@@ -111,9 +111,11 @@ test.each([
   ['increases', 0.3, 0.2, 50],
   ['increases', 30.15, 20.1, 50],
   ['increases', 1.155, 1.1, 5],
+  ['increases', 1_083, 1_000, 8.3],
+  ['increases', 333, 250, 33.2],
   ['decreases', 45.45, 50.5, 10],
   ['decreases', 0.014, 0.02, 30],
-] as const)('a metric with decimals %s to %d from %d by exactly %d percent', (direction, value, previous, percent) => {
+] as const)('a metric %s to %d from %d by exactly %d percent', (direction, value, previous, percent) => {
   const isChanged = (threshold: number) => isMet({ operator: `${direction}_by_percent`, threshold }, value, previous)
   expect([isChanged(percent), isChanged(percent + 0.001)]).toStrictEqual([true, false])
 })
