@@ -89,6 +89,24 @@ test('the failing endpoints of a site leave slots to those of other sites, and t
   expect(countByEndpoint(taken)).toStrictEqual({ [other]: 1, [well]: 1 })
 })
 
+test('a failing endpoint of another site does not wait for endpoints that may take no slot', async () => {
+  for (let n = 0; n < 9; n += 1) await endpointWith(9)
+  const ofShop = await queue.take(now + 100, { max: 8, failingMax: 4 })
+  expect(ofShop).toHaveLength(4)
+  const other = await endpointWith(1, { failures: 3, siteId: 'blog', at: now + 50 })
+  expect(countByEndpoint(await queue.take(now + 100, { max: 4, failingMax: 2 }, ofShop))).toStrictEqual({ [other]: 1 })
+})
+
+test('failing endpoints and others together leave a slot to the next site', async () => {
+  for (const siteId of ['shop', 'blog']) {
+    for (let n = 0; n < 4; n += 1) await endpointWith(9, { siteId })
+    for (let n = 0; n < 9; n += 1) await endpointWith(1, { siteId, failures: 3 })
+  }
+  const taken = await queue.take(now + 100, { max: 12, failingMax: 6 })
+  expect(taken.filter(({ isFailing }) => !isFailing)).toHaveLength(8)
+  expect(taken.filter(({ isFailing }) => isFailing)).toHaveLength(3)
+})
+
 test('failing endpoints have their own part of the room', async () => {
   for (let n = 0; n < 4; n += 1) await endpointWith(1, { failures: 3 })
   const well = await endpointWith(1, { at: now + 50 })

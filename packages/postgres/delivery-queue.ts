@@ -175,6 +175,16 @@ const runningAttempts = (underWay: readonly RunningAttempt[]) => sql`(
     ) AS attempt (site_id, is_failing) GROUP BY site_id, is_failing
   ) AS running`
 
+/**
+ * SQL of a condition on the rows of `placed`: whether their site then occupies no more slots than were free. Failing
+ * endpoints get no slot that the others need.
+ */
+const isWithinShare = ({ max, failingMax }: TakeLimits) => sql`nth_of_site <= 1 - place + CASE WHEN is_failing
+    THEN least(${failingMax}::int, ${max}::int - (
+      SELECT count(*) FROM placed WHERE NOT is_failing AND nth_of_site <= ${max}::int - place + 1
+    ))
+    ELSE ${max}::int END`
+
 interface LockedEndpoint {
   endpoint_id: string
   site_id: string
@@ -192,7 +202,7 @@ interface LockedEndpoint {
 async function lockEndpoints(
   db: Db,
   now: number,
-  { max, failingMax }: TakeLimits,
+  limits: TakeLimits,
   underWay: readonly RunningAttempt[],
 ): Promise<LockedEndpoint[]> {
   const isFailing = sql`failures_in_row >= ${failingFrom}`
@@ -205,16 +215,19 @@ async function lockEndpoints(
         endpoint_id, is_failing, due_at,
         coalesce(attempts, 0) + row_number() OVER (PARTITION BY site_id, is_failing ORDER BY busy, due_at) AS nth_of_site
       FROM candidate LEFT JOIN ${runningAttempts(underWay)} USING (site_id, is_failing)
-      WHERE busy < ${slotsOf(sql`is_failing`)} AND (${failingMax > 0} OR NOT is_failing)
+      WHERE busy < ${slotsOf(sql`is_failing`)}
+    ), placed AS (
+      SELECT *, row_number() OVER (PARTITION BY is_failing ORDER BY nth_of_site, due_at) AS place FROM ranked
     )
-    -- It locks one endpoint after the other, in this order, and no more than it needs.
-    SELECT locked.* FROM (SELECT endpoint_id FROM ranked ORDER BY is_failing, nth_of_site, due_at) AS waiting
+    -- It locks one endpoint after the other, in this order, and no more than may get a slot.
+    SELECT locked.* FROM (
+      SELECT endpoint_id FROM placed WHERE ${isWithinShare(limits)} ORDER BY is_failing, place
+    ) AS waiting
     CROSS JOIN LATERAL (
       SELECT endpoint_id, site_id, active AND ${isNotDisabled} AS is_enabled, ${isFailing} AS is_failing
       FROM endpoints AS endpoint WHERE endpoint.endpoint_id = waiting.endpoint_id FOR NO KEY UPDATE SKIP LOCKED
-    ) AS locked LIMIT ${max}`.execute(db)
-  let failing = 0
-  return rows.filter(({ is_failing }) => !is_failing || (failing += 1) <= failingMax)
+    ) AS locked`.execute(db)
+  return rows
 }
 
 const slotsOf = (isFailing: ReturnType<typeof sql>) =>
@@ -238,7 +251,7 @@ async function takeDue(
   db: Db,
   { endpoints, underWay }: { endpoints: readonly LockedEndpoint[]; underWay: readonly RunningAttempt[] },
   now: number,
-  { max, failingMax }: TakeLimits,
+  limits: TakeLimits,
 ): Promise<TakenDelivery[]> {
   if (endpoints.length === 0) return []
   // A separate statement, so that it sees the deliveries that other workers took before the endpoints were locked.
@@ -266,10 +279,7 @@ async function takeDue(
     ), placed AS (
       SELECT *, row_number() OVER (PARTITION BY is_failing ORDER BY nth_of_site, due_at) AS place FROM ranked
     ), chosen AS MATERIALIZED (
-      SELECT delivery_id, is_failing FROM placed
-      -- Its site then occupies no more slots than were free.
-      WHERE nth_of_site <= CASE WHEN is_failing THEN ${failingMax}::int ELSE ${max}::int END - place + 1
-      ORDER BY is_failing, place LIMIT ${max}
+      SELECT delivery_id, is_failing FROM placed WHERE ${isWithinShare(limits)}
     ), taken AS (
       UPDATE deliveries SET lease = lease + 1, lease_until = ${new Date(now + leaseMs)}
       FROM chosen WHERE deliveries.delivery_id = chosen.delivery_id
