@@ -194,13 +194,18 @@ const aliveMsDefault = 60_000
 /**
  * Runs `work` while no migration, reshard or restore runs in another process. The lock ends with the connection of its
  * holder, which sends a statement every `aliveMs`, so that it is not idle. Throws AppError, with what to do, when
- * another process holds the lock for longer than `waitMs`, and when the connection is lost. Also throws it when a
- * pooler assigns the connection to other clients between statements, because the lock would then have no effect.
+ * another process holds the lock for longer than `waitMs`. Also throws it when a pooler assigns the connection to other
+ * clients between statements, because the lock would then have no effect. When the connection is lost, throws it at
+ * once, and the process has to end, because `work` still runs; with `outlivesLock`, it returns what `work` does.
  */
 export async function withMigrationLock<T>(
   postgres: Postgres,
   work: () => Promise<T>,
-  { waitMs = lockWaitMsDefault, aliveMs = aliveMsDefault }: { waitMs?: number; aliveMs?: number } = {},
+  {
+    waitMs = lockWaitMsDefault,
+    aliveMs = aliveMsDefault,
+    outlivesLock = false,
+  }: { waitMs?: number; aliveMs?: number; outlivesLock?: boolean } = {},
 ): Promise<T> {
   return postgres.run((db) =>
     db.connection().execute(async (connection) => {
@@ -217,7 +222,8 @@ export async function withMigrationLock<T>(
         const answer = sql`SELECT 1`.execute(connection)
         withDeadline(answer, aliveMs, () => new Error('no answer')).catch((error: unknown) => {
           state.isLost = true
-          lost.reject(lockIsLost(error))
+          clearInterval(timer)
+          if (!outlivesLock) lost.reject(lockIsLost(error))
         })
       }, aliveMs)
       try {

@@ -74,10 +74,12 @@ export async function restore(engines: RestoreEngines, options: RestoreOptions):
     return restoring
   }
   // The work counts, even if the lock was lost with its connection: no other output lists what was revoked and erased.
-  return withMigrationLock(engines.postgres, work, { waitMs: lockWaitMs }).catch(async (error: unknown) => {
-    if (restoring === undefined) throw error
-    return restoring
-  })
+  return withMigrationLock(engines.postgres, work, { waitMs: lockWaitMs, outlivesLock: true }).catch(
+    async (error: unknown) => {
+      if (restoring === undefined) throw error
+      return restoring
+    },
+  )
 }
 
 async function restoreLocked(engines: RestoreEngines, options: RestoreOptions): Promise<Restored> {
