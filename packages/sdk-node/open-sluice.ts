@@ -162,7 +162,7 @@ export function openSluice<Events extends EventMap<Events>>(
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error)
       // Callers in JavaScript may pass a type that can't be converted to a text.
-      const name = typeof type === 'string' ? type : ''
+      const name = typeof type === 'string' ? type : 'type'
       report('invalid_event', `Invalid event ${name}: ${reason}`)
       return { event_id: fields.event_id ?? newEventId(now), timestamp: fields.timestamp ?? now }
     }

@@ -73,7 +73,10 @@ describe('an event', () => {
     untyped.track(Symbol('type'))
     untyped.track(Object.create(null))
     expect(errors.map(({ code }) => code)).toEqual(Array.from({ length: 8 }, () => 'invalid_event'))
-    expect(errors[4]?.message).toContain('more than the 32768')
+    expect(errors[4]?.message).toMatch(
+      /^Invalid event long: the event has \d+ bytes of JSON, more than the 32768 of one event$/,
+    )
+    expect(errors[7]?.message).toBe('Invalid event type: the event type must be a string that is not empty')
     expect(await sluice.flush()).toEqual({ sent: 0, pending: 0, rejected: 0 })
   })
 })

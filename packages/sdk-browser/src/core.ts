@@ -171,7 +171,7 @@ export function createCore(options: Options): Sluice {
       if ([event_type, event_id, event.user_id ?? 'none'].every(isText) && timestamp > 0) {
         commit(event, deviceNow, !!at?.timestamp)
       } else {
-        report('event not sent: wrong type, id or time')
+        report('event not sent: type, id or time')
       }
     })
     return { event_id, timestamp }

@@ -32,14 +32,14 @@ export function propagate(
   window.fetch = (input, init) => {
     // For arguments that are wrong, the browser's fetch rejects.
     const next = attempt(() => {
-      const added = headerFor((input as Partial<Request>).url ?? (input as string | URL))
+      const request = input as Partial<Request>
+      const added = headerFor(request.url ?? (input as string | URL))
       if (!added) return
-      // A spread of `init` would lose what is no own property, for example of a Request.
-      const changed = new Request(input, init)
-      changed.headers.append('baggage', added)
-      return changed
+      const headers = new Headers(init?.headers ?? request.headers)
+      headers.append('baggage', added)
+      return { ...init, headers }
     })
-    return next ? fetch(next) : fetch(input, init)
+    return fetch(input, next ?? init)
   }
   const { prototype } = XMLHttpRequest
   // eslint-disable-next-line @typescript-eslint/unbound-method -- called with the request as `this`

@@ -109,7 +109,7 @@ export function createSender({ endpoint, queue, isAllowed, report, onTime, onRoo
   }
 
   const post = async (batch: readonly Entry[], body: string | Blob): Promise<boolean> => {
-    const { size } = new Blob([body])
+    const size = new Blob([body]).size
     for (const entry of batch) entry.isBusy = true
     bytesUnderWay += size
     const began = Date.now()

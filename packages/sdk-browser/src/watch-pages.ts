@@ -19,9 +19,8 @@ export function watchPages(
     timer = setTimeout(() => {
       const url = pageUrl(hasHash)
       if (signal.aborted || url === current) return
-      current = url
       onPage(referrer)
-      referrer = url
+      current = referrer = url
     })
   }
   for (const type of ['hashchange', 'popstate', 'pageshow']) addEventListener(type, check, { signal })
