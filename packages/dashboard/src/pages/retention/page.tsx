@@ -1,7 +1,5 @@
 import { useState } from 'preact/hooks'
 import type { RetentionMatrix, RetentionRow } from '@sluice/contracts/retention'
-import { dayMs } from '@sluice/contracts/time-units'
-import { serverNow } from '../../api/client.ts'
 import { useApi, useFromAnswer } from '../../api/hooks.ts'
 import { requestOf } from '../../api/request.ts'
 import { Curve, type CurveLine } from '../../charts/curve.tsx'
@@ -114,11 +112,9 @@ function Matrix({ matrix, settings }: { matrix: RetentionMatrix; settings: Reten
   const [main] = lines.slice(-1)
   const latest = main?.points.findLast(({ isComplete }) => isComplete)
   const name = main?.name ?? ''
-  // Some of these users may have had events before, which are deleted.
-  const isCutOff = keptDays !== null && cohorts.some(({ week_start }) => week_start <= serverNow() - keptDays * dayMs)
   return (
     <div class="stack">
-      {isCutOff ? <p class="notice">{texts.cutOff(keptDays, settings.actor)}</p> : null}
+      {keptDays !== null ? <p class="notice">{texts.cutOff(keptDays, settings.actor)}</p> : null}
       <Curve
         caption={latest === undefined ? texts.noCurve(name) : texts.curve(name, latest.label, latest.value)}
         lines={lines}
