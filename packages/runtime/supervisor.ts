@@ -7,7 +7,7 @@ import { sleep } from './sleep.ts'
 /** A long-lived part of a service, with at least one of the three functions. */
 export interface Component {
   name: string
-  /** Stops groups with the component before it: neither uses the other, and both take time to stop. */
+  /** Stops together with the component before it: neither uses the other, and both take time to stop. */
   stopsWithPrevious?: true
   /** Opens the component; the next one starts when this resolves. A rejection fails the service's start. */
   start?: () => Promise<void>
