@@ -472,7 +472,7 @@ describeWithChromium('keys', () => {
     await waitUntilPasses(async () => expect(await headline(guest, 'Events')).toBeGreaterThan(0))
     expect(guest.url()).not.toContain('svc_')
     expect(new URL(guest.url()).searchParams.get('range')).toBe('7d')
-    await rig.call('PUT', `/api/v1/settings/keys/${made?.key_id ?? ''}`, { expires_at: Date.now() + 5_000 })
+    await rig.call('PUT', `/api/v1/settings/keys/${made?.key_id ?? ''}`, { expires_at: Date.now() + 10_000 })
     await guest.getByLabel('API key').waitFor()
   })
 })

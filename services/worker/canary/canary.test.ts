@@ -47,7 +47,7 @@ interface RunningCanary extends CapturedLogger {
 }
 
 /** Runs a canary for a site of its own until the test ends, by the fast clock. */
-async function startCanary({ key = gateway.keys.prod, deadlineMs = 60_000, siteId = newId('site') } = {}) {
+async function startCanary({ key = gateway.keys.prod, deadlineMs = 240_000, siteId = newId('site') } = {}) {
   const captured = capturedLogger()
   const metrics = createMetrics()
   const stopping = new AbortController()
@@ -121,7 +121,7 @@ test('a worker sends an event every 10 s to a gateway, and finds each in the eve
 
 test('an event counts as lost after its deadline and not before, and as recovered once it is stored', async () => {
   const running = await startCanary({ deadlineMs: 24_000 })
-  await waitUntil(async () => (await running.count('acknowledged')) === 1, 'an event is acknowledged')
+  await waitUntil(async () => (await running.count('acknowledged')) >= 1, 'an event is acknowledged')
   expect([await running.count('found'), await running.count('lost')]).toStrictEqual([0, 0])
   await waitUntil(async () => (await running.count('lost')) >= 1, 'the event is lost')
   const [line] = running.lines().filter(({ msg }) => msg === 'acknowledged canary event not stored')

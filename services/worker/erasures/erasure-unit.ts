@@ -30,7 +30,7 @@ const immediatePollMs = 1_000
 /** More than the clocks of two processes differ by. */
 const clockDifferenceMs = 60_000
 /** Erasures whose rows one statement deletes. */
-const erasuresPerStatementMax = 100
+export const erasuresPerStatementMax = 100
 
 /**
  * One step of an erasure. Each can be repeated: when a worker dies in the middle, the next one takes the step.

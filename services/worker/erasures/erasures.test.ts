@@ -25,7 +25,7 @@ import { createImportRig, type ImportRig } from '../../../tests/support/import-r
 import { uploadFile } from '../../../tests/support/uploaded-import.ts'
 import { blockOfRows } from '../../../tests/support/writer.ts'
 import { replayDeadLetters } from '../../admin/replay-dead-letters/replay.ts'
-import { erasureUnit } from './erasure-unit.ts'
+import { erasuresPerStatementMax, erasureUnit } from './erasure-unit.ts'
 
 let rig: ImportRig
 let reader: EventReader
@@ -618,8 +618,7 @@ test('export files that may hold it are removed, and those that are being made b
 
 test('more erasures than one statement deletes are completed together', async () => {
   const site = randomUUID()
-  // A statement deletes 100.
-  const users = Array.from({ length: 101 }, (_, n) => `user ${n}`)
+  const users = Array.from({ length: erasuresPerStatementMax + 1 }, (_, n) => `user ${n}`)
   await insert(...users.map((user) => row(site, { user_id: user })), row(site, { user_id: 'bob', event_id: 'kept' }))
   const requested = await Promise.all(users.map((user) => request(site, { user_id: user })))
   await startWorker()
