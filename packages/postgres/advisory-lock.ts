@@ -5,7 +5,7 @@ import type { Db } from './tables.ts'
 const lockNumbers = {
   registration: 5_757_006,
   upload: 5_757_007,
-  cutoff: 5_757_008,
+  receiptTime: 5_757_008,
   webhook: 5_757_016,
   export: 5_757_017,
   cohort: 5_757_018,

@@ -7,5 +7,5 @@ import type { Db } from './tables.ts'
  * Otherwise an import could be accepted at a time that a run has already treated as complete.
  */
 export async function lockReceiptTimes(transaction: Db, siteId: string): Promise<void> {
-  await takeAdvisoryLock(transaction, 'cutoff', siteId)
+  await takeAdvisoryLock(transaction, 'receiptTime', siteId)
 }

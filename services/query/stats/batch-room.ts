@@ -9,10 +9,10 @@ export type CountResult = (result: QueryResult<object>) => void
 /** What a batch keeps in memory until its last query is answered. */
 export interface BatchRoom {
   /** Throws 400 once the batch has too many entries or too much text. */
-  requireBelowLimit: () => void
-  /** Counts a result of ClickHouse. Throws as `requireBelowLimit`. */
+  requireRoom: () => void
+  /** Counts a result of ClickHouse. Throws as `requireRoom`. */
   countResult: CountResult
-  /** Counts the entries of an answer. Throws as `requireBelowLimit`. */
+  /** Counts the entries of an answer. Throws as `requireRoom`. */
   countAnswer: (data: StatsResult) => void
 }
 
@@ -23,7 +23,7 @@ export function batchRoom(): BatchRoom {
   let answeredCharacters = 0
   let heldCharacters = 0
 
-  function requireBelowLimit(): void {
+  function requireRoom(): void {
     if (entries > statsLimits.batchEntriesMax) throw tooMany(`${statsLimits.batchEntriesMax} entries`)
     if (Math.max(answeredCharacters, heldCharacters) > statsLimits.batchCharactersMax) {
       throw tooMany(`${statsLimits.batchCharactersMax} characters of text`)
@@ -31,16 +31,16 @@ export function batchRoom(): BatchRoom {
   }
 
   return {
-    requireBelowLimit,
+    requireRoom,
     countResult: ({ rows }) => {
       heldCharacters += charactersOf(rows)
-      requireBelowLimit()
+      requireRoom()
     },
     countAnswer: ({ breakdown = [], compare }) => {
       const listed = [...breakdown, ...(compare?.breakdown ?? [])]
       entries += listed.length
       answeredCharacters += charactersOf(listed)
-      requireBelowLimit()
+      requireRoom()
     },
   }
 }

@@ -121,7 +121,7 @@ async function runQueries(
   const run = ({ spec, period, completeUntilMs }: RunnableQuery & { completeUntilMs: number }): Promise<BatchEntry> =>
     limit(async () => {
       try {
-        room.requireBelowLimit()
+        room.requireRoom()
         const queryDeps = { ...deps, eventReader, readCompleteUntil: () => completeUntilMs }
         const caller = { credential, receivedAt, signal }
         const data = await statsResult(withSharedStatement(spec), period, caller, queryDeps)
