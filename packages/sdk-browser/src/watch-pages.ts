@@ -25,15 +25,14 @@ export function watchPages(
   }
   for (const type of ['hashchange', 'popstate', 'pageshow']) addEventListener(type, check, { signal })
   const { navigation } = window as { navigation?: EventTarget }
-  if (navigation) navigation.addEventListener('currententrychange', check, { signal })
-  else {
-    for (const name of ['pushState', 'replaceState'] as const) {
-      // eslint-disable-next-line @typescript-eslint/unbound-method -- called with the history as `this`
-      const original = history[name]
-      history[name] = function (...call) {
-        original.apply(this, call)
-        check()
-      }
+  navigation?.addEventListener('currententrychange', check, { signal })
+  // Private windows of Safari 26.2 to 26.4 send no such event for these calls.
+  for (const name of ['pushState', 'replaceState'] as const) {
+    // eslint-disable-next-line @typescript-eslint/unbound-method -- called with the history as `this`
+    const original = history[name]
+    history[name] = function (...call) {
+      original.apply(this, call)
+      check()
     }
   }
   check()

@@ -79,6 +79,18 @@ export function testPages(shop: Shop): void {
     expect(shop.proxy.events().map(({ event_type }) => event_type)).toEqual(['page_view', 'page_view', 'after'])
   })
 
+  it('counts pages where the browser reports no change of the history, as private windows of Safari', async () => {
+    shop.site.show(
+      `<script>Object.defineProperty(window, 'navigation', { value: new EventTarget() })</script>${tag({ 'data-auto-page': 'true' })}`,
+    )
+    const { page } = await visitors.open()
+    await page.goto(shop.site.url)
+    await page.evaluate(
+      `new Promise((resolve) => { history.pushState(0, '', '/a'); setTimeout(resolve) }).then(sluice.flush)`,
+    )
+    expect((await sent(2, 'page_view')).map(({ url }) => String(url).slice(shop.site.url.length))).toEqual(['/', '/a'])
+  })
+
   it('leaves the rest of a request to such a server as it is', async () => {
     const seen: unknown[] = []
     shop.site.serve('/api', (request, response) => {
