@@ -95,6 +95,9 @@ export function Combobox({
     else choose(optionOf(text, options) ?? options.find((each) => isNamed(each, text)))
   }
   const onKeyDown = (event: KeyboardEvent) => {
+    // The key belongs to an input method. Safari ends a composition before it sends the Enter, as the key code 229.
+    // eslint-disable-next-line @typescript-eslint/no-deprecated -- Safari has no other sign of it
+    if (event.isComposing || event.keyCode === 229) return
     const steps: Partial<Record<string, number>> = { ArrowDown: active + 1, ArrowUp: active - 1 }
     const to = steps[event.key]
     if (to !== undefined) {

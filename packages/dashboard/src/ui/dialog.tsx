@@ -1,4 +1,4 @@
-import type { ComponentChildren } from 'preact'
+import type { ComponentChildren, TargetedMouseEvent } from 'preact'
 import { useEffect, useId, useRef } from 'preact/hooks'
 import { messages } from '../messages/en.ts'
 import { Announcer, raiseToast } from './announce.tsx'
@@ -23,6 +23,7 @@ export interface DialogProps {
  */
 export function Dialog({ title, onClose, children, actions, isDismissible = true, size = 'small' }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null)
+  const wasPressedBeside = useRef(false)
   const titleId = useId()
   useEffect(() => {
     const opener = document.activeElement
@@ -61,9 +62,19 @@ export function Dialog({ title, onClose, children, actions, isDismissible = true
       }}
       // A form around the dialog has a submission of its own.
       onSubmit={(event) => event.stopPropagation()}
+      // Android's second Back closes it although `cancel` was prevented: rendering decides.
+      onClose={({ target }) => {
+        const element = dialog.current
+        if (target !== element || element?.isConnected !== true) return
+        element.showModal()
+        if (isDismissible) onClose()
+      }}
       onPointerDown={(event) => {
-        const { target, currentTarget } = event
-        if (isDismissible && target === currentTarget && isBeside(event, currentTarget)) onClose()
+        wasPressedBeside.current = isBeside(event)
+      }}
+      // Not at the press: the page below would get the click of a tap. A press that began inside closes nothing.
+      onClick={(event) => {
+        if (isDismissible && wasPressedBeside.current && isBeside(event)) onClose()
       }}
     >
       <div class="dialog-body">
@@ -87,8 +98,9 @@ export function Dialog({ title, onClose, children, actions, isDismissible = true
  * Whether a press hit the backdrop: it has the dialog as its target, as one on the dialog's scroll bar or its empty end
  * has.
  */
-function isBeside({ clientX, clientY }: MouseEvent, dialog: Element): boolean {
-  const { left, right, top, bottom } = dialog.getBoundingClientRect()
+function isBeside({ target, currentTarget, clientX, clientY }: TargetedMouseEvent<HTMLDialogElement>): boolean {
+  if (target !== currentTarget) return false
+  const { left, right, top, bottom } = currentTarget.getBoundingClientRect()
   return clientX < left || clientX > right || clientY < top || clientY > bottom
 }
 

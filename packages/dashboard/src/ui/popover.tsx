@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import { useId, useRef, useState } from 'preact/hooks'
+import { useEffect, useId, useRef, useState } from 'preact/hooks'
 
 export interface PopoverProps {
   /** Renders the button that opens it, with the attributes that connect both. */
@@ -39,6 +39,16 @@ export function Popover({ button, children, kind, label }: PopoverProps) {
     popover.style.left = `${Math.min(Math.max(edge, wanted), Math.max(edge, innerWidth - width - edge))}px`
     popover.style.top = `${top}px`
   }
+  // Safari before 18.3 does not close a popover at a tap outside it.
+  useEffect(() => {
+    if (!isOpen) return
+    const onPress = ({ target }: PointerEvent) => {
+      if (target instanceof Node && !isInside(target)) element.current?.hidePopover()
+    }
+    document.addEventListener('pointerdown', onPress, true)
+    return () => document.removeEventListener('pointerdown', onPress, true)
+  }, [isOpen])
+  const isInside = (node: Node) => element.current?.contains(node) === true || opener()?.contains(node) === true
   return (
     <>
       {button({ popovertarget: id, 'aria-expanded': isOpen, 'aria-haspopup': kind === 'dialog' ? kind : undefined })}
@@ -46,6 +56,8 @@ export function Popover({ button, children, kind, label }: PopoverProps) {
         id={id}
         ref={element}
         popover="auto"
+        // Safari focuses no button that is clicked, but the nearest element around it that can have the focus.
+        tabIndex={-1}
         class={`popover ${kind}`}
         role={kind === 'dialog' ? kind : 'group'}
         aria-label={label}
@@ -61,9 +73,9 @@ export function Popover({ button, children, kind, label }: PopoverProps) {
           })
         }}
         onFocusOut={({ relatedTarget }) => {
-          // Tab has left it. A click on nothing that takes the focus has no target, and closes it by itself.
-          if (relatedTarget instanceof Node && element.current?.contains(relatedTarget) === false)
-            element.current.hidePopover()
+          // Tab has left it. A click on nothing that takes the focus has no target, and closes it by itself. A click on
+          // the button that opened it closes it, too: if it were hidden before, the click would open it again.
+          if (relatedTarget instanceof Node && !isInside(relatedTarget)) element.current?.hidePopover()
         }}
         onKeyDown={(event) => {
           if (kind === 'actions') moveAmongActions(event)
