@@ -210,7 +210,7 @@ describeWithChromium('imports', () => {
     })
     await page.goto(`${rig.url}/sites/${siteId}/imports?open=${id}`)
     const errors = page.getByRole('region', { name: 'Errors' })
-    await errors.getByText('The first 200,000 are listed. The CSV has all of them.').waitFor()
+    await errors.getByText('The first 100,000 are listed. The CSV has all of them.').waitFor()
     await errors.getByRole('table').focus()
     await waitUntilPasses(async () => {
       await page.keyboard.press('End')

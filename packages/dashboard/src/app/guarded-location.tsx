@@ -23,12 +23,17 @@ export function GuardedLocation({ children }: { children: ComponentChildren }) {
   if (rule === undefined) followed.current = location
   const entry = useRef<string>()
   const restore = () => {
-    if (entry.current !== undefined && entry.current !== currentEntry()) navigation.traverseTo(entry.current)
-    else if (location.wasPush) history.back()
-    else {
+    const push = () => {
       history.pushState(null, '', followed.current.url)
       followAddress()
     }
+    if (entry.current !== undefined && entry.current !== currentEntry()) {
+      const { committed, finished } = navigation.traverseTo(entry.current)
+      // Safari 26.2 may not know the key of an entry that `replaceState` has changed.
+      committed?.catch(push)
+      finished?.catch(() => undefined)
+    } else if (location.wasPush) history.back()
+    else push()
   }
   useLayoutEffect(() => {
     if (rule === undefined) entry.current = currentEntry()

@@ -71,6 +71,8 @@ function problemOf(columns: readonly string[], type: ImportType): string | undef
 }
 
 const headBytes = 65_536
+/** Bytes that are unpacked at a time. */
+const sliceBytes = 512
 
 /** The beginning of a file as text, unpacked if it is compressed. Throws a TypeError for bytes that are not UTF-8. */
 export async function startOf(file: Blob): Promise<string> {
@@ -80,9 +82,37 @@ export async function startOf(file: Blob): Promise<string> {
   const decode = (part: Uint8Array) =>
     new TextDecoder('utf-8', { ignoreBOM: true, fatal: true }).decode(part, { stream: true })
   if (!isGzip) return decode(bytes)
-  const reader = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip')).getReader()
-  const { value } = await reader.read()
-  // The rest is of no interest, and its end is missing.
+  return decode(await unpackStart(bytes))
+}
+
+/**
+ * The beginning of what the first bytes of a gzip file hold. They are unpacked in small slices, because Safari refuses
+ * whatever follows the first member, together with the output of the slice that has its end. Rejects when nothing can
+ * be unpacked.
+ */
+async function unpackStart(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {
+  const { readable, writable } = new DecompressionStream('gzip')
+  const writer = writable.getWriter()
+  const write = async () => {
+    for (let at = 0; at < bytes.length; at += sliceBytes) await writer.write(bytes.slice(at, at + sliceBytes))
+    await writer.close()
+  }
+  // The reader gets the error.
+  write().catch(() => undefined)
+  const reader = readable.getReader()
+  const parts: Uint8Array<ArrayBuffer>[] = []
+  let length = 0
+  try {
+    while (length < headBytes) {
+      const { value, done } = await reader.read()
+      if (done) break
+      parts.push(value)
+      length += value.length
+    }
+  } catch (error) {
+    // The end of the file is missing, as a rule.
+    if (length === 0) throw error
+  }
   reader.cancel().catch(() => undefined)
-  return value === undefined ? '' : decode(value)
+  return new Uint8Array(await new Blob(parts).arrayBuffer())
 }

@@ -13,8 +13,8 @@ import { VirtualRows } from '../../ui/virtual-rows.tsx'
 import { texts } from './messages.ts'
 
 const pageSize = 1_000
-/** Rows of the table; browsers cut off what is higher than 17.9 million pixels. */
-const rowsMax = 200_000
+/** Rows of the table: browsers cut off what is higher than 17.9 million pixels, Chromium 33.5 million of the screen's own. */
+const rowsMax = 100_000
 /** The status of the answer when the errors are not kept any longer. */
 const gone = 410
 
