@@ -153,7 +153,8 @@ export async function renewPostgres(
       secretsKeyFingerprint: fingerprintOf(keys.secretsKey),
       postgres: dump,
     })
-    await removeDumpsBefore(dump.at, target.store)
+    // The former dump stays: a call whose lock was lost while it wrote the manifest may still name that one.
+    await removeDumpsBefore(latest.postgres.at, target.store)
     return true
   })
   if (!isNewest) return false
