@@ -9,5 +9,6 @@ CREATE TABLE IF NOT EXISTS store
     noted_at DateTime64(3, 'UTC') DEFAULT now64(3)
 )
 ENGINE = ReplacingMergeTree(noted_at)
-ORDER BY id;
+ORDER BY id
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1;
 INSERT INTO store (id, server) SELECT generateUUIDv4(), serverUUID() WHERE (SELECT count() FROM store) = 0;
