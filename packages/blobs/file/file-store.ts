@@ -6,7 +6,7 @@ import { errorCode } from '@sluice/runtime/errors'
 import { makeFolder } from '@sluice/runtime/make-folder'
 import { type BlobStore, type MultipartUpload, probeName, type UploadedPart } from '../blob-store.ts'
 import { chunksUntilAborted } from '../chunks-until-aborted.ts'
-import { blobNotFound, rangeNotSatisfiable, uploadConflict } from '../errors.ts'
+import { blobNotFound, isUploadConflict, rangeNotSatisfiable, uploadConflict } from '../errors.ts'
 import { checkName, checkPartNumber, checkParts, checkPrefix, checkRange, totalBytes } from '../rules.ts'
 import { onDisk, toDiskError } from './disk-error.ts'
 import { append, createFile, renameDurably, syncFolder } from './durable-files.ts'
@@ -49,13 +49,16 @@ export function openFileStore(folder: string): BlobStore {
       await createFile(draft, (file) => joinParts(file, upload, parts, uploads.folderOf(upload)))
       await renameDurably(draft, pathOf(upload.name))
     } catch (error) {
-      if (existsSync(uploads.folderOf(upload))) throw error
+      const isListed = existsSync(uploads.folderOf(upload))
+      if (isListed && !isUploadConflict(error)) throw error
       await requireMounted()
-      // Another process has completed it in the meantime, or this process before it was killed.
-      if ((await fileSize(pathOf(upload.name))) === totalBytes(parts)) return
-      throw uploadConflict(upload, 'it was completed or aborted')
+      // Another process has completed it in the meantime, or this process before it was killed, maybe while it removed
+      // the parts.
+      if ((await fileSize(pathOf(upload.name))) !== totalBytes(parts))
+        throw isListed ? error : uploadConflict(upload, 'it was completed or aborted')
     }
-    await uploads.remove(upload)
+    // The upload is completed. If its parts can't be removed now, they are removed as those of an abandoned upload.
+    await uploads.remove(upload).catch(() => undefined)
   }
 
   return {
