@@ -243,7 +243,8 @@ async function sendAgain(
 /** Sends the deliveries since `since` that have not succeeded again, in several transactions. */
 async function recover(postgres: Postgres, webhookId: string, since: number, at: number): Promise<number> {
   let count = 0
-  let after = { created_at: new Date(since).toISOString(), delivery_id: '' }
+  // A Date, whose text has no sign in years that Postgres can't read with one.
+  let after: { created_at: Date | string; delivery_id: string } = { created_at: new Date(since), delivery_id: '' }
   for (;;) {
     const isNext = sql`
       status <> 'succeeded' AND (created_at, delivery_id) > (${after.created_at}::timestamptz, ${after.delivery_id})`

@@ -311,6 +311,8 @@ describe('deliveries', () => {
       .execute()
     expect(pending.map(({ delivery_id }) => delivery_id)).toStrictEqual([failed])
     expect((await post(path(webhookId, 'recover'), {})).body.error).toBe('Missing required field: since')
+    const inMicroseconds = await post(path(webhookId, 'recover'), { since: 1_700_000_000_000_000 })
+    expect([inMicroseconds.status, inMicroseconds.body.data]).toStrictEqual([202, { recovered: 0 }])
   })
 })
 
