@@ -191,7 +191,8 @@ describe('metrics', () => {
 
   test('have /healthz on their port, for probes while clients hold all connections of the other', async () => {
     const { metricsUrl } = await start()
-    const response = await fetch(`${metricsUrl}/healthz`)
+    const response = await fetch(`${metricsUrl}/healthz`, { headers: { 'X-Request-Id': 'a1' } })
+    expect(response.headers.get('x-request-id')).toBe('a1')
     expect(response.status).toBe(200)
     expect(await response.json()).toMatchObject({ success: true, data: { status: 'alive' } })
   })

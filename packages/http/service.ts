@@ -10,6 +10,7 @@ import { createAdmission } from './admission.ts'
 import { createListener, type StaticPage } from './app.ts'
 import { clientReader } from './client-address.ts'
 import { createDispatch } from './dispatch.ts'
+import { requestIdOf } from './observe-requests.ts'
 import { refusedConnections } from './refused-connections.ts'
 import type { Route } from './route.ts'
 import { type HttpServer, httpServer } from './server.ts'
@@ -205,6 +206,7 @@ function shareFor(read: () => Promise<Readiness>, ms: number): () => Promise<Rea
 
 function metricsListener(metrics: Metrics, logger: Logger, answerAlive: (response: ServerResponse) => void) {
   return (request: IncomingMessage, response: ServerResponse): void => {
+    response.setHeader('X-Request-Id', requestIdOf(request))
     const path = request.url?.split('?', 1)[0]
     if (path !== '/metrics') {
       if (path === '/healthz') answerAlive(response)
