@@ -22,6 +22,8 @@ const edge = 8
 export function Popover({ button, children, kind, label }: PopoverProps) {
   const id = useId()
   const element = useRef<HTMLDivElement>(null)
+  /** Whether a press, not a key, came last: then `onPress` or the browser decides whether it closes. */
+  const isPressed = useRef(false)
   const [isOpen, setOpen] = useState(false)
   const opener = () => document.querySelector<HTMLElement>(`[popovertarget="${CSS.escape(id)}"]`)
   const close = () => {
@@ -43,6 +45,7 @@ export function Popover({ button, children, kind, label }: PopoverProps) {
   useEffect(() => {
     if (!isOpen) return
     const onPress = ({ target }: PointerEvent) => {
+      isPressed.current = true
       if (target instanceof Node && !isInside(target)) element.current?.hidePopover()
     }
     document.addEventListener('pointerdown', onPress, true)
@@ -66,6 +69,7 @@ export function Popover({ button, children, kind, label }: PopoverProps) {
           const opens = (event as unknown as ToggleEvent).newState === 'open'
           setOpen(opens)
           if (!opens) return
+          isPressed.current = false
           requestAnimationFrame(() => {
             if (element.current === null) return
             place(element.current)
@@ -73,11 +77,12 @@ export function Popover({ button, children, kind, label }: PopoverProps) {
           })
         }}
         onFocusOut={({ relatedTarget }) => {
-          // Tab has left it. A click on nothing that takes the focus has no target, and closes it by itself. A click on
-          // the button that opened it closes it, too: if it were hidden before, the click would open it again.
-          if (relatedTarget instanceof Node && !isInside(relatedTarget)) element.current?.hidePopover()
+          // Tab has left it. If a press on the button that opened it hid it here, the click would open it again.
+          if (isPressed.current || !(relatedTarget instanceof Node)) return
+          if (element.current?.contains(relatedTarget) === false) element.current.hidePopover()
         }}
         onKeyDown={(event) => {
+          isPressed.current = false
           if (kind === 'actions') moveAmongActions(event)
           if (event.key === 'Escape') {
             event.stopPropagation()
@@ -94,7 +99,7 @@ export function Popover({ button, children, kind, label }: PopoverProps) {
 function moveAmongActions(event: KeyboardEvent): void {
   const items = [...(event.currentTarget as HTMLElement).querySelectorAll<HTMLElement>('button, a')]
   const at = items.indexOf(document.activeElement as HTMLElement)
-  const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: -1 }[event.key]
+  const to = { ArrowDown: at + 1, ArrowUp: at < 0 ? -1 : at - 1, Home: 0, End: -1 }[event.key]
   if (to === undefined || items.length === 0) return
   event.preventDefault()
   event.stopPropagation()
