@@ -214,7 +214,7 @@ describeWithChromium('imports', () => {
     await errors.getByRole('table').focus()
     await waitUntilPasses(async () => {
       await page.keyboard.press('End')
-      expect(await errors.getByText('200,001', { exact: true }).count()).toBe(1)
+      expect(await errors.getByText('100,001', { exact: true }).count()).toBe(1)
     })
     const [download] = await Promise.all([
       page.waitForEvent('download'),

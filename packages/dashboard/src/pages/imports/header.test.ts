@@ -67,7 +67,7 @@ it('the beginning of a compressed file is read where the browser refuses what fo
       super({
         transform: (chunk, controller) => {
           taken += chunk.length
-          if (taken > 3_000) throw new TypeError('Extra bytes past the end.')
+          if (taken > 300) throw new TypeError('Extra bytes past the end.')
           controller.enqueue(new TextEncoder().encode('x'.repeat(chunk.length)))
         },
       })
@@ -76,7 +76,7 @@ it('the beginning of a compressed file is read where the browser refuses what fo
   globalThis.DecompressionStream = Refusing as unknown as typeof DecompressionStream
   try {
     const file = new Blob([Uint8Array.of(0x1f, 0x8b), new Uint8Array(10_000)])
-    expect((await startOf(file)).length).toBeGreaterThan(2_000)
+    expect((await startOf(file)).length).toBeGreaterThan(280)
   } finally {
     globalThis.DecompressionStream = DecompressionStream
   }

@@ -71,8 +71,8 @@ function problemOf(columns: readonly string[], type: ImportType): string | undef
 }
 
 const headBytes = 65_536
-/** Bytes that are unpacked at a time. */
-const sliceBytes = 512
+/** Bytes that are unpacked at a time: as many as follow the data of a gzip member (RFC 1952), so that no slice holds data of two. */
+const sliceBytes = 8
 
 /** The beginning of a file as text, unpacked if it is compressed. Throws a TypeError for bytes that are not UTF-8. */
 export async function startOf(file: Blob): Promise<string> {
