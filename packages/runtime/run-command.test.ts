@@ -1,4 +1,6 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
 import { expect, test } from '@jest/globals'
 
@@ -14,4 +16,19 @@ test('a failed command ends the process with 1 although work goes on', async () 
     code: 1,
     stderr: 'the lock was lost\n',
   })
+})
+
+test('a failed command ends only when the reader of a pipe has taken what was printed', async () => {
+  const module = new URL('run-command.ts', import.meta.url).href
+  const script = `
+    import { runCommand } from ${JSON.stringify(module)}
+    await runCommand(() => {
+      process.stdout.write('x'.repeat(1_000_000))
+      return Promise.reject(new Error('the rest is missing'))
+    })`
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', script])
+  const exited = once(child, 'exit')
+  await once(child.stderr, 'data')
+  expect((await text(child.stdout)).length).toBe(1_000_000)
+  expect(await exited).toEqual([1, null])
 })

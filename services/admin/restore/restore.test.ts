@@ -208,8 +208,9 @@ describeWithInstallation('restore', () => {
     await store.close()
   }
 
+  /** The newest dump in a backup. */
   const dumpIn = async (folder: string): Promise<string> =>
-    join(folder, (await readdir(folder)).find((name) => name.endsWith('.dump')) ?? '')
+    join(folder, (await readdir(folder)).sort().findLast((name) => name.endsWith('.dump')) ?? '')
 
   test('the backup is noted, and no address is used twice', async () => {
     expect(finishedAt).toBeGreaterThan(0)
