@@ -324,7 +324,7 @@ test('the e-mail rules of a site send 300 e-mails in an hour; the history says w
     status: 'failed',
     attempts: 1,
     last_status: null,
-    last_error: 'not sent: the rules of the site have sent 300 e-mails within an hour',
+    last_error: 'not sent: the rules of the site had 300 e-mails to send within an hour',
   }
   await evaluate(rule, 1, value(12))
   expect(await notificationOf(rule)).toMatchObject({ status: 'pending' })

@@ -176,7 +176,7 @@ async function recordTransition(
   if (isAlreadyNotified) return
   const delivery = { endpointId: ruleId, source, kind: 'alert', body: noticeBody(notice, notificationType) } as const
   if (notificationType === 'email' && (await isOutOfEmails(db, siteId, at))) {
-    const error = `not sent: the rules of the site have sent ${alertLimits.emailsPerHourMax} e-mails within an hour`
+    const error = `not sent: the rules of the site had ${alertLimits.emailsPerHourMax} e-mails to send within an hour`
     await queueFailed(db, delivery, error, at)
   } else {
     await queueDeliveries(db, [delivery], at)
