@@ -26,6 +26,7 @@ export function watchPages(
   for (const type of ['hashchange', 'popstate', 'pageshow']) addEventListener(type, check, { signal })
   const { navigation } = window as { navigation?: EventTarget }
   navigation?.addEventListener('currententrychange', check, { signal })
+  check()
   // Private windows of Safari 26.2 to 26.4 send no such event for these calls.
   for (const name of ['pushState', 'replaceState'] as const) {
     // eslint-disable-next-line @typescript-eslint/unbound-method -- called with the history as `this`
@@ -35,5 +36,4 @@ export function watchPages(
       check()
     }
   }
-  check()
 }
