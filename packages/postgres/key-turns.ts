@@ -13,7 +13,7 @@ interface Candidates {
 /**
  * SQL of a query with the columns `id` and `turn` of the jobs that are to be taken first at `at`, out of the first
  * candidate of each site. A key's second job, counting those that run, comes after the first one of every other key.
- * Among the keys that have as many, lots decide, drawn anew at each take: so a key with jobs on very many sites gets no
+ * Among the keys that have as many, the order is random at each take: so a key with jobs on very many sites gets no
  * more turns than a key with one job, although a job that ends leaves no trace of its key's turns.
  */
 export function keyTurns({ table, id, candidates, condition }: Candidates, at: Date): RawBuilder<unknown> {
