@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { type FileHandle, stat, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { diskSpace } from '@sluice/runtime/disk-space'
 import { errorCode } from '@sluice/runtime/errors'
 import { makeFolder } from '@sluice/runtime/make-folder'
 import { type BlobStore, type MultipartUpload, probeName, type UploadedPart } from '../blob-store.ts'
@@ -188,11 +189,7 @@ export function openFileStore(folder: string): BlobStore {
         }
       }),
 
-    disk: () =>
-      disk(async () => {
-        const { bavail, blocks, bsize } = await statfs(folder)
-        return { freeBytes: bavail * bsize, sizeBytes: blocks * bsize }
-      }),
+    disk: () => disk(async () => diskSpace(await statfs(folder))),
 
     close: () => Promise.resolve(),
   }

@@ -4,6 +4,7 @@ import { statfsSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'
+import { diskSpace } from '@sluice/runtime/disk-space'
 import { internalMessage } from '@sluice/runtime/errors'
 import { makeFolder } from '@sluice/runtime/make-folder'
 import { compaction, pragma } from './compact.ts'
@@ -237,8 +238,7 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
 
   /** Why no block may be appended. A full disk would accept neither commits nor the checkpoint that frees space. */
   const diskSpaceError = (): string | undefined => {
-    const { bavail, bsize } = statfsSync(data.dir)
-    const freeBytes = bavail * bsize + pragma(db, 'freelist_count') * pageBytes
+    const freeBytes = diskSpace(statfsSync(data.dir)).freeBytes + pragma(db, 'freelist_count') * pageBytes
     if (freeBytes >= data.freeBytesMin) return undefined
     return `the disk and the file have ${freeBytes} bytes left, ${data.freeBytesMin} are kept free`
   }
