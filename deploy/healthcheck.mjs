@@ -26,7 +26,10 @@ const request = (hasTls ? getByHttps : getByHttp)({ ...address, rejectUnauthoriz
   })
 })
 request.once('timeout', () => request.destroy(new Error(`no answer within ${timeoutMs / 1_000} s`)))
-request.once('error', (error) => fail(`${path}: ${error.message}`))
+request.once('error', (error) => {
+  // Where localhost has two addresses and neither accepts a connection, the error has a code alone.
+  fail(`${path}: ${error.message || error.code}`)
+})
 
 function fail(text) {
   process.stderr.write(`${text}\n`)

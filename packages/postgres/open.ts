@@ -1,6 +1,6 @@
 import { Kysely, PostgresDialect, type PostgresPool, type PostgresPoolClient, sql } from 'kysely'
 import { Pool } from 'pg'
-import { AppError, errorCode, internalError, unavailable } from '@sluice/runtime/errors'
+import { AppError, errorCode, internalError, internalMessage, unavailable } from '@sluice/runtime/errors'
 import { tracedCall } from '@sluice/runtime/tracing'
 import type { Db, Tables } from './tables.ts'
 
@@ -151,7 +151,7 @@ const operatorCodes: readonly unknown[] = ['3D000', '42501']
 function toAppError(error: unknown): unknown {
   if (error instanceof AppError) return error
   const code = errorCode(error)
-  const internal = `Postgres: ${error instanceof Error ? error.message : String(error)}`
+  const internal = `Postgres: ${internalMessage(error)}`
   if (code?.startsWith(refusedUserClass) === true) {
     const message = 'Service temporarily unavailable'
     const properties = { retryable: true, retryAfterSeconds: 1, needsOperator: true, cause: error }

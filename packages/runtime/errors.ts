@@ -180,10 +180,14 @@ export function internalError(internal: string, cause?: unknown): AppError {
   return new AppError('internal', { message: 'Internal server error', internal, needsOperator: true, cause })
 }
 
-/** The text of a failure for operators: the internal text of an AppError, the message of another error. */
+/** The text of a failure for operators: the internal text of an AppError, the message of another error; never empty. */
 export function internalMessage(error: unknown): string {
   if (error instanceof AppError) return error.internal
-  return error instanceof Error ? error.message : String(error)
+  if (!(error instanceof Error)) return String(error)
+  if (error.message !== '') return error.message
+  // When a name has several addresses and none of them accepts a connection, Node leaves the message of its error empty.
+  const attempts = error instanceof AggregateError ? [...new Set(error.errors.map(internalMessage))] : []
+  return attempts.join(', ') || (errorCode(error) ?? error.name)
 }
 
 /** The text of a failure for users: the message of an AppError; that of another error may hold internals. */

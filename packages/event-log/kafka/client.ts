@@ -4,6 +4,7 @@ import { promisify } from 'node:util'
 import { zstdDecompress } from 'node:zlib'
 import kafkajs, { type Admin, type ISocketFactory, Kafka, type LogEntry, logLevel, type RetryOptions } from 'kafkajs'
 import { withDeadline } from '@sluice/runtime/deadline'
+import { errorCode } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import type { KafkaAddress } from './url.ts'
 import { emitWholeFrames } from './whole-frames.ts'
@@ -200,8 +201,10 @@ export function isRefusal(error: unknown): boolean {
  * failed, and why.
  */
 export function describeKafkaError(error: unknown): string {
-  const { message } = fieldsOf(error)
-  const text = typeof message === 'string' ? message : 'unknown'
+  const { message, cause } = fieldsOf(error)
+  // kafkajs quotes the message of Node's error, which is empty when a broker's name has several addresses.
+  const code = errorCode(error) ?? errorCode(cause)
+  const text = typeof message === 'string' ? message.replace(/: $/, code === undefined ? '' : `: ${code}`) : 'unknown'
   const refused = refusedTopics(error)
   if (refused.length > 0) return `${text}: ${refused.map(({ topic, type }) => `${topic} ${type}`).join(', ')}`
   const type = kafkaErrorType(error)
