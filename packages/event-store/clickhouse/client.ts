@@ -1,5 +1,3 @@
-import { Agent as HttpAgent } from 'node:http'
-import { Agent as HttpsAgent } from 'node:https'
 import { addAbortSignal } from 'node:stream'
 import {
   ClickHouseError as DriverError,
@@ -8,10 +6,12 @@ import {
   createClient,
 } from '@clickhouse/client'
 import { readCaFile } from '@sluice/runtime/ca-file'
+import { internalMessage } from '@sluice/runtime/errors'
 import { parseJson } from '@sluice/runtime/parse-json'
 import { tracedCall } from '@sluice/runtime/tracing'
 import { parameterMistakes } from '@sluice/runtime/url-parameters'
 import { ClickHouseError } from './errors.ts'
+import { keepAliveAgent } from './keep-alive-agent.ts'
 import { type QueryParams, sentStatement } from './multipart-statement.ts'
 import { shardSettings, strictSettings } from './strict-settings.ts'
 
@@ -128,7 +128,7 @@ export function openClickHouse(url: string, options: ClientOptions = {}): ClickH
 export function openClickHouseAt(address: ClickHouseAddress, options: ClientOptions = {}): ClickHouse {
   const client = createClient({
     url: address.origin,
-    http_agent: keepAliveAgent(address),
+    http_agent: keepAliveAgent(address, { maxSockets: 32 }),
     // The agent ends idle connections. The driver's own timer of a connection keeps running when a caller leaves before
     // its statement is sent, and then cuts a later statement on that connection.
     keep_alive: { enabled: true, idle_socket_ttl: 0 },
@@ -229,16 +229,6 @@ export async function withClickHouse<T>(
   }
 }
 
-/** Connections are ended when idle for 2.5 s: ClickHouse ends them itself after 3 to 30 s, depending on its release. */
-function keepAliveAgent({ origin, ca }: ClickHouseAddress): HttpAgent {
-  // First in, first out: of the idle connections, node:http skips those that it has just ended at the head of its list
-  // alone. From the tail, its default, it may give one to a statement, which fails.
-  const options = { keepAlive: true, maxSockets: 32, timeout: 2_500, scheduling: 'fifo' as const }
-  return origin.startsWith('https:')
-    ? new HttpsAgent({ ...options, ...(ca !== undefined && { ca }) })
-    : new HttpAgent(options)
-}
-
 async function* withClickHouseErrors(
   stream: AsyncIterable<Uint8Array>,
   address: ClickHouseAddress,
@@ -253,7 +243,7 @@ async function* withClickHouseErrors(
 function toClickHouseError(error: unknown, address: ClickHouseAddress): ClickHouseError {
   const options = { cause: error, server: namedServer(address) }
   if (error instanceof DriverError) return new ClickHouseError(Number(error.code), error.message, options)
-  return new ClickHouseError(undefined, error instanceof Error ? error.message : String(error), options)
+  return new ClickHouseError(undefined, internalMessage(error), options)
 }
 
 /** Why a response of 200 does not count: ClickHouse sends a summary with each. */

@@ -1,5 +1,6 @@
+import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { expect, test } from '@jest/globals'
 import { testClickHouse } from '../../../tests/support/engines/test-engines.ts'
 import { parseClickHouseUrl } from './client.ts'
@@ -49,6 +50,22 @@ test.each([
     await new Promise((resolve) => server.close(resolve))
   },
 )
+
+test('an idle connection is ended by the client, before ClickHouse ends it', async () => {
+  const server = createServer({ keepAliveTimeout: 30_000 }, (incoming, outgoing) => {
+    incoming.resume()
+    outgoing.setHeader('X-ClickHouse-Summary', '{"written_rows":"0","read_rows":"0"}')
+    outgoing.end()
+  })
+  const ended = once(server, 'connection').then(([socket]) => once(socket as Socket, 'end'))
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const client = externalTableClient({ origin, username: 'a', password: 'b', database: 'c' })
+  await client.post({ sql: 'SELECT 1', structure: 'a String', payloads: [], settings: {}, timeoutMs: 5_000 })
+  await ended
+  client.close()
+  await new Promise((resolve) => server.close(resolve))
+})
 
 test('a statement that takes longer than its time fails with the code of ClickHouse, which says that fewer rows may succeed', async () => {
   const client = externalTableClient({ ...parseClickHouseUrl(testClickHouse().url), database: 'default' })

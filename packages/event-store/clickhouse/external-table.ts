@@ -1,9 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import http from 'node:http'
 import https from 'node:https'
+import { internalMessage } from '@sluice/runtime/errors'
 import { sum } from '@sluice/runtime/sum'
 import { type ClickHouseAddress, namedServer, noSummaryText } from './client.ts'
 import { ClickHouseError } from './errors.ts'
+import { keepAliveAgent } from './keep-alive-agent.ts'
 import { type FormField, formText, type QueryParams, statementFields } from './multipart-statement.ts'
 import { postedRowSettings, strictSettings } from './strict-settings.ts'
 
@@ -81,10 +83,7 @@ export function externalTableClient(
   { mayHaveBadRows = true }: { mayHaveBadRows?: boolean } = {},
 ): ExternalTableClient {
   const { request } = address.origin.startsWith('https:') ? https : http
-  const options = { keepAlive: true, maxSockets: 64 }
-  const agent = address.origin.startsWith('https:')
-    ? new https.Agent({ ...options, ...(address.ca !== undefined && { ca: address.ca }) })
-    : new http.Agent(options)
+  const agent = keepAliveAgent(address, { maxSockets: 64 })
   const boundary = `sluice-${randomUUID()}`
   const fileHead = `--${boundary}\r\nContent-Disposition: form-data; name="b"; filename="b"\r\nContent-Type: application/octet-stream\r\n\r\n`
   const tail = Buffer.from(`\r\n--${boundary}--\r\n`)
@@ -108,8 +107,7 @@ export function externalTableClient(
           },
         })
         const fail = (error: unknown): void => {
-          const text = error instanceof Error ? error.message : String(error)
-          reject(new ClickHouseError(undefined, text, { cause: error, server: namedServer(address) }))
+          reject(new ClickHouseError(undefined, internalMessage(error), { cause: error, server: namedServer(address) }))
         }
         call.on('error', fail)
         call.on('response', (response) => {
