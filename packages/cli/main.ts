@@ -2,6 +2,7 @@ import { fstatSync, readFileSync, writeSync } from 'node:fs'
 import process from 'node:process'
 import { Writable } from 'node:stream'
 import { CommanderError } from 'commander'
+import { allowSlowConnections } from '@sluice/runtime/connection-attempts'
 import type { Context } from './context.ts'
 import { type ExitCode, exitCodes, Failure, messageOf } from './failure.ts'
 import { safeText } from './output/safe-text.ts'
@@ -19,6 +20,7 @@ const lastingCommands: readonly string[] = [...storingCommands, 'create', 'rotat
 let command = ''
 let isLeaving = false
 
+allowSlowConnections()
 const interruption = new AbortController()
 const output = openOutput()
 const terminal = openTerminal(output, process.stderr)

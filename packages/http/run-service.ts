@@ -1,5 +1,6 @@
 import type { Access } from '@sluice/access/access'
 import { type Config, ConfigError, type Environment, loadConfig, type Variables } from '@sluice/runtime/config'
+import { allowSlowConnections } from '@sluice/runtime/connection-attempts'
 import { AppError, internalMessage } from '@sluice/runtime/errors'
 import { createLogger, type Logger, type LogLevel } from '@sluice/runtime/logger'
 import { Counter, createMetrics, Gauge, type Metrics } from '@sluice/runtime/metrics'
@@ -67,6 +68,7 @@ export async function runService<V extends Variables>({
   ) => Promise<Built>
 }): Promise<never> {
   refuseArguments(name)
+  allowSlowConnections()
   const config = configOrExit(() => {
     const values = loadConfig(variables, environment, renamed) as Parameters<typeof build>[0]
     const mistakes = [

@@ -32,3 +32,13 @@ test('a failed command ends only when the reader of a pipe has taken what was pr
   expect((await text(child.stdout)).length).toBe(1_000_000)
   expect(await exited).toEqual([1, null])
 })
+
+test('a command allows a second for the connection to each of several addresses', async () => {
+  const module = new URL('run-command.ts', import.meta.url).href
+  const script = `
+    import { getDefaultAutoSelectFamilyAttemptTimeout } from 'node:net'
+    import { runCommand } from ${JSON.stringify(module)}
+    await runCommand(async () => console.log(getDefaultAutoSelectFamilyAttemptTimeout()))`
+  const { stdout } = await run(process.execPath, ['--input-type=module', '--eval', script])
+  expect(stdout).toBe('1000\n')
+})

@@ -1,4 +1,5 @@
 import process from 'node:process'
+import { allowSlowConnections } from './connection-attempts.ts'
 import { settledOrAfter } from './deadline.ts'
 import { internalMessage } from './errors.ts'
 
@@ -10,6 +11,7 @@ const writeTimeoutMs = 10_000
  * work running: after the lock of migrations was lost, for example, its work must not go on.
  */
 export async function runCommand(command: () => Promise<void>): Promise<void> {
+  allowSlowConnections()
   try {
     await command()
   } catch (error) {
