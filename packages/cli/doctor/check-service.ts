@@ -48,14 +48,14 @@ function readinessFinding(name: string, { status, missing, degraded, warnings }:
     return failed(
       name,
       safeText(`not ready, missing: ${list(missing)}`),
-      'Start what is missing, or see its log; "/readyz" and docs/runbooks.md say more.',
+      'Start what is missing, or correct its address or password: docs/runbooks.md#not-ready says more.',
     )
   }
   if (Object.keys(degraded).length > 0) {
     return warning(
       name,
       safeText(`ready, but without: ${list(degraded)}`),
-      'Start what is missing: a part of the service does without it.',
+      'A part of the service does without it. docs/runbooks.md#engine-away says how to end this.',
     )
   }
   const [first] = warnings

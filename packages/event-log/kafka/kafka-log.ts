@@ -108,12 +108,14 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
 
   /**
    * Throws AppError `unavailable` for a failure of Kafka. If the topic is missing, it names the command that creates the
-   * topic.
+   * topic. kafkajs's error of a refused password has neither a type nor a code, which `/readyz` shows.
    */
   const throwUnavailable = (error: unknown): never => {
     const reason = describeKafkaError(error)
     const isMissing = reason.startsWith('UNKNOWN_TOPIC_OR_PARTITION')
-    throw unavailable(isMissing ? `Kafka has no topic ${topic}: npm run migrate makes it` : `Kafka: ${reason}`, error)
+    const isRefusedPassword = kafkaErrorType(error) === 'KafkaJSSASLAuthenticationError'
+    const cause = isRefusedPassword ? { code: 'SASL_AUTHENTICATION_FAILED' } : error
+    throw unavailable(isMissing ? `Kafka has no topic ${topic}: npm run migrate makes it` : `Kafka: ${reason}`, cause)
   }
 
   const repeated =

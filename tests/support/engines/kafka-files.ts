@@ -124,6 +124,14 @@ export interface KafkaSettings {
   controllerPort: number
   sessionTimeoutMsMin: number
   brokerSessionMs: number
+  sasl?: KafkaSasl | undefined
+}
+
+/** A further listener of a broker, whose clients authenticate with SASL PLAIN as its only user. */
+export interface KafkaSasl {
+  port: number
+  username: string
+  password: string
 }
 
 /**
@@ -133,15 +141,16 @@ export interface KafkaSettings {
  * while.
  */
 export function renderProperties(settings: KafkaSettings): string {
-  const { nodeId, dataDir, port, advertisedPort, controllerPort, sessionTimeoutMsMin, brokerSessionMs } = settings
+  const { nodeId, dataDir, port, advertisedPort, controllerPort, sessionTimeoutMsMin, brokerSessionMs, sasl } = settings
   const isController = nodeId === controllerId
+  const saslListener = sasl === undefined ? '' : `,SASL://127.0.0.1:${sasl.port}`
   return `process.roles=broker${isController ? ',controller' : ''}
 node.id=${nodeId}
 controller.quorum.voters=${controllerId}@127.0.0.1:${controllerPort}
-listeners=PLAINTEXT://127.0.0.1:${port}${isController ? `,CONTROLLER://127.0.0.1:${controllerPort}` : ''}
-advertised.listeners=PLAINTEXT://127.0.0.1:${advertisedPort}
+listeners=PLAINTEXT://127.0.0.1:${port}${saslListener}${isController ? `,CONTROLLER://127.0.0.1:${controllerPort}` : ''}
+advertised.listeners=PLAINTEXT://127.0.0.1:${advertisedPort}${saslListener}
 controller.listener.names=CONTROLLER
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT
 log.dirs=${dataDir}
 auto.create.topics.enable=false
 broker.session.timeout.ms=${brokerSessionMs}
@@ -154,6 +163,13 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 group.min.session.timeout.ms=${sessionTimeoutMsMin}
+${sasl === undefined ? '' : saslProperties(sasl)}`
+}
+
+function saslProperties({ username, password }: KafkaSasl): string {
+  const loginModule = 'org.apache.kafka.common.security.plain.PlainLoginModule'
+  return `sasl.enabled.mechanisms=PLAIN
+listener.name.sasl.plain.sasl.jaas.config=${loginModule} required user_${username}="${password}";
 `
 }
 

@@ -7,7 +7,14 @@ import { endOrphan, readPid } from '@sluice/engines/processes'
 import { runWithWatchdog, type WatchedProgram } from '@sluice/engines/run-with-watchdog'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { findFreePort } from '../free-port.ts'
-import { controllerId, javaCommand, type KafkaFiles, kafkaFiles, renderProperties } from './kafka-files.ts'
+import {
+  controllerId,
+  javaCommand,
+  type KafkaFiles,
+  kafkaFiles,
+  type KafkaSasl,
+  renderProperties,
+} from './kafka-files.ts'
 import { kafkaAnswers } from './kafka-probe.ts'
 import { pauseProcess } from './pause-process.ts'
 
@@ -59,6 +66,8 @@ export interface KafkaOptions {
    * cluster.
    */
   joins?: { cluster: KafkaCluster; nodeId: number }
+  /** A further listener, at a free port. By default, clients need no password. */
+  sasl?: KafkaSasl
   /**
    * Whether the JVM uses its optimising compiler (C2), as in production. Tests are too short for it: C2 took a third of
    * the CPU time of the tests of packages/event-log/kafka. Default false.
@@ -84,6 +93,7 @@ export function startKafka({
   sessionTimeoutMsMin = 1_000,
   brokerSessionMs = 2_000,
   joins,
+  sasl,
   isOptimised = false,
   signal,
 }: KafkaOptions): Promise<LocalKafka> {
@@ -104,6 +114,7 @@ export function startKafka({
       controllerPort,
       sessionTimeoutMsMin,
       brokerSessionMs,
+      sasl,
     })
     writeFileSync(propertiesFile(folder), properties)
     const clusterId = formatFolder(dataDir, files, nodeId, joins?.cluster.id ?? randomUuid())
