@@ -36,9 +36,18 @@ export function describeFailure(error: unknown): string {
   return texts[code] ?? describeFamily(code)
 }
 
+/** True for the code of a TLS handshake that failed for another reason than the certificate. */
+export function isHandshakeFailure(code: string): boolean {
+  return code.startsWith('ERR_SSL_') || code === 'EPROTO'
+}
+
+/** True for the code of a certificate that was not accepted: expired, for another host, of an unknown authority. */
+export function isCertificateFailure(code: string): boolean {
+  return !isHandshakeFailure(code) && /CERT|^ERR_TLS_|^UNABLE_TO_|^INVALID_CA|^HOSTNAME_MISMATCH/.test(code)
+}
+
 function describeFamily(code: string): string {
-  if (code.startsWith('ERR_SSL_') || code === 'EPROTO') return 'the TLS handshake failed'
-  if (/CERT|^ERR_TLS_|^UNABLE_TO_|^INVALID_CA|^HOSTNAME_MISMATCH/.test(code))
-    return `the TLS certificate is not valid (${code})`
+  if (isHandshakeFailure(code)) return 'the TLS handshake failed'
+  if (isCertificateFailure(code)) return `the TLS certificate is not valid (${code})`
   return code === '' ? 'the request failed' : `the request failed (${code})`
 }

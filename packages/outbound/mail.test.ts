@@ -1,8 +1,12 @@
 import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
-import { afterEach, expect, test } from '@jest/globals'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, expect, test } from '@jest/globals'
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
 import { waitUntil } from '@sluice/runtime/wait-until'
+import { describeWithOpenssl, makeCertificate } from '../../tests/support/certificates.ts'
 import { openOutbound } from './open-outbound.ts'
 
 const never = new AbortController().signal
@@ -44,8 +48,19 @@ async function smtpServer(options: SMTPServerOptions = {}) {
   return { port, mails, recipients, connections: () => server.connections.size }
 }
 
-function mail(port: number, { login = '', timeoutMs = 5_000, to = message.to } = {}, signal = never) {
-  const smtp = { url: `smtp://${login}127.0.0.1:${port}`, from: 'Sluice <alerts@example.org>' }
+interface MailCase {
+  scheme?: string
+  login?: string
+  timeoutMs?: number
+  to?: string[]
+}
+
+function mail(
+  port: number,
+  { scheme = 'smtp', login = '', timeoutMs = 5_000, to = message.to }: MailCase = {},
+  signal = never,
+) {
+  const smtp = { url: `${scheme}://${login}127.0.0.1:${port}`, from: 'Sluice <alerts@example.org>' }
   return openOutbound({ allowedNetworks: [], smtp, timeoutMs }).mail({ ...message, to }, signal)
 }
 
@@ -184,4 +199,34 @@ test('an abort of the caller rejects with its reason', async () => {
 test('without a server every message fails', async () => {
   const outcome = await openOutbound({ allowedNetworks: [] }).mail(message, never)
   expect(outcome).toMatchObject({ succeeded: false, error: 'SLUICE_SMTP_URL is not set' })
+})
+
+describeWithOpenssl('a TLS certificate that is not valid', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-mail-'))
+  const { cert, key } = makeCertificate(folder, 'localhost')
+  const tls = { cert: readFileSync(cert), key: readFileSync(key) }
+
+  afterAll(() => {
+    rmSync(folder, { recursive: true, force: true })
+  })
+
+  test.each([
+    ['smtps:', 'smtps', { secure: true }],
+    ['STARTTLS', 'smtp', { disabledCommands: [] }],
+  ])('is named for %s', async (_name, scheme, options) => {
+    const server = await smtpServer({ ...tls, ...options })
+    expect(await mail(server.port, { scheme })).toMatchObject({
+      succeeded: false,
+      error: 'the TLS certificate of the SMTP server is not valid (DEPTH_ZERO_SELF_SIGNED_CERT)',
+    })
+    expect(server.mails).toEqual([])
+  })
+})
+
+test('smtps: to a port without TLS is a failed handshake', async () => {
+  const server = await smtpServer()
+  expect(await mail(server.port, { scheme: 'smtps' })).toMatchObject({
+    succeeded: false,
+    error: 'the TLS handshake with the SMTP server failed',
+  })
 })

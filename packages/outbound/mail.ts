@@ -1,5 +1,6 @@
 import { createTransport, type SMTPSentMessageInfo } from 'nodemailer'
 import { errorCode } from '@sluice/runtime/errors'
+import { isCertificateFailure, isHandshakeFailure } from './describe-failure.ts'
 import type { AttemptResult, MailMessage } from './outbound.ts'
 
 export interface MailOptions {
@@ -115,6 +116,7 @@ function failed(status: number | null, error: string, latencyMs: number): Attemp
   return { succeeded: false, status, latencyMs, response: null, error, retryAfterMs: null }
 }
 
+const handshakeFailed = 'the TLS handshake with the SMTP server failed'
 /** Texts by nodemailer's codes. Nodemailer's messages may contain addresses and hosts of the operator. */
 const texts: Readonly<Record<string, string>> = {
   EAUTH: 'the SMTP server refused the credentials',
@@ -122,13 +124,18 @@ const texts: Readonly<Record<string, string>> = {
   ESOCKET: 'the SMTP server cannot be reached',
   EDNS: 'the SMTP server cannot be reached',
   ETIMEDOUT: 'the SMTP server does not answer in time',
-  ETLS: 'the TLS handshake with the SMTP server failed',
+  ETLS: handshakeFailed,
   EENVELOPE: 'the SMTP server refused the sender or the recipients',
   EMESSAGE: 'the SMTP server refused the message',
 }
 
 function describe(error: unknown): string {
   const code = errorCode(error) ?? ''
+  // Where nodemailer replaces a code, such as CERT_HAS_EXPIRED, by one of its own, it keeps the former one.
+  const hasOriginal = typeof error === 'object' && error !== null && 'originalCode' in error
+  const original = hasOriginal ? String(error.originalCode) : ''
+  if (isCertificateFailure(original)) return `the TLS certificate of the SMTP server is not valid (${original})`
+  if (isHandshakeFailure(original)) return handshakeFailed
   return texts[code] ?? `the e-mail could not be sent${code === '' ? '' : ` (${code})`}`
 }
 
