@@ -8,6 +8,7 @@ import { createMetrics } from '@sluice/runtime/metrics'
 import { eventConsumer } from '@sluice/writer/consume-events'
 import { livePolicy } from '@sluice/writer/lane-policy'
 import { capturedLogger } from '../tests/support/captured-logger.ts'
+import { exactClock } from '../tests/support/clock.ts'
 import { startClickHouseRig } from './clickhouse-rig.ts'
 import { median, rounded } from './report.ts'
 import { benchBlock, benchLines, hotSite, scattered, type Shape, thousandSites } from './writer-rows.ts'
@@ -99,7 +100,7 @@ async function trickle(
   const { logger, lines } = capturedLogger()
   const log = await openEventLog(`file:${dir}`, { logger })
   const metrics = createMetrics()
-  const deps = { logs: { live: log, backfill: log }, deadLetters: log, inserter, logger, metrics }
+  const deps = { logs: { live: log, backfill: log }, deadLetters: log, inserter, logger, metrics, clock: exactClock }
   const consumer = eventConsumer(livePolicy({ lingerMs }), deps)
   const abort = new AbortController()
   const running = consumer.run?.(abort.signal)

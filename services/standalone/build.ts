@@ -62,10 +62,12 @@ export async function buildStandalone(
 
   const postgres = openPostgres(engines.postgres)
   const blobs = await openBlobStore(engines.blobs, { credentials })
-  const log = await openEventLog(engines.log, { logger })
+  // The writer compares the times of a `file:` log with this clock.
+  const logOptions = { logger, file: { now: () => clock.now() } }
+  const log = await openEventLog(engines.log, logOptions)
   if (engines.isPostgresEmbedded) await forgetFormerLogs(postgres, log, logger)
-  const backfill = await openBackfillLog(engines.log, log, { logger })
-  const deadLetters = await openDeadLetters(engines.log, { logger })
+  const backfill = await openBackfillLog(engines.log, log, logOptions)
+  const deadLetters = await openDeadLetters(engines.log, logOptions)
   const inserter = openEventInserter(engines.clickHouse)
   const eraser = openEventEraser(engines.clickHouse)
   const eventReader = openEventReader(engines.clickHouseReader, { metrics: context.metrics })

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import type { BlockAtOffset } from '@sluice/event-log/block-lines'
 import { tablePartitionOf } from '@sluice/event-store/insert/table-partition'
+import { exactClock } from '../../tests/support/clock.ts'
 import { startStopwatch } from '../../tests/support/stopwatch.ts'
 import { blockOfRows, event } from '../../tests/support/writer.ts'
 import { type BackfillPace, backfillPace } from './backfill-pace.ts'
@@ -54,13 +55,13 @@ const never = () => Promise.resolve(false)
 
 describe('statements', () => {
   test('are one, with the blocks as they are, while no live rows arrive', async () => {
-    const statements = await statementsOf(backfillPace(never))
+    const statements = await statementsOf(backfillPace(never, exactClock))
     expect(statements.map((each) => each.blocks)).toStrictEqual([blocks])
   })
 
   test('have rows of eight partitions of the table at most while live rows arrive, each row once', async () => {
     // Blocks that have waited for long, so that the test need not wait for the pauses.
-    const statements = await statementsOf(backfillPace(always), blocks, { oldestAppendedAt: 0 })
+    const statements = await statementsOf(backfillPace(always, exactClock), blocks, { oldestAppendedAt: 0 })
     expect(ids(statements.flatMap(({ lines }) => lines))).toStrictEqual(rows.map(({ event_id: id }) => id).sort())
     const partitions = statements.map(({ lines }) => new Set(lines.map(({ timestamp }) => tablePartitionOf(timestamp))))
     // 45 and 4 years, and 72 months.
@@ -75,13 +76,13 @@ describe('statements', () => {
   test('have 20,000 rows at most while live rows arrive', async () => {
     const many = Array.from({ length: 50_000 }, (_, n) => event(String(n), { timestamp: months[0] ?? 0 }))
     const given = [{ ...blockOfRows(0, many), offset: 1n }]
-    const statements = await statementsOf(backfillPace(always), given, { oldestAppendedAt: 0 })
+    const statements = await statementsOf(backfillPace(always, exactClock), given, { oldestAppendedAt: 0 })
     expect(statements.map(({ lines }) => lines.length)).toStrictEqual([20_000, 20_000, 10_000])
   })
 
   test('cover the rest once no live rows arrive any more', async () => {
     let questions = 0
-    const pace = backfillPace(() => Promise.resolve(++questions <= 2))
+    const pace = backfillPace(() => Promise.resolve(++questions <= 2), exactClock)
     const statements = await statementsOf(pace, blocks, { oldestAppendedAt: 0 })
     expect(statements).toHaveLength(3)
     expect(ids(statements.flatMap(({ lines }) => lines))).toStrictEqual(rows.map(({ event_id: id }) => id).sort())
@@ -90,14 +91,14 @@ describe('statements', () => {
   test('pause three times as long as the last one took while live rows arrive', async () => {
     const workMs = 200
     const given = [{ ...blockOfRows(0, rows.slice(0, 24)), offset: 1n }]
-    const [first, second, third] = await statementsOf(backfillPace(always), given, { workMs })
+    const [first, second, third] = await statementsOf(backfillPace(always, exactClock), given, { workMs })
     // A timer may be a millisecond early.
     expect((second?.at ?? 0) - (first?.at ?? 0)).toBeGreaterThanOrEqual(4 * workMs - 5)
     expect((third?.at ?? 0) - (second?.at ?? 0)).toBeGreaterThanOrEqual(4 * workMs - 5)
   })
 
   test('pause no longer than live rows need once the oldest block has waited for four minutes', async () => {
-    const pace = backfillPace(always)
+    const pace = backfillPace(always, exactClock)
     await pace.measured(() => new Promise((resolve) => setTimeout(resolve, 500)))
     const startedAt = performance.now()
     const elapsedMs = startStopwatch()
@@ -107,6 +108,16 @@ describe('statements', () => {
     expect(elapsedMs()).toBeLessThan(1_500)
   })
 
+  test('pause by the corrected clock on a machine whose own clock is an hour ahead', async () => {
+    const clock = { now: () => Date.now() - 3_600_000 }
+    const pace = backfillPace(always, clock)
+    const workMs = 200
+    const given = [{ ...blockOfRows(0, rows.slice(0, 16)), offset: 1n }]
+    const [first, second] = await statementsOf(pace, given, { oldestAppendedAt: clock.now(), workMs })
+    // A timer may be a millisecond early.
+    expect((second?.at ?? 0) - (first?.at ?? 0)).toBeGreaterThanOrEqual(4 * workMs - 5)
+  })
+
   test('throw when the claim is lost in the pause before one of them', async () => {
     const lost = new AbortController()
     let pauses = 0
@@ -114,7 +125,7 @@ describe('statements', () => {
       pauses++
       if (pauses === 2) setImmediate(() => lost.abort(new Error('lost')))
       return Promise.resolve(true)
-    })
+    }, exactClock)
     const parts: unknown[] = []
     const run = async (): Promise<void> => {
       for await (const part of pace.statements(blocks, { oldestAppendedAt: Date.now(), signal: lost.signal }))
@@ -133,7 +144,7 @@ describe('statements', () => {
       ...rows.slice(0, 7),
     ]
     const given = [{ ...blockOfRows(0, strange), offset: 1n }]
-    const [first, second] = await statementsOf(backfillPace(always), given, { oldestAppendedAt: 0 })
+    const [first, second] = await statementsOf(backfillPace(always, exactClock), given, { oldestAppendedAt: 0 })
     expect(ids(first?.lines.slice(0, 4) ?? [])).toStrictEqual(['named', 'none', 'plain', 'text'])
     expect([first?.lines.length, second?.lines.length]).toStrictEqual([10, 1])
   })
@@ -141,7 +152,7 @@ describe('statements', () => {
 
 describe('turns', () => {
   test('come one after the other, in the order of the calls, and one that is ended twice ends no other', async () => {
-    const pace = backfillPace(never)
+    const pace = backfillPace(never, exactClock)
     const order: number[] = []
     const take = async (n: number) => {
       const release = await pace.turn()

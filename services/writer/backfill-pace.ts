@@ -1,6 +1,7 @@
 import { type BlockAtOffset, blockOfLines, splitLines } from '@sluice/event-log/block-lines'
 import { tablePartitionOf } from '@sluice/event-store/insert/table-partition'
 import { sleep } from '@sluice/runtime/sleep'
+import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 
 /** Partitions of the table in one statement while live rows arrive. Each partition adds 20 to 50 ms to an insert. */
 const tablePartitionsMax = 8
@@ -41,14 +42,14 @@ export interface BackfillPace {
   measured: <T>(work: () => Promise<T>) => Promise<T>
 }
 
-/** `isLive` returns whether live rows arrive. */
-export function backfillPace(isLive: () => Promise<boolean>): BackfillPace {
+/** `isLive` returns whether live rows arrive; `clock` tells how long blocks have waited. */
+export function backfillPace(isLive: () => Promise<boolean>, clock: Pick<SynchronizedClock, 'now'>): BackfillPace {
   let lastTurn: Promise<undefined> = Promise.resolve(undefined)
   let lastMs = 0
   let endedAt = -Infinity
 
   function pauseMs(isLiveNow: boolean, oldestAppendedAt: number): number {
-    const leftMs = oldestAppendedAt + waitMsMax - Date.now()
+    const leftMs = oldestAppendedAt + waitMsMax - clock.now()
     const wantedMs = isLiveNow ? Math.min(pauseFactor * lastMs, leftMs) : 0
     return Math.max(0, endedAt + Math.max(gapMs, wantedMs) - performance.now())
   }

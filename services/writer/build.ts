@@ -37,9 +37,9 @@ export function buildWriter(
 ): Service {
   const budget = readBudget(readBytesMax, { consumers: 2 })
   const logs = { live: log, backfill }
-  const deps = { logs, deadLetters, inserter, logger, metrics, budget }
+  const deps = { logs, deadLetters, inserter, logger, metrics, clock, budget }
   const consumer = eventConsumer(livePolicy(), deps)
-  const backfillConsumer = eventConsumer(backfillPolicy(liveTraffic(log, consumer.lag)), deps)
+  const backfillConsumer = eventConsumer(backfillPolicy(liveTraffic(log, consumer.lag), clock), deps)
   const reporterDeps = { logs, store: watermarkStore(postgres), logger, metrics, clock }
   return {
     routes: [],

@@ -2,13 +2,14 @@ import { expect, test } from '@jest/globals'
 import type { Claim } from '@sluice/event-log/log'
 import { createMetrics } from '@sluice/runtime/metrics'
 import { capturedLogger } from '../../tests/support/captured-logger.ts'
+import { exactClock } from '../../tests/support/clock.ts'
 import { consumeClaim } from './consume-claim.ts'
 import { backfillPolicy } from './lane-policy.ts'
 import { writerMetrics } from './metrics.ts'
 import type { BatchContext } from './process-batch.ts'
 
 test('a claim that is lost while it waits for its turn does not hold up the others', async () => {
-  const policy = backfillPolicy(() => Promise.resolve(false))
+  const policy = backfillPolicy(() => Promise.resolve(false), exactClock)
   const running = await policy.reserve(0)
   const lost = new AbortController()
   const claim: Claim = {
@@ -27,7 +28,12 @@ test('a claim that is lost while it waits for its turn does not hold up the othe
     logId: 'log',
     inserter: { insert: unused, findBadRows: unused },
     deadLetters: { partitions: unused, publish: unused },
-    metrics: writerMetrics(createMetrics(), 'backfill', { log: { endOffsets: unused }, lag: () => [] }),
+    metrics: writerMetrics(createMetrics(), 'backfill', {
+      log: { endOffsets: unused },
+      lag: () => [],
+      clock: exactClock,
+    }),
+    clock: exactClock,
     logger: capturedLogger().logger,
     stalledPartitions: new Map(),
   }

@@ -8,6 +8,7 @@ import { internalMessage } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import type { Metrics } from '@sluice/runtime/metrics'
 import { type Component, FatalError } from '@sluice/runtime/supervisor'
+import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { tracedCall } from '@sluice/runtime/tracing'
 import { consumeClaim } from './consume-claim.ts'
 import type { LanePolicy } from './lane-policy.ts'
@@ -27,6 +28,7 @@ export interface ConsumeDeps {
   inserter: Pick<EventInserter, 'storeId' | 'shards' | 'insert' | 'findBadRows'>
   logger: Logger
   metrics: Metrics
+  clock: Pick<SynchronizedClock, 'now'>
   /** Memory for blocks, which the consumers of a process share; unlimited by default. */
   budget?: ReadBudget
 }
@@ -48,18 +50,19 @@ const names: Readonly<Record<Lane, string>> = { live: 'event consumer', backfill
  * (consume-claim.ts), unless `policy.reserve` makes them take turns.
  */
 export function eventConsumer(policy: LanePolicy, deps: ConsumeDeps): EventConsumer {
-  const { logs, deadLetters, logger } = deps
+  const { logs, deadLetters, logger, clock } = deps
   const { lane } = policy
   const log = logs[lane]
   let consumer: LogConsumer | undefined
   const lag = () => consumer?.lag() ?? []
-  const metrics = writerMetrics(deps.metrics, lane, { log, lag })
+  const metrics = writerMetrics(deps.metrics, lane, { log, lag, clock })
   const stalledPartitions = new Map<number, string>()
   const context: Omit<BatchContext, 'logId'> = {
     policy,
     inserter: measuredInserter(deps.inserter, metrics),
     deadLetters,
     metrics,
+    clock,
     logger,
     stalledPartitions,
   }

@@ -55,4 +55,21 @@ function growingLag(createLog: () => Promise<string | undefined>): void {
     expect(await place.stored()).toStrictEqual(['a', 'b', 'c'])
     expect(await lag(1)).toBe(0)
   })
+
+  test('the age of the oldest event is by the corrected clock, not by that of the machine', async () => {
+    const place = await createTestStores(await createLog(), 2)
+    stores = place
+    await place.clickHouse.command('RENAME TABLE events TO events_before')
+    // The log has the time of this machine, whose clock is an hour behind.
+    const hourMs = 3_600_000
+    const running = runWriter(place, { clock: { now: () => Date.now() + hourMs } })
+    writer = running
+    const age = async () => Number(await running.figure('sluice_writer_freshness_seconds', { partition: '0' }))
+    await place.publish(blockOfRows(0, [event('a')]))
+    await waitUntil(async () => (await age()) > 0, 'an event that waits')
+    expect(await age()).toBeGreaterThanOrEqual(hourMs / 1000)
+    await place.clickHouse.command('RENAME TABLE events_before TO events')
+    await waitUntil(async () => (await age()) === 0, 'the event is stored')
+    expect(running.lines().find(({ msg }) => msg === 'batch')?.age_ms).toBeGreaterThanOrEqual(hourMs)
+  })
 }

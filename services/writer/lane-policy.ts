@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os'
 import type { Lane } from '@sluice/contracts/lanes'
 import type { BlockAtOffset } from '@sluice/event-log/block-lines'
+import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { backfillPace } from './backfill-pace.ts'
 import { type InsertSlot, insertSlots } from './insert-slots.ts'
 
@@ -56,8 +57,8 @@ export function livePolicy({
  * The batches of all partitions take turns, and are divided into several statements while `isLive` returns that live
  * rows arrive (backfill-pace.ts).
  */
-export function backfillPolicy(isLive: () => Promise<boolean>): LanePolicy {
-  const pace = backfillPace(isLive)
+export function backfillPolicy(isLive: () => Promise<boolean>, clock: Pick<SynchronizedClock, 'now'>): LanePolicy {
+  const pace = backfillPace(isLive, clock)
   return {
     lane: 'backfill',
     // A batch may become one statement, and each month in it costs as much as thousands of rows.

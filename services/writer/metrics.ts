@@ -2,6 +2,7 @@ import type { Lane } from '@sluice/contracts/lanes'
 import { deadLetterReasons } from '@sluice/event-log/block'
 import type { EventLog, PartitionLag } from '@sluice/event-log/log'
 import { beginAtZero, Counter, Gauge, Histogram, type Metrics, scrapeReader } from '@sluice/runtime/metrics'
+import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 
 /** The prefix of a lane's metrics. */
 export const metricPrefix = { live: 'sluice_writer', backfill: 'sluice_writer_backfill' } as const satisfies Record<
@@ -16,7 +17,15 @@ export const metricPrefix = { live: 'sluice_writer', backfill: 'sluice_writer_ba
 export function writerMetrics(
   metrics: Metrics,
   lane: Lane,
-  { log, lag }: { log: Pick<EventLog, 'endOffsets'>; lag: () => readonly PartitionLag[] },
+  {
+    log,
+    lag,
+    clock,
+  }: {
+    log: Pick<EventLog, 'endOffsets'>
+    lag: () => readonly PartitionLag[]
+    clock: Pick<SynchronizedClock, 'now'>
+  },
 ) {
   const registers = [metrics]
   const prefix = metricPrefix[lane]
@@ -48,7 +57,7 @@ export function writerMetrics(
       for (const { partition, blocks, oldestAppendedAt } of lag()) {
         const label = { partition: String(partition) }
         if (blocks === 0) this.set(label, 0)
-        else if (oldestAppendedAt !== undefined) this.set(label, Math.max(0, Date.now() - oldestAppendedAt) / 1000)
+        else if (oldestAppendedAt !== undefined) this.set(label, Math.max(0, clock.now() - oldestAppendedAt) / 1000)
       }
     },
   })

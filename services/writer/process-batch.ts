@@ -1,6 +1,7 @@
 import type { Claim, LogBatch } from '@sluice/event-log/log'
 import type { EventInserter } from '@sluice/event-store/insert/event-inserter'
 import { internalMessage } from '@sluice/runtime/errors'
+import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import type { InsertSlot } from './insert-slots.ts'
 import type { LanePolicy } from './lane-policy.ts'
 import type { WriterMetrics } from './metrics.ts'
@@ -14,6 +15,7 @@ export interface BatchContext extends Omit<DeadLetterContext, 'lane'> {
   logId: string
   inserter: Pick<EventInserter, 'insert' | 'findBadRows'>
   metrics: WriterMetrics
+  clock: Pick<SynchronizedClock, 'now'>
   /** Reasons why batches are not stored yet, by partition. */
   stalledPartitions: Map<number, string>
 }
@@ -25,7 +27,7 @@ export async function processBatch(
   { isFirstOfClaim, signal, slot }: { isFirstOfClaim: boolean; signal: AbortSignal; slot: InsertSlot },
   context: BatchContext,
 ): Promise<void> {
-  const { policy, logId, inserter, metrics, logger, stalledPartitions } = context
+  const { policy, logId, inserter, metrics, clock, logger, stalledPartitions } = context
   const { partition, oldestAppendedAt } = batch
   const onRetry = (error: Error): void => {
     metrics.retries.inc()
@@ -66,7 +68,7 @@ export async function processBatch(
       dead_letters: dead.length,
       bytes: batch.bytes,
       duration_ms: Math.round(durationMs),
-      age_ms: Date.now() - oldestAppendedAt,
+      age_ms: clock.now() - oldestAppendedAt,
       lane: policy.lane,
     },
     'batch',

@@ -5,6 +5,7 @@ import type { LogBatch } from '@sluice/event-log/log'
 import { clickHouseCode, ClickHouseError } from '@sluice/event-store/clickhouse/errors'
 import type { EventBatch, EventInserter, InsertOptions } from '@sluice/event-store/insert/event-inserter'
 import { capturedLogger } from '../../tests/support/captured-logger.ts'
+import { exactClock } from '../../tests/support/clock.ts'
 import { startStopwatch } from '../../tests/support/stopwatch.ts'
 import { backfillPolicy, type LanePolicy, livePolicy } from './lane-policy.ts'
 import { storeBatch, type Stored, type StoreDeps } from './store-batch.ts'
@@ -55,7 +56,7 @@ function scriptedInserter(...steps: Step[]) {
 }
 
 const live = livePolicy()
-const { lockWait: backfillLockWait } = backfillPolicy(() => Promise.resolve(false))
+const { lockWait: backfillLockWait } = backfillPolicy(() => Promise.resolve(false), exactClock)
 
 type BadRows = Awaited<ReturnType<EventInserter['findBadRows']>>
 

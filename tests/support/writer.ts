@@ -16,6 +16,7 @@ import { backfillPolicy, type LanePolicy, livePolicy } from '@sluice/writer/lane
 import { liveTraffic } from '@sluice/writer/live-traffic'
 import { capturedLogger } from './captured-logger.ts'
 import { type ClickHouseProxy, clickHouseProxy } from './clickhouse-proxy.ts'
+import { exactClock } from './clock.ts'
 import { type TestClickHouse, testClickHouse } from './engines/test-engines.ts'
 
 export const timeoutMs = 10_000
@@ -146,9 +147,13 @@ export type WriterChanges = Partial<Omit<ConsumeDeps, 'logs'>>
 /** A consumer of old rows. By default live rows arrive while the live log grows. */
 export function runOldWriter(
   place: TestStores,
-  { isLive = liveTraffic(place.log, () => []), ...changes }: WriterChanges & { isLive?: () => Promise<boolean> } = {},
+  {
+    isLive = liveTraffic(place.log, () => []),
+    clock = exactClock,
+    ...changes
+  }: WriterChanges & { isLive?: () => Promise<boolean> } = {},
 ): RunningWriter {
-  return startWriter(backfillPolicy(isLive), place, changes)
+  return startWriter(backfillPolicy(isLive, clock), place, { clock, ...changes })
 }
 
 export function runWriter(
@@ -162,7 +167,8 @@ function startWriter(policy: LanePolicy, place: TestStores, changes: WriterChang
   const { logger, lines } = capturedLogger()
   const metrics = createMetrics()
   const { log, backfill, deadLetters, inserter } = place
-  const deps: ConsumeDeps = { logs: { live: log, backfill }, deadLetters, inserter, logger, metrics, ...changes }
+  const engines = { logs: { live: log, backfill }, deadLetters, inserter }
+  const deps: ConsumeDeps = { ...engines, logger, metrics, clock: exactClock, ...changes }
   const consumer = eventConsumer(policy, deps)
   const abort = new AbortController()
   const running = consumer.run?.(abort.signal)

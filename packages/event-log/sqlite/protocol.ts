@@ -14,7 +14,10 @@ export interface SqliteWorkerData {
   compactAfterMs: number
 }
 
-/** A block to append; the request's `data` holds the payloads, one after the other. */
+/**
+ * A block to append; the request's `data` holds the payloads, one after the other, and `appendedAt` is the time of all
+ * appends, in Unix ms.
+ */
 export interface Append {
   partition: number
   headers: string
@@ -59,7 +62,10 @@ export interface Written extends Ends {
 
 /** The requests to the thread with their responses, by kind. */
 export interface RequestMap {
-  write: { request: { appends: Append[]; data: ArrayBuffer; commits: Commit[] }; response: Written }
+  write: {
+    request: { appends: Append[]; appendedAt: number; data: ArrayBuffer; commits: Commit[] }
+    response: Written
+  }
   read: { request: { partition: number; from: number; bytesMax: number }; response: { blocks: StoredBlock[] } }
   committedOffsets: { request: { group: string }; response: CommittedOffsets }
   offsetsForTime: { request: { time: number }; response: { offsets: number[] } }

@@ -103,6 +103,14 @@ describe('the folder of a SQLite log', () => {
     expect(await pruned.endOffsets()).toEqual([2n, 0n, 0n, 0n])
   })
 
+  test('stamps blocks by the clock that it is given', async () => {
+    const at = Date.UTC(2020, 0, 1)
+    const log = await open(await createDir(), { now: () => at })
+    await log.publish([block(0, 'a')], { timeoutMs })
+    expect(await log.offsetsForTime(at)).toEqual([0n, 0n, 0n, 0n])
+    expect(await log.offsetsForTime(at + 1)).toEqual([1n, 0n, 0n, 0n])
+  })
+
   test('is named in the error when it cannot be created', async () => {
     await expect(openEventLog('file:/dev/null/log', { logger: silentLogger })).rejects.toThrow(
       /\/dev\/null\/log \(SLUICE_LOG_URL\)/,

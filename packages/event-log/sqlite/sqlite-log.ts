@@ -33,6 +33,11 @@ export interface SqliteLogOptions {
   retentionMs?: number
   /** Time from a deletion of blocks to the removal of their bytes from the files. Default one minute. */
   compactAfterMs?: number
+  /**
+   * The clock, in Unix ms, by which blocks get the time of their append: the one of those who compare times with it.
+   * Default: the machine's.
+   */
+  now?: () => number
   /** Called with each engine that is started, for tests that end its thread. */
   onEngine?: (engine: SqliteEngine) => void
 }
@@ -87,7 +92,7 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
   }
 
   const { opened } = await engine()
-  const writes = createSqliteWrites(name, engine, (next) => {
+  const writes = createSqliteWrites(name, engine, options.now ?? Date.now, (next) => {
     ends = next
     for (const wake of fillers) wake()
   })

@@ -217,8 +217,7 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
     return true
   }
 
-  const append = ({ appends, data: payloads }: RequestMap['write']['request'], next: number[]) => {
-    const appendedAt = Date.now()
+  const append = ({ appends, appendedAt, data: payloads }: RequestMap['write']['request'], next: number[]) => {
     let position = 0
     for (const { partition, headers, bytes } of appends) {
       const offset = next[partition] ?? 0

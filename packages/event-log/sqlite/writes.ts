@@ -32,11 +32,13 @@ interface PendingCommit {
 
 /**
  * Group commit: publishes and commits that arrive while a transaction waits for the disk are written in the next one.
- * `engine` restarts the thread if it has ended. `onWritten` gets the new ends after each transaction.
+ * `engine` restarts the thread if it has ended. `now` gives the time of the appends in Unix ms. `onWritten` gets the
+ * new ends after each transaction.
  */
 export function createSqliteWrites(
   name: string,
   engine: () => Promise<SqliteEngine>,
+  now: () => number,
   onWritten: (ends: readonly number[]) => void,
 ): SqliteWrites {
   let publishes: PendingPublish[] = []
@@ -60,7 +62,7 @@ export function createSqliteWrites(
     commits = []
     const { appends, data } = packPayloads(takenPublishes.flatMap(({ blocks }) => blocks))
     try {
-      const request = { appends, data, commits: takenCommits.map(({ commit }) => commit) }
+      const request = { appends, appendedAt: now(), data, commits: takenCommits.map(({ commit }) => commit) }
       const { ends, appendError } = await (await engine()).call('write', request, [data])
       onWritten(ends)
       for (const commit of takenCommits) commit.resolve(undefined)
