@@ -10,14 +10,17 @@ interface ScriptVersion {
 
 /**
  * The browser SDK: `/sluice.js` is the latest version, `/sluice.<version>.js` the script of one release, whose contents
- * a page may pin by hash. Pages of any origin may load them. The gateway and the query service both have them, because
+ * a page may pin by hash. Before its release, the script of the latest version may still change, also at that address.
+ * Pages of any origin may load them. The gateway and the query service both have them, because
  * a proxy in front of the two may send everything but events to the query service.
  */
 export function sdkPages({
   version,
   file,
-  earlier,
-}: ScriptVersion & { earlier: readonly ScriptVersion[] }): StaticPage[] {
+  released,
+}: ScriptVersion & { released: readonly ScriptVersion[] }): StaticPage[] {
+  const hourly = 'public, max-age=3600'
+  const isReleased = released.some((each) => each.version === version)
   const page = (path: string, script: BuiltFile, cacheControl: string): StaticPage => ({
     path,
     handle: (request, response) => {
@@ -30,9 +33,8 @@ export function sdkPages({
     },
   })
   return [
-    page('/sluice.js', file, 'public, max-age=3600'),
-    ...[{ version, file }, ...earlier].map((each) =>
-      page(`/sluice.${each.version}.js`, each.file, immutableCacheControl),
-    ),
+    page('/sluice.js', file, hourly),
+    ...(isReleased ? [] : [page(`/sluice.${version}.js`, file, hourly)]),
+    ...released.map((each) => page(`/sluice.${each.version}.js`, each.file, immutableCacheControl)),
   ]
 }

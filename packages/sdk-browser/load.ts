@@ -16,8 +16,8 @@ export interface SdkVersion {
 export interface SdkScript extends SdkVersion {
   /** The value of the attribute `integrity`: `sha384-…`. */
   integrity: string
-  /** The scripts of earlier releases. */
-  earlier: SdkVersion[]
+  /** The scripts of all releases: that of the present version is one of them once it is released. */
+  released: SdkVersion[]
 }
 
 /**
@@ -29,11 +29,11 @@ export function loadSdk(dist = fileURLToPath(new URL('dist', import.meta.url))):
   if (!existsSync(path)) throw new Error(`The browser SDK is not built: there is no ${path}. Run "npm run setup".`)
   const file = readScript(path)
   const integrity = `sha384-${hash('sha384', file.encoded.identity, 'base64')}`
-  const earlier = readdirSync(dist).flatMap((name) => {
+  const released = readdirSync(dist).flatMap((name) => {
     const version = /^sluice\.(.+)\.js$/.exec(name)?.[1]
     return version === undefined ? [] : [{ version, file: readScript(join(dist, name)) }]
   })
-  return { version: manifest.version, file, integrity, earlier }
+  return { version: manifest.version, file, integrity, released }
 }
 
 function readScript(path: string): BuiltFile {

@@ -58,15 +58,15 @@ describe('the scripts of releases', () => {
   test('are kept beside the latest, as they were released', async () => {
     writeFileSync(join(scripts.released, 'sluice.0.1.0.js'), 'latest()')
     await writeScripts(scripts)
-    const { file, earlier } = loadSdk(scripts.dist)
+    const { file, released } = loadSdk(scripts.dist)
     expect(file.encoded.identity.toString()).toBe('latest()')
-    expect(earlier.map(({ version }) => version)).toEqual(['0.0.9'])
-    expect(gunzipSync(earlier[0]?.file.encoded.gzip ?? '').toString()).toBe('earlier()')
+    expect(released.map(({ version }) => version)).toEqual(['0.0.9', '0.1.0'])
+    expect(gunzipSync(released[0]?.file.encoded.gzip ?? '').toString()).toBe('earlier()')
   })
 
   test('may be missing', async () => {
     await writeScripts({ ...scripts, released: join(folder, 'missing') })
-    expect(loadSdk(scripts.dist).earlier).toEqual([])
+    expect(loadSdk(scripts.dist).released).toEqual([])
   })
 
   test('are not built from other sources', async () => {

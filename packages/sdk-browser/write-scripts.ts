@@ -14,8 +14,8 @@ export interface Scripts {
 }
 
 /**
- * Writes the latest script and those of all earlier releases, which pages pin by their hash, each with its compressed
- * copies. Throws when the sources of a released version have changed: a page that pins it would refuse the script.
+ * Writes the latest script and those of all releases, which pages pin by their hash, each with its compressed copies.
+ * Throws when the sources of a released version have changed: a page that pins it would refuse the script.
  */
 export async function writeScripts({ latest, released, dist }: Scripts): Promise<void> {
   const names = existsSync(released) ? readdirSync(released).filter((name) => name.endsWith('.js')) : []
@@ -27,7 +27,5 @@ export async function writeScripts({ latest, released, dist }: Scripts): Promise
   }
   await rm(dist, { recursive: true, force: true })
   await writeBuiltFile(join(dist, 'sluice.js'), latest.contents)
-  for (const name of names) {
-    if (name !== latestName) await writeBuiltFile(join(dist, name), readFileSync(join(released, name)))
-  }
+  for (const name of names) await writeBuiltFile(join(dist, name), readFileSync(join(released, name)))
 }

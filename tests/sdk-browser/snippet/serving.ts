@@ -18,10 +18,12 @@ export function testServing(shop: Shop): void {
       .replaceAll('svc_prod_YOUR_KEY', shop.key)
 
   it('is served with its type, to pages of any origin, for an hour or for ever', async () => {
-    const { version, integrity } = loadSdk()
+    const { version, integrity, released } = loadSdk()
+    const hourly = 'public, max-age=3600'
+    const isReleased = released.some((each) => each.version === version)
     for (const [path, age] of [
-      ['/sluice.js', 'public, max-age=3600'],
-      [`/sluice.${version}.js`, 'public, max-age=31536000, immutable'],
+      ['/sluice.js', hourly],
+      [`/sluice.${version}.js`, isReleased ? 'public, max-age=31536000, immutable' : hourly],
     ]) {
       const coding = { 'Accept-Encoding': 'br' }
       const response = await fetch(`${shop.rig.url}${path ?? ''}`, { headers: coding })
