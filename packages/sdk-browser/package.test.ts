@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { gunzipSync, gzipSync } from 'node:zlib'
@@ -116,7 +116,7 @@ describe('the package for npm', () => {
     expect(stderr).toBe('')
   })
 
-  test('can be imported, and sends nothing, under Jest with jsdom, which has a page but not all of a browser', async () => {
+  test('can be imported, and sends nothing, where there is a page but not all of a browser, as in jsdom', async () => {
     const code = `for (const name of ['TextEncoder', 'Request', 'CompressionStream']) delete globalThis[name]
       const page = { document: { referrer: '', title: '' }, location: { href: 'http://localhost/' }, addEventListener() {} }
       Object.assign(globalThis, page)
@@ -132,6 +132,36 @@ describe('the package for npm', () => {
     const { stdout } = await run(process.execPath, ['--input-type=module', '--eval', code])
     expect(JSON.parse(stdout)).toEqual([[], { sent: 0, pending: 1, rejected: 0 }])
   })
+
+  test.each(['@sluice', '.pnpm/@sluice+browser@0.1.0/node_modules/@sluice'])(
+    'can be imported from %s under Jest that runs CommonJS, with the configuration of the documentation',
+    async (scope) => {
+      const page = readFileSync(new URL('../../docs/sdk/browser.md', import.meta.url), 'utf8')
+      const [, pattern = ''] = /^transformIgnorePatterns: \['(.+)'\]$/m.exec(page) ?? []
+      const project = mkdtempSync(join(folder, 'jest-'))
+      const installed = join(project, 'node_modules', '@sluice', 'browser')
+      const stored = join(project, 'node_modules', scope, 'browser')
+      cpSync(packed, stored, { recursive: true })
+      if (stored !== installed) {
+        mkdirSync(dirname(installed))
+        symlinkSync(stored, installed)
+      }
+      writeFileSync(join(project, 'package.json'), '{}')
+      writeFileSync(
+        join(project, 'imports.test.js'),
+        `import { createSluice } from '@sluice/browser'
+        test('imports', () => {
+          expect(createSluice({ url: '', key: '', site: '' }).track('x').event_id).toHaveLength(36)
+        })`,
+      )
+      const { resolve } = createRequire(import.meta.url)
+      const transform = { '\\.js$': [resolve('@swc/jest'), { module: { type: 'commonjs' } }] }
+      const config = JSON.stringify({ rootDir: project, transform, transformIgnorePatterns: [pattern] })
+      const jest = run(process.execPath, [resolve('jest/bin/jest'), '--ci', '--config', config], { cwd: project })
+      const { stderr } = await jest.catch((error: unknown) => error as { stderr: string })
+      expect(stderr).toContain('1 passed, 1 total')
+    },
+  )
 
   test('checks types of events and their properties', async () => {
     writeFileSync(
