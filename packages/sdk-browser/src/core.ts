@@ -51,7 +51,7 @@ export function createCore(options: Options): Sluice {
   /** Runs a part of the SDK: an error is reported and never thrown into the page's code. */
   const guard = <T>(run: () => T): T | undefined => attempt(run, report)
 
-  const { site, before, gpc = 'no-ids', storage: wanted = 'tab' } = options
+  const { site, before, gpc, storage: wanted = 'tab' } = options
   let decision: Consent = options.consent ?? 'granted'
   const endpointFor = (consent: Consent): string => guard(() => readOptions({ ...options, consent }, report)) ?? ''
   // Without a document, a server is rendering the page: the SDK does nothing.

@@ -10,8 +10,9 @@ declare global {
   }
 }
 
-const script = (document.currentScript ?? document.querySelector('script[data-site]')) as HTMLScriptElement
-const { dataset, src } = script
+/** The element of this script, unless a module imports it into a page that has none. */
+const script = (document.currentScript ?? document.querySelector('script[data-site]')) as HTMLScriptElement | null
+const { dataset = {}, src }: Partial<HTMLScriptElement> = script ?? {}
 const q = window.sluice?.q
 /** `data-hash`, `data-hash=""` and `data-hash="true"` all mean yes; `undefined`: there is no attribute. */
 const isOn = (value?: string): boolean => !/^(no|off|false|0|undefined)$/i.test(String(value))
@@ -22,7 +23,8 @@ const sluice =
     ? window.sluice
     : createSluice({
         // A proxy may serve the script and /collect below a path.
-        url: new URL('.', src).href,
+        // eslint-disable-next-line @typescript-eslint/prefer-nullish-coalescing -- '' for a script within the page
+        url: new URL('.', src || document.baseURI).href,
         ...(dataset as Partial<Options> & { key: string; site: string }),
         autoPage: isOn(dataset.autoPage ?? ''),
         hash: isOn(dataset.hash),

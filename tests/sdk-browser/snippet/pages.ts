@@ -27,6 +27,29 @@ export function testPages(shop: Shop): void {
     expect(shop.proxy.requests.filter(({ method }) => method === 'POST')).toEqual([])
   })
 
+  it('tracks as a script within the page, with `data-url`', async () => {
+    const attributes = `data-url="${shop.proxy.url}" data-site="${siteId}" data-key="${shop.key}"`
+    shop.site.show(`<script ${attributes}>${await bundle('snippet')}</script>`)
+    const { page } = await visitors.open()
+    await page.goto(shop.site.url)
+    await page.evaluate('sluice.flush()')
+    expect(await sent(1, 'page_view')).toHaveLength(1)
+  })
+
+  it('says which options are missing when a module imports it into a page without its element', async () => {
+    const script = await bundle('snippet')
+    shop.site.serve('/imported.js', (_, response) => {
+      response.writeHead(200, { 'Content-Type': 'text/javascript' }).end(script)
+    })
+    shop.site.show('<script>window.warned = []; console.warn = (text) => warned.push(text)</script>')
+    const { page } = await visitors.open()
+    await page.goto(shop.site.url)
+    expect(await page.evaluate(`import('/imported.js').then(() => warned)`)).toEqual([
+      expect.stringContaining('Sluice: option key is undefined, not '),
+      expect.stringContaining('Sluice: option site is undefined, not '),
+    ])
+  })
+
   it('never throws into the page', async () => {
     const { page } = await open()
     const warnings: string[] = []
