@@ -163,7 +163,17 @@ describe('the package for npm', () => {
     },
   )
 
-  test('checks types of events and their properties', async () => {
+  test('checks types of events and their properties, and compiles the examples of the documentation', async () => {
+    const page = readFileSync(new URL('../../docs/sdk/browser.md', import.meta.url), 'utf8')
+    const blocks = [...page.matchAll(/^```[jt]s\n(.*?)^```$/gms)].map(([, block = '']) => block)
+    const examples = blocks.filter((block) => block.includes('createSluice'))
+    expect(examples.join()).toMatch(/before:.*before:/s)
+    for (const [n, example] of examples.entries())
+      writeFileSync(join(packed, `example-${n}.ts`), `${example}export {}\n`)
+    writeFileSync(
+      join(packed, 'globals.d.ts'),
+      "declare const createSluice: typeof import('@sluice/browser').createSluice\n",
+    )
     writeFileSync(
       join(packed, 'use.ts'),
       `import { createSluice, type FlushResult, type Receipt, type Sluice } from './index.js'
@@ -193,8 +203,9 @@ export {}
 `,
     )
     const compiler = createRequire(import.meta.url).resolve('typescript/lib/tsc.js')
+    const files = ['use.ts', 'globals.d.ts', ...examples.map((_, n) => `example-${n}.ts`)]
     const options = ['--noEmit', '--strict', '--target', 'es2022', '--module', 'nodenext', '--ignoreConfig']
-    const result = await run(process.execPath, [compiler, ...options, join(packed, 'use.ts')], { cwd: packed }).catch(
+    const result = await run(process.execPath, [compiler, ...options, ...files], { cwd: packed }).catch(
       (error: unknown) => error,
     )
     expect(result).toMatchObject({ stdout: '' })

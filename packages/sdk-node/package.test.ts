@@ -105,3 +105,28 @@ test.each([
   const compiled = run(join(here, 'node_modules/.bin/tsc'), [...options, name], { cwd: join(folder, 'project') })
   await expect(compiled.catch((error: unknown) => error)).resolves.toMatchObject({ stdout: '' })
 })
+
+test('the examples of the documentation compile, without the types of a browser', async () => {
+  const page = await readFile(new URL('../../docs/sdk/node.md', import.meta.url), 'utf8')
+  const examples = [...page.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, block = '']) =>
+    block.replaceAll(/^.*\/\/ does not compile/gm, '// @ts-expect-error\n$&'),
+  )
+  expect(examples.length).toBeGreaterThan(3)
+  const globals = `declare const createSluice: typeof import('@sluice/node').createSluice
+    declare const sluice: import('@sluice/node').Sluice
+    declare const [url, key]: string[]
+    interface Incoming { headers: NodeJS.Dict<string | string[]>; body: { total: number } }
+    interface Outgoing { status(code: number): { json(body: object): void } }
+    type Handler = (request: Incoming, response: Outgoing, next: () => void) => void
+    declare const app: { use(handler: Handler): void; post(path: string, handler: Handler): void }`
+  const names = examples.map((_, n) => `example-${n}.mts`)
+  for (const [n, example] of examples.entries())
+    await writeFile(join(folder, 'project', `example-${n}.mts`), `${example}export {}`)
+  await writeFile(join(folder, 'project', 'globals.d.ts'), globals)
+  const types = ['--lib', 'es2024', '--types', 'node', '--typeRoots', join(here, '../../node_modules/@types')]
+  const options = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2024', ...types]
+  const compiled = run(join(here, 'node_modules/.bin/tsc'), [...options, 'globals.d.ts', ...names], {
+    cwd: join(folder, 'project'),
+  })
+  await expect(compiled.catch((error: unknown) => error)).resolves.toMatchObject({ stdout: '' })
+})

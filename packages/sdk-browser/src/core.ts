@@ -7,7 +7,7 @@ import { deviceType, pageUrl, wantsPrivacy } from './read-browser.ts'
 import { readOptions } from './read-options.ts'
 import { createSender, type Sender } from './sender.ts'
 import { openTabStore } from './tab-store.ts'
-import type { Consent, Context, Options, Properties, Receipt, Sluice, SluiceEvent } from './types.ts'
+import type { Consent, Context, Options, PageEvent, Properties, Receipt, Sluice, SluiceEvent } from './types.ts'
 import { openVisitor, type Visitor } from './visitor.ts'
 import { watchOutbound } from './watch-outbound.ts'
 import { watchPages } from './watch-pages.ts'
@@ -16,7 +16,7 @@ import { watchPages } from './watch-pages.ts'
  * An event without the visitor's ids, its time by the device's clock (Unix ms), and whether the caller gave its time.
  * Without an event: a reset, which keeps its place among the events.
  */
-type Draft = [event: SluiceEvent | undefined, deviceNow: number, isFixed: boolean]
+type Draft = [event: PageEvent | undefined, deviceNow: number, isFixed: boolean]
 
 /** The parts that exist while events may be stored and sent. */
 interface Delivery {
@@ -120,9 +120,9 @@ export function createCore(options: Options): Sluice {
   }
 
   /** Queues an event with the ids of the visitor, or keeps it in memory until storing is allowed. */
-  const commit = (tracked: SluiceEvent | undefined, deviceNow: number, isFixed: boolean): void => {
+  const commit = (tracked: PageEvent | undefined, deviceNow: number, isFixed: boolean): void => {
     // A copy: the page may change its objects later, and `before` may change them now.
-    const event = tracked && (JSON.parse(JSON.stringify(tracked)) as SluiceEvent)
+    const event = tracked && (JSON.parse(JSON.stringify(tracked)) as PageEvent)
     if (!delivery || !isAllowed()) {
       held.push([event, deviceNow, isFixed])
       // A reset that is the oldest call stays, because the events after it belong to another visitor.

@@ -6,6 +6,7 @@ export type {
   Context,
   FlushResult,
   Options,
+  PageEvent,
   Properties,
   Receipt,
   Sluice,

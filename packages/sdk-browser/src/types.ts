@@ -26,6 +26,9 @@ export interface SluiceEvent {
   properties?: Record<string, unknown> | undefined
 }
 
+/** An event of the SDK, which always has the address of its page. */
+export type PageEvent = SluiceEvent & { url: string }
+
 /** Identifies an event: Sluice stores events with the same id and time once, whoever sends them. */
 export interface Receipt {
   /** At most 64 characters; a UUIDv7 by default. */
@@ -59,7 +62,7 @@ export interface Options {
   /** Origins of servers: requests to them carry the session and the anonymous id as W3C `baggage`. */
   propagate?: readonly string[] | undefined
   /** Changes an event before it is queued, or drops it by returning null. It can't change site, id and time. */
-  before?: ((event: SluiceEvent) => SluiceEvent | null) | undefined
+  before?: ((event: PageEvent) => SluiceEvent | null) | undefined
   /** Called for each event that is not sent and for each failure. */
   onError?: ((error: Error, event?: SluiceEvent) => void) | undefined
 }
