@@ -197,7 +197,10 @@ export function createCore(options: Options): Sluice {
     begin()
     // Events are sent at once when the page is hidden or left, and when it becomes visible or comes online again.
     for (const type of ['visibilitychange', 'pagehide', 'online']) addEventListener(type, leave, { signal })
-    if (options.autoPage ?? true) watchPages(page, options.hash, signal)
+    // It fails in part where the page has made its history read-only, and the rest must not be missing then.
+    guard(() => {
+      if (options.autoPage ?? true) watchPages(page, options.hash, signal)
+    })
     if (options.propagate) propagate(options.propagate, context, report, signal)
     if (!options.outbound) return
     watchOutbound((url) => {

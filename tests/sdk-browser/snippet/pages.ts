@@ -114,6 +114,38 @@ export function testPages(shop: Shop): void {
     expect((await sent(2, 'page_view')).map(({ url }) => String(url).slice(shop.site.url.length))).toEqual(['/', '/a'])
   })
 
+  it('counts pages and clicks, and gives the ids to servers, as a module of a page whose history is read-only', async () => {
+    const module = await bundle('index')
+    shop.site.serve('/sdk.js', (_, response) => {
+      response.writeHead(200, { 'Content-Type': 'text/javascript' }).end(module)
+    })
+    const seen: unknown[] = []
+    shop.site.serve('/api', (request, response) => {
+      seen.push(request.headers.baggage)
+      response.writeHead(204).end()
+    })
+    shop.site.show('<script>Object.freeze(History.prototype)</script><a href="https://other.example/">Other</a>')
+    const { page } = await visitors.open()
+    const warnings: string[] = []
+    page.on('console', (message) => message.type() === 'warning' && warnings.push(message.text()))
+    await page.goto(shop.site.url)
+    const options = { url: shop.proxy.url, site: siteId, key: shop.key, propagate: [shop.site.url], outbound: true }
+    await page.evaluate(`import('/sdk.js').then(async ({ createSluice }) => {
+      window.sluice = createSluice(${JSON.stringify(options)})
+      const link = document.querySelector('a')
+      link.addEventListener('click', (event) => event.preventDefault())
+      link.click()
+      await fetch('/api')
+      history.pushState(0, '', '/a')
+      await new Promise((resolve) => setTimeout(resolve))
+      await sluice.flush()
+    })`)
+    expect((await sent(2, 'page_view')).map(({ url }) => String(url).slice(shop.site.url.length))).toEqual(['/', '/a'])
+    expect(shop.proxy.events('outbound_click')).toMatchObject([{ properties: { url: 'https://other.example/' } }])
+    expect(seen).toEqual([expect.stringContaining('sluice.session_id=')])
+    expect(warnings).toEqual([expect.stringMatching(/^Sluice: TypeError: .*pushState/)])
+  })
+
   it('leaves the rest of a request to such a server as it is', async () => {
     const seen: unknown[] = []
     shop.site.serve('/api', (request, response) => {
