@@ -4,9 +4,10 @@ import type { Measured } from '@sluice/contracts/alert-state'
 import { newId } from '@sluice/runtime/ids'
 import { addRule, type RuleParts } from '../../tests/support/alert-rules.ts'
 import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
-import { addWebhook } from '../../tests/support/webhooks.ts'
+import { addWebhook, testSecrets } from '../../tests/support/webhooks.ts'
 import type { AlertRule } from './alert-records.ts'
 import { type AlertRuleStore, alertRuleStore } from './alert-rules.ts'
+import { encryptTarget, updateEndpoint } from './endpoints.ts'
 import { erasureStore } from './erasures.ts'
 import { siteStore } from './sites.ts'
 
@@ -335,6 +336,22 @@ test('the e-mail rules of a site send 300 e-mails in an hour; the history says w
   expect(await notificationOf(other)).toMatchObject({ status: 'pending' })
   expect(await evaluate(rule, 61, value(12))).toStrictEqual(['firing'])
   expect(await notificationOf(rule)).toMatchObject({ status: 'pending' })
+})
+
+test('e-mails that were tried still count after their rule had another channel meanwhile', async () => {
+  const rule = await ruleWith({ type: 'email', target: '["ops@example.com"]' })
+  // They were sent to some of their recipients.
+  await sql`
+    INSERT INTO deliveries (delivery_id, endpoint_id, source, kind, body, status, created_at, due_at, attempts, lease)
+    SELECT 'tried_' || n, ${rule.ruleId}, 'tried:' || n, 'alert', '', 'pending', moment, moment, 1, 2
+    FROM generate_series(1, 300) n, CAST(${new Date(noon)} AS timestamptz) moment`.execute(postgres.db)
+  for (const channel of ['slack', 'email'] as const) {
+    const target = encryptTarget(testSecrets, channel, 'http://127.0.0.1:9/rule')
+    await updateEndpoint(postgres.db, rule.ruleId, { channel, ...target }, noon)
+  }
+  await evaluate(rule, 1, value(12))
+  const { history } = await rules.history(rule.ruleId, { limit: 1, offset: 0 }, noon)
+  expect(history[0]?.notification?.last_error).toMatch(/^not sent: /)
 })
 
 test('concurrent tests of e-mail rules are counted one after the other', async () => {

@@ -93,13 +93,13 @@ export async function countEmailTest(
 
 /**
  * Whether the e-mail rules of the site have had their `alertLimits.emailsPerHourMax` e-mails in the hour before `at`
- * (Unix ms). Those that have failed do not count.
+ * (Unix ms). Those that were stored as `failed` and never taken do not count.
  */
 export async function isOutOfEmails(db: Db, siteId: string, at: number): Promise<boolean> {
   const { rows } = await sql<{ count: number }>`
     SELECT count(*)::int AS count FROM endpoints JOIN deliveries USING (endpoint_id)
     WHERE site_id = ${siteId} AND owner = 'alert_rule' AND channel = 'email'
-      AND deliveries.created_at > ${new Date(at - hourMs)} AND status <> 'failed'`.execute(db)
+      AND deliveries.created_at > ${new Date(at - hourMs)} AND NOT (status = 'failed' AND lease = 0)`.execute(db)
   return (rows[0]?.count ?? 0) >= alertLimits.emailsPerHourMax
 }
 
