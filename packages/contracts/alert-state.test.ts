@@ -113,12 +113,19 @@ test.each([
   ['increases', 1.155, 1.1, 5],
   ['increases', 1_083, 1_000, 8.3],
   ['increases', 333, 250, 33.2],
+  ['increases', 5, 3, 66.6666],
+  ['increases', 7, 6, 16.6666],
+  ['increases', 1_123_455, 1_000_000, 12.3455],
+  ['increases', 1_000_001, 1_000_000, 0.0001],
   ['decreases', 45.45, 50.5, 10],
   ['decreases', 0.014, 0.02, 30],
-] as const)('a metric %s to %d from %d by exactly %d percent', (direction, value, previous, percent) => {
-  const isChanged = (threshold: number) => isMet({ operator: `${direction}_by_percent`, threshold }, value, previous)
-  expect([isChanged(percent), isChanged(percent + 0.001)]).toStrictEqual([true, false])
-})
+] as const)(
+  'a metric %s to %d from %d by %d percent, and by less than 0.0001 more',
+  (direction, value, previous, percent) => {
+    const isChanged = (threshold: number) => isMet({ operator: `${direction}_by_percent`, threshold }, value, previous)
+    expect([isChanged(percent), isChanged(percent + 0.0001)]).toStrictEqual([true, false])
+  },
+)
 
 test('over 10,000 random histories a rule has the transitions of the oracle', () => {
   const small = fc.integer({ min: 0, max: 4 })

@@ -175,9 +175,10 @@ export function isMet(
 
 /** Whether a value differs from the previous one by at least a percentage of that. */
 function isChangedBy(percent: number, value: number, previous: number): boolean {
-  // In thousandths, because metrics have up to 3 decimals, and without a division: whole numbers are exact.
-  const [changed = 0, before = 0, threshold = 0] = [value, previous, percent].map((each) => Math.round(each * 1_000))
-  return Math.abs(changed - before) * 100_000 >= threshold * before
+  // In thousandths, because metrics have up to 3 decimals, and without a division: whole numbers are exact. A percentage
+  // with decimals is not, but the error of its product is beyond the 15th digit.
+  const [changed, before] = [Math.round(value * 1_000), Math.round(previous * 1_000)]
+  return Math.abs(changed - before) * 100 >= Number((percent * before).toPrecision(15))
 }
 
 /** Whether the condition also needs the value over the window before. */
