@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals'
+import { sql } from 'kysely'
 import { LeaseLostError, leaseMs } from '@sluice/leases/lease-table'
 import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { addDelivery, addWebhook } from '../../tests/support/webhooks.ts'
@@ -145,6 +146,16 @@ test('workers that take at once keep to the slots together', async () => {
     await Promise.all(taken.map((each) => queue.record(each, attempt, () => done, now + 100)))
   }
   expect(await queue.take(now + 100, all)).toStrictEqual([])
+})
+
+test('the next endpoints are taken instead of those that another worker has locked', async () => {
+  const ids: string[] = []
+  for (let n = 0; n < 8; n += 1) ids.push(await endpointWith(1, { siteId: `site-${n}`, at: now + n }))
+  await postgres.transaction(async (other) => {
+    await sql`SELECT FROM endpoints WHERE endpoint_id = ANY (${ids.slice(0, 4)}) FOR NO KEY UPDATE`.execute(other)
+    const taken = await queue.take(now + 100, { max: 4, failingMax: 2 })
+    expect(taken.map(({ endpointId }) => endpointId).sort()).toStrictEqual(ids.slice(4).sort())
+  })
 })
 
 test('a delivery whose worker did not record in time is taken by another one; the first can record nothing more', async () => {

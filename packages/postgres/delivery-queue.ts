@@ -206,6 +206,10 @@ async function lockEndpoints(
   underWay: readonly RunningAttempt[],
 ): Promise<LockedEndpoint[]> {
   const isFailing = sql`failures_in_row >= ${failingFrom}`
+  const locked = sql`(
+      SELECT endpoint_id, site_id, active AND ${isNotDisabled} AS is_enabled, ${isFailing} AS is_failing
+      FROM endpoints AS endpoint WHERE endpoint.endpoint_id = waiting.endpoint_id FOR NO KEY UPDATE SKIP LOCKED
+    ) AS locked`
   const { rows } = await sql<LockedEndpoint>`
     WITH candidate AS (
       SELECT endpoint_id, site_id, ${isFailing} AS is_failing, first.due_at, ${busyAt(sql`endpoint.endpoint_id`, now)} AS busy
@@ -215,18 +219,21 @@ async function lockEndpoints(
         endpoint_id, is_failing, due_at,
         coalesce(attempts, 0) + row_number() OVER (PARTITION BY site_id, is_failing ORDER BY busy, due_at) AS nth_of_site
       FROM candidate LEFT JOIN ${runningAttempts(underWay)} USING (site_id, is_failing)
-      WHERE busy < ${slotsOf(sql`is_failing`)}
+      WHERE busy < ${slotsOf(sql`is_failing`)} AND coalesce(attempts, 0) < ${limits.max}
     ), placed AS (
       SELECT *, row_number() OVER (PARTITION BY is_failing ORDER BY nth_of_site, due_at) AS place FROM ranked
     )
-    -- It locks one endpoint after the other, in this order, and no more than may get a slot.
-    SELECT locked.* FROM (
-      SELECT endpoint_id FROM placed WHERE ${isWithinShare(limits)} ORDER BY is_failing, place
-    ) AS waiting
-    CROSS JOIN LATERAL (
-      SELECT endpoint_id, site_id, active AND ${isNotDisabled} AS is_enabled, ${isFailing} AS is_failing
-      FROM endpoints AS endpoint WHERE endpoint.endpoint_id = waiting.endpoint_id FOR NO KEY UPDATE SKIP LOCKED
-    ) AS locked`.execute(db)
+    -- It locks one endpoint after the other, in this order. The next ones replace those that another worker has locked,
+    -- but not failing ones: any number of these could be locked in vain.
+    (
+      SELECT locked.* FROM (SELECT endpoint_id FROM placed WHERE NOT is_failing ORDER BY place) AS waiting
+      CROSS JOIN LATERAL ${locked} LIMIT ${limits.max}
+    ) UNION ALL (
+      SELECT locked.* FROM (
+        SELECT endpoint_id FROM placed WHERE is_failing AND ${isWithinShare(limits)} ORDER BY place
+      ) AS waiting
+      CROSS JOIN LATERAL ${locked}
+    )`.execute(db)
   return rows
 }
 
