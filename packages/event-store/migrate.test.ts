@@ -57,6 +57,22 @@ test('every table that is mutated allows mutations while merges run, and too man
   await expect(erase()).rejects.toMatchObject({ serverCode: 692, retryable: true })
 })
 
+test('every table syncs what was inserted, also in a store of an earlier build', async () => {
+  await migrateClickHouse(database.url)
+  const synced = async () => {
+    const { rows } = await clickHouse.query<{ name: string }>(
+      `SELECT name FROM system.tables WHERE database = currentDatabase()
+       AND engine_full LIKE '%fsync_after_insert = 1%' AND engine_full LIKE '%fsync_part_directory = 1%' ORDER BY name`,
+    )
+    return rows.map(({ name }) => name)
+  }
+  const all = ['erasures', 'events', 'schema_migrations', 'store', 'users']
+  expect(await synced()).toStrictEqual(all)
+  await clickHouse.command('ALTER TABLE schema_migrations RESET SETTING fsync_after_insert, fsync_part_directory')
+  await migrateClickHouse(database.url)
+  expect(await synced()).toStrictEqual(all)
+})
+
 test('a migration can be repeated after it ended half-way', async () => {
   const applied = await migrateClickHouse(database.url)
   await clickHouse.command('TRUNCATE TABLE schema_migrations')

@@ -147,7 +147,11 @@ async function applyMigrations(clickHouse: ClickHouse, folder: URL): Promise<rea
     `CREATE TABLE IF NOT EXISTS schema_migrations (name String, applied_at DateTime64(3, 'UTC') DEFAULT now64(3))
      ENGINE = MergeTree ORDER BY name`,
   )
-  await clickHouse.command('ALTER TABLE schema_migrations ADD COLUMN IF NOT EXISTS oldest_build Nullable(UInt32)')
+  // A migration whose row is lost in a power failure runs again, and 007 would give all users the version 0.
+  await clickHouse.command(
+    `ALTER TABLE schema_migrations ADD COLUMN IF NOT EXISTS oldest_build Nullable(UInt32),
+     MODIFY SETTING fsync_after_insert = 1, fsync_part_directory = 1`,
+  )
   const missing = missingMigrations(await schemaVersions(clickHouse, folder))
   for (const name of missing) {
     const sql = await readMigration(folder, name)
