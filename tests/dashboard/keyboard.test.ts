@@ -170,6 +170,24 @@ describeWithChromium('the keyboard alone', () => {
     expect(await page.evaluate(outline)).toBe('solid')
   })
 
+  it('goes by Tab from an open list that scrolls to the next control', async () => {
+    const page = await overview()
+    const field = page.getByLabel('Time zone', { exact: true })
+    await field.focus()
+    await page.keyboard.press('Tab')
+    const next = await focused(page)
+    await field.focus()
+    await page.keyboard.press('ArrowDown')
+    const list = page.getByRole('listbox')
+    await list.waitFor()
+    const scrolls = ({ scrollHeight, clientHeight }: Record<string, number>) =>
+      Number(scrollHeight) > Number(clientHeight)
+    expect(await list.evaluate(scrolls)).toBe(true)
+    await page.keyboard.press('Tab')
+    await list.waitFor({ state: 'detached' })
+    expect(await focused(page)).toBe(next)
+  })
+
   it('takes no letter for a shortcut in a field or with a modifier', async () => {
     const page = await overview()
     const before = page.url()

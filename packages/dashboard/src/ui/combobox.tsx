@@ -219,6 +219,8 @@ function List({ id, name, anchor, active, children }: ListProps) {
       role="listbox"
       aria-label={name === '' ? messages.ui.options : name}
       popover="manual"
+      // Browsers let Tab reach what scrolls: the focus would go to the list, and be lost with it.
+      tabIndex={-1}
       class="popover combobox-list"
       // The field keeps the focus.
       onPointerDown={(event) => event.preventDefault()}
