@@ -120,6 +120,9 @@ describeWithChromium('what other browsers do', () => {
     for (const key of ['ArrowDown', 'ArrowDown', 'Enter']) {
       await field.dispatchEvent('keydown', { key, isComposing: true })
       await painted(page)
+      // As Safari sends it.
+      await field.dispatchEvent('keydown', { key, keyCode: 229 })
+      await painted(page)
     }
     expect([await field.inputValue(), await active()]).toEqual([chosen, before])
     expect(await option.isVisible()).toBe(true)
