@@ -10,7 +10,7 @@ import { findFreePort } from '../../tests/support/free-port.ts'
 import { startStopwatch } from '../../tests/support/stopwatch.ts'
 import { type TcpProxy, tcpProxy } from '../../tests/support/tcp-proxy.ts'
 import { openTestPostgres, patientPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
-import { openPostgres, type Postgres } from './open.ts'
+import { openPostgres, type Postgres, withPostgres } from './open.ts'
 
 let database: TestPostgres
 
@@ -327,6 +327,26 @@ describe('the server', () => {
     await held
     await waiter.close()
   })
+})
+
+test('a command that fails does not wait for the statements that it has left running', async () => {
+  const left: Promise<unknown>[] = []
+  await database.db.transaction().execute(async (transaction) => {
+    await sql`SELECT pg_advisory_xact_lock(1)`.execute(transaction)
+    const command = withPostgres(database.url, { queryTimeoutMs: 0 }, async ({ db }) => {
+      left.push(sql`SELECT pg_advisory_xact_lock(1)`.execute(db))
+      const isWaiting = async () => {
+        const { rows } = await sql`SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`.execute(
+          transaction,
+        )
+        return rows.length > 0
+      }
+      await waitUntil(isWaiting, 'the statement waits for the lock')
+      throw new Error('the lock was lost')
+    })
+    await expect(command).rejects.toThrow('the lock was lost')
+  })
+  await Promise.all(left)
 })
 
 test('a pool opens no connection before it is used', async () => {

@@ -1,5 +1,6 @@
 import { Kysely, PostgresDialect, type PostgresPool, type PostgresPoolClient, sql } from 'kysely'
 import { Pool } from 'pg'
+import { settledOrAfter } from '@sluice/runtime/deadline'
 import { AppError, errorCode, internalError, internalMessage, unavailable } from '@sluice/runtime/errors'
 import { tracedCall } from '@sluice/runtime/tracing'
 import type { Db, Tables } from './tables.ts'
@@ -85,6 +86,26 @@ export function openPostgres(url: string, options: PostgresOptions = {}): Postgr
         await sql`SELECT 1`.execute(db)
       }),
     close: () => db.destroy(),
+  }
+}
+
+/** How long a command waits for its connections to be closed. */
+const closeTimeoutMs = 1_000
+
+/**
+ * Runs the work of a command with the database at `url`, and closes the connections. Statements that work has left
+ * running are not awaited: work that fails because its lock was lost may have some without a limit of time.
+ */
+export async function withPostgres<T>(
+  url: string,
+  options: PostgresOptions,
+  work: (postgres: Postgres) => Promise<T>,
+): Promise<T> {
+  const postgres = openPostgres(url, options)
+  try {
+    return await work(postgres)
+  } finally {
+    await settledOrAfter(postgres.close(), closeTimeoutMs)
   }
 }
 

@@ -8,7 +8,8 @@ const writeTimeoutMs = 10_000
 
 /**
  * Runs a command. A failure is printed to standard error, and the process then ends with 1, also if the command has left
- * work running: after the lock of migrations was lost, for example, its work must not go on.
+ * work running: after the lock of migrations was lost, for example, its work must not go on. It does so for up to 10 s
+ * only where the reader of a pipe is slow.
  */
 export async function runCommand(command: () => Promise<void>): Promise<void> {
   allowSlowConnections()

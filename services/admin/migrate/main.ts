@@ -2,7 +2,7 @@
 import { waitForMutations } from '@sluice/event-store/clickhouse/mutations'
 import type { Reconciled } from '@sluice/postgres/after-restore'
 import { migrationTimes } from '@sluice/postgres/migrate'
-import { openPostgres } from '@sluice/postgres/open'
+import { withPostgres } from '@sluice/postgres/open'
 import { loadCommandConfig } from '@sluice/runtime/load-command-config'
 import { readArguments } from '@sluice/runtime/read-arguments'
 import { runCommand } from '@sluice/runtime/run-command'
@@ -31,14 +31,13 @@ await runCommand(async () => {
     return values
   })
   const config = loadCommandConfig(variables, process.env, console.error)
-  const postgres = openPostgres(config.SLUICE_POSTGRES_URL, migrationTimes)
-  const engines = {
-    postgres,
-    clickHouseUrl: config.SLUICE_CLICKHOUSE_URL,
-    logUrl: config.SLUICE_LOG_URL,
-    acceptLoss,
-  }
-  try {
+  await withPostgres(config.SLUICE_POSTGRES_URL, migrationTimes, async (postgres) => {
+    const engines = {
+      postgres,
+      clickHouseUrl: config.SLUICE_CLICKHOUSE_URL,
+      logUrl: config.SLUICE_LOG_URL,
+      acceptLoss,
+    }
     if (plan) console.log(await planText(engines))
     else {
       const done = await migrate(engines)
@@ -47,9 +46,7 @@ await runCommand(async () => {
       )
       if (done.reconciled !== undefined) reportLoss(done.reconciled)
     }
-  } finally {
-    await postgres.close()
-  }
+  })
   if (wait) {
     await waitForMutations(config.SLUICE_CLICKHOUSE_URL, (running) => {
       for (const { table, command, parts } of running)

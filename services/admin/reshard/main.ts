@@ -1,5 +1,5 @@
 // npm run reshard -- --to <cluster> --database <new name> [--plan | --finish | --cancel]: docs/scale-out.md
-import { openPostgres } from '@sluice/postgres/open'
+import { withPostgres } from '@sluice/postgres/open'
 import { loadCommandConfig } from '@sluice/runtime/load-command-config'
 import { readArguments } from '@sluice/runtime/read-arguments'
 import { runCommand } from '@sluice/runtime/run-command'
@@ -29,15 +29,8 @@ await runCommand(async () => {
     },
   )
   const config = loadCommandConfig(variables, process.env, console.error)
-  const postgres = openPostgres(config.SLUICE_POSTGRES_URL, { queryTimeoutMs: 0 })
-  const engines = { postgres, clickHouseUrl: config.SLUICE_CLICKHOUSE_URL, logUrl: config.SLUICE_LOG_URL }
-  try {
-    await run(engines, {
-      cluster,
-      database,
-      say: (line) => console.log(line),
-    })
-  } finally {
-    await postgres.close()
-  }
+  await withPostgres(config.SLUICE_POSTGRES_URL, { queryTimeoutMs: 0 }, (postgres) => {
+    const engines = { postgres, clickHouseUrl: config.SLUICE_CLICKHOUSE_URL, logUrl: config.SLUICE_LOG_URL }
+    return run(engines, { cluster, database, say: (line) => console.log(line) })
+  })
 })
