@@ -47,7 +47,8 @@ function openPostgresFor(logUrl: string, postgresUrl: string | undefined): Postg
 
 /** The resources that are open, to be closed in reverse order. */
 const opened: { close(): Promise<void> }[] = []
-await runCommand(async () => {
+
+async function replay(): Promise<void> {
   const { list } = readArguments(
     usage,
     { options: { list: { type: 'boolean', default: false } } },
@@ -88,5 +89,13 @@ await runCommand(async () => {
     }
     if (foreign > 0) console.log(`Left out: ${foreign} records that are not dead letters.`)
   }
+}
+
+await runCommand(async () => {
+  try {
+    await replay()
+  } finally {
+    // A failure ends the process.
+    for (const each of opened.reverse()) await each.close()
+  }
 })
-for (const each of opened.reverse()) await each.close()
