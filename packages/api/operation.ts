@@ -43,6 +43,11 @@ export interface Operation {
     /** `data` of the envelope; absent: the envelope has none. */
     data?: joi.Schema
     /**
+     * The whole body of the response, without the envelope, for clients of another product. `handle` (handle.ts) does not
+     * support it: the handler returns a HandlerResult.
+     */
+    body?: joi.Schema
+    /**
      * The response is a file of one of these media types instead of an envelope; the handler returns a FileResult. With
      * `data`, the client chooses between them by `Accept`, and the handler returns `{ data }` or `{ file }`.
      */

@@ -2,7 +2,7 @@ import { eventMediaTypes } from '@sluice/contracts/media-types'
 import { segmentLimits } from '@sluice/contracts/segment-limits'
 import { batchResult } from './collect.ts'
 import type { Operation } from './operation.ts'
-import { batchBody, messageBody } from './segment.ts'
+import { batchBody, messageBody, settingsBody } from './segment.ts'
 
 const segment = {
   method: 'POST',
@@ -89,5 +89,18 @@ export const segmentOperations = {
     id: 'segmentImport',
     path: '/v1/import',
     summary: sameAs('/v1/batch', 'the clients for Ruby and older ones for Android use'),
+  },
+  segmentSettings: {
+    id: 'segmentSettings',
+    method: 'GET',
+    path: '/v1/projects/:write_key/settings',
+    section: 'Segment’s clients',
+    summary: 'Tells the clients for apps at their start that their messages go to Sluice. The key is not checked.',
+    scope: 'public',
+    rights: { of: 'none' },
+    response: { status: 200, body: settingsBody },
+    dialect: 'segment',
+    anyOrigin: true,
+    quiet: true,
   },
 } as const satisfies Readonly<Record<string, Operation>>

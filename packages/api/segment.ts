@@ -39,3 +39,21 @@ export const batchBody = joi
     writeKey: fields.writeKey,
   })
   .unknown()
+
+export const settingsBody = joi.object({
+  integrations: joi
+    .object({
+      'Segment.io': joi
+        .object({
+          apiKey: joi.string().required().description('The key of the path.'),
+          apiHost: joi
+            .string()
+            .example('in.example.com/v1')
+            .description(
+              'Where clients send their messages: the host of the request, and `/v1`. Absent without a host.',
+            ),
+        })
+        .required(),
+    })
+    .required(),
+})

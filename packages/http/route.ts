@@ -53,6 +53,8 @@ export interface Client {
 export interface HandlerResult {
   status: 200 | 201 | 202
   data?: unknown
+  /** The whole body, which is sent as JSON in place of the envelope. */
+  body?: object
   file?: FileResult
   headers?: Readonly<Record<string, string>>
 }

@@ -7,10 +7,11 @@ import { discard } from './read-body.ts'
 import type { HandlerResult } from './route.ts'
 
 /**
- * A successful response in its envelope: `{success: true, timestamp, data?}`. `now`: the timestamp (Unix ms), unless
- * the answer has one of its own.
+ * A successful response in its envelope: `{success: true, timestamp, data?}`, or the body that the answer has in place of
+ * it. `now`: the timestamp (Unix ms), unless the answer has one of its own.
  */
-export function responseText({ data, timestamp }: HandlerResult & { timestamp?: number }, now: number): string {
+export function responseText({ data, body, timestamp }: HandlerResult & { timestamp?: number }, now: number): string {
+  if (body !== undefined) return JSON.stringify(body)
   return JSON.stringify({ success: true, timestamp: timestamp ?? now, data })
 }
 

@@ -9,6 +9,7 @@ import type { CountRejection } from './metrics.ts'
 import type { Publisher } from './publish/publisher.ts'
 import type { MessageType } from './segment/map-message.ts'
 import { segmentBatchHandler, segmentMessageHandler } from './segment/segment.ts'
+import { segmentSettings } from './segment/settings.ts'
 
 /** The operations of docs/http-interface.md#collection and #segment. */
 export function gatewayRoutes(deps: {
@@ -39,5 +40,6 @@ export function gatewayRoutes(deps: {
     { ...operations.segmentAliasShort, handle: segmentMessage('alias') },
     { ...operations.segmentBatchShort, handle: segmentBatch },
     { ...operations.segmentImport, handle: segmentBatch },
+    { ...operations.segmentSettings, handle: segmentSettings },
   ]
 }

@@ -59,6 +59,7 @@ export const samples: Readonly<Record<OperationId, (target: Target) => Sample>> 
   segmentAliasShort: () => ({ body: {} }),
   segmentBatchShort: () => ({ body: { batch: [{ type: 'track', event: 'view' }] } }),
   segmentImport: () => ({ body: { batch: [{ type: 'track', event: 'view' }] } }),
+  segmentSettings: ({ apiKey }) => ({ params: { write_key: apiKey } }),
   stats: ({ siteId }) => ({ query: { site_id: siteId, metric: 'event_count' } }),
   statsBatch: ({ siteId }) => ({ body: { queries: [{ site_id: siteId, metric: 'event_count' }] } }),
   live: ({ siteId }) => ({ query: { site_id: siteId } }),

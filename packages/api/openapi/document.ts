@@ -3,6 +3,7 @@ import { contentEncodings } from '@sluice/contracts/media-types'
 import { defaultLimits, limitWindowSeconds } from '@sluice/contracts/rate-limits'
 import type { ErrorStatus } from '../error-status.ts'
 import { type BodyRule, mediaTypesOf, type MultipartBodyRule, type Operation } from '../operation.ts'
+import { envelope, errorEnvelope } from './envelopes.ts'
 import { exampleOf } from './example.ts'
 import { failures } from './failures.ts'
 import {
@@ -35,7 +36,7 @@ import { describeWebhooks } from './webhooks.ts'
 type Schemas = Record<string, JsonSchema>
 
 /** The description of the interface: rules that apply to all operations. */
-const description = `Requests and answers are JSON. Every answer has \`success\` and \`timestamp\` (Unix ms). Successful answers with a result have \`data\`; failures have \`error\`. Every answer has the header \`X-Request-Id\`: a valid one of the request is returned, otherwise Sluice generates one. All times are Unix milliseconds, lengths are counted in code points, and NUL characters are refused in every text.
+const description = `Requests and answers are JSON. Every answer has \`success\` and \`timestamp\` (Unix ms), except that of \`segmentSettings\`. Successful answers with a result have \`data\`; failures have \`error\`. Every answer has the header \`X-Request-Id\`: a valid one of the request is returned, otherwise Sluice generates one. All times are Unix milliseconds, lengths are counted in code points, and NUL characters are refused in every text.
 
 Clients send a key as \`Authorization: Bearer <key>\`, or as \`?api_key=\` where they can't set a header. Browsers may open a session and send its cookie. The header takes precedence over the query, and the query over the cookie. Answers to a valid credential show the state of its rate limit: \`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\`, \`X-RateLimit-Reset\`. Unknown fields and parameters are refused, except in events, where they are stored as properties. Later versions add fields to answers: clients must ignore those that they do not know. In optional fields of an event, \`null\` and \`""\` mean that the field is absent.
 
@@ -306,8 +307,11 @@ function toJsonLines(batch: unknown): string {
   return Array.isArray(items) ? items.map((item) => `${JSON.stringify(item)}\n`).join('') : ''
 }
 
+const successReference: JsonSchema = { $ref: '#/components/schemas/Success' }
+
 function success({ limit, idempotent, response }: Operation, schemas: Schemas): Response {
   const data = response.data && toJsonSchema(response.data, 'output', schemas)
+  const body = response.body && toJsonSchema(response.body, 'output', schemas)
   return {
     description: response.status === 201 ? 'Created' : response.status === 202 ? 'Accepted' : 'Done',
     headers: {
@@ -326,7 +330,7 @@ function success({ limit, idempotent, response }: Operation, schemas: Schemas): 
       ),
     },
     content: {
-      ...((data ?? !response.file) ? json(data ? envelope(data) : { $ref: '#/components/schemas/Success' }) : {}),
+      ...(body ? json(body) : (data ?? !response.file) ? json(data ? envelope(data) : successReference) : {}),
       ...fileContents(response.file),
     },
   }
@@ -365,33 +369,6 @@ function headersOf(names: readonly string[]): Record<string, Reference> {
 
 function json(schema: JsonSchema): Record<string, MediaType> {
   return { 'application/json': { schema } }
-}
-
-const timestamp: JsonSchema = { type: 'integer', format: 'int64', description: 'Unix ms.' }
-
-function envelope(data?: JsonSchema): JsonSchema {
-  return {
-    type: 'object',
-    properties: { success: { const: true }, timestamp, ...(data && { data }) },
-    required: ['success', 'timestamp', ...(data ? ['data'] : [])],
-    additionalProperties: false,
-  }
-}
-
-function errorEnvelope({ data, dialect }: { data?: JsonSchema; dialect?: 'segment' | undefined }): JsonSchema {
-  const text: JsonSchema = { type: 'string', minLength: 1 }
-  return {
-    type: 'object',
-    properties: {
-      success: { const: false },
-      error: text,
-      ...(dialect === 'segment' && { code: text, message: text }),
-      timestamp,
-      ...(data && { data }),
-    },
-    required: ['success', 'error', ...(dialect === 'segment' ? ['code', 'message'] : []), 'timestamp'],
-    additionalProperties: false,
-  }
 }
 
 function sorted<T>(entries: Record<string, T>): Record<string, T> {

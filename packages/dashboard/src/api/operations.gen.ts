@@ -22,6 +22,7 @@ export const operations = {
   segmentAliasShort: { method: 'POST', path: '/v1/a', scopes: ['events:write'] },
   segmentBatchShort: { method: 'POST', path: '/v1/b', scopes: ['events:write'] },
   segmentImport: { method: 'POST', path: '/v1/import', scopes: ['events:write'] },
+  segmentSettings: { method: 'GET', path: '/v1/projects/{write_key}/settings', scopes: [] },
   stats: { method: 'GET', path: '/api/v1/stats', scopes: ['stats:read'] },
   statsBatch: { method: 'POST', path: '/api/v1/stats/batch', scopes: ['stats:read'] },
   live: { method: 'GET', path: '/api/v1/live', scopes: ['stats:read'] },
