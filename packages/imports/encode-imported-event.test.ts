@@ -81,6 +81,16 @@ describe('the row of a record of CSV', () => {
     })
   })
 
+  test('has no fields for the NULL of databases, and keeps the quoted text of the same characters', () => {
+    const header = 'event_type,timestamp_ms,event_id,user_id,anonymous_id,properties.a'
+    expect(rowOf(csv(header, `view,${timestamp},\\N,\\N,\\N,\\N`))).toEqual(made)
+    expect(rowOf(csv(header, `"view",${timestamp},\\N,"\\N",\\N,"\\N"`))).toEqual({
+      ...made,
+      user_id: '\\N',
+      properties: { a: '\\N' },
+    })
+  })
+
   test('has the hash of its id, so that copies meet in one partition', () => {
     const { value } = csv('timestamp_ms,event_type', `${timestamp},view`)
     const live = encodeEvent(

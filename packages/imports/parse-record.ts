@@ -22,8 +22,8 @@ export type RecordParser = (bytes: Buffer) => RecordFields
 /**
  * The parser for the records of a file.
  *
- * - CSV: an empty cell means absent. A cell of `timestamp_ms` with a number is a number, unless a spreadsheet has
- *   rounded it. `properties` contains a JSON object, and `properties.<name>` a text. The `'` that an export puts before
+ * - CSV: an empty cell means absent, and so does NULL (`\N` without quotes). A cell of `timestamp_ms` with a number is
+ *   a number, unless a spreadsheet has rounded it. `properties` contains a JSON object, and `properties.<name>` a text. The `'` that an export puts before
  *   formulas is removed (`unguardCell`).
  * - JSON: the members are the columns of CSV, with the types of `/collect`.
  *
