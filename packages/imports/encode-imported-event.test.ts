@@ -91,6 +91,18 @@ describe('the row of a record of CSV', () => {
     })
   })
 
+  test('has ids and properties that only resemble a rounded number', () => {
+    const header = 'event_type,timestamp_ms,event_id,user_id,session_id,url,properties.a'
+    expect(rowOf(csv(header, `view,${timestamp},"1E+17",1e+17,1E17,1E+17,1.23457E+17`))).toEqual({
+      ...made,
+      event_id: '1E+17',
+      user_id: '1e+17',
+      session_id: '1E17',
+      url: '1E+17',
+      properties: { a: '1.23457E+17' },
+    })
+  })
+
   test('has the hash of its id, so that copies meet in one partition', () => {
     const { value } = csv('timestamp_ms,event_type', `${timestamp},view`)
     const live = encodeEvent(
@@ -151,6 +163,24 @@ describe('a record fails', () => {
       'Invalid field: timestamp_ms was rounded by a spreadsheet: format the column as a number without decimals',
       'timestamp_ms',
     ],
+    [
+      'with a timestamp that a spreadsheet has rounded in a language with a decimal comma',
+      csv(header, 'view,"1,76723E+12",,,'),
+      'Invalid field: timestamp_ms was rounded by a spreadsheet: format the column as a number without decimals',
+      'timestamp_ms',
+    ],
+    ...['event_id', 'user_id', 'anonymous_id', 'session_id'].flatMap((field) =>
+      ['1.23457E+17', '1,23457E+17', '1E+15'].map((cell): [string, ReturnType<typeof imported>, string, string] => [
+        `with ${cell} as the ${field}, which a spreadsheet has rounded`,
+        imported(`view;${timestamp};${cell};`, {
+          format: 'csv',
+          delimiter: ';',
+          columns: ['event_type', 'timestamp_ms', field, 'url'],
+        }),
+        `Invalid field: ${field} was rounded by a spreadsheet: format the column as text`,
+        field,
+      ]),
+    ),
     [
       'with seconds for a timestamp',
       csv(header, 'view,1767000000,,,'),

@@ -23,8 +23,8 @@ export type RecordParser = (bytes: Buffer) => RecordFields
  * The parser for the records of a file.
  *
  * - CSV: an empty cell means absent, and so does NULL (`\N` without quotes). A cell of `timestamp_ms` with a number is
- *   a number, unless a spreadsheet has rounded it. `properties` contains a JSON object, and `properties.<name>` a text. The `'` that an export puts before
- *   formulas is removed (`unguardCell`).
+ *   a number, unless a spreadsheet has rounded it; an id must not be rounded either. `properties` contains a JSON
+ *   object, and `properties.<name>` a text. The `'` that an export puts before formulas is removed (`unguardCell`).
  * - JSON: the members are the columns of CSV, with the types of `/collect`.
  *
  * A property in `properties.<name>` prevails over the one with that name in `properties`. Throws the 400 of
@@ -34,7 +34,10 @@ export function recordParser(layout: FileLayout, type: ImportType): RecordParser
   if (layout.format !== 'csv') return (bytes) => readMembers(decode(bytes), type)
   const { delimiter, columns } = layout
   const fields = resolveColumns(columns, type)
-  return (bytes) => readCells(splitFields(decode(bytes), delimiter), fields)
+  return (bytes) => {
+    const text = decode(bytes)
+    return readCells(splitFields(text, delimiter), fields, text)
+  }
 }
 
 /** The result of `read`, or an error: the record could not be read, or `read` refused it with an AppError. */
@@ -59,10 +62,13 @@ function decode(bytes: Buffer): string {
 }
 
 const number = /^[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$/
-/** A long number as a spreadsheet shows and saves it: with at most six digits. */
-const rounded = /^\d(?:\.\d{1,5})?[eE]\+\d+$/
+/** A long number as a spreadsheet shows and saves it: with at most six digits, and the comma of its language. */
+const rounded = /^\d(?:[.,]\d{1,5})?[eE]\+\d+$/
+/** An id may be any text, also one with a small e: spreadsheets write the capital letter. */
+const roundedId = /^\d(?:[.,]\d{1,5})?E\+\d+$/
+const ids: ReadonlySet<string> = new Set(['event_id', 'user_id', 'anonymous_id', 'session_id'])
 
-function readCells(cells: readonly string[], fields: readonly (string | undefined)[]): RecordFields {
+function readCells(cells: readonly string[], fields: readonly (string | undefined)[], text: string): RecordFields {
   if (cells.length !== fields.length) {
     throw invalidFormat(`record has ${cells.length} fields where the header has ${fields.length}`)
   }
@@ -73,7 +79,7 @@ function readCells(cells: readonly string[], fields: readonly (string | undefine
     if (field === undefined || cell === '') continue
     if (field === 'timestamp_ms') record.set(field, parseTimestampCell(cell))
     else if (field === 'properties') record.set(field, parsePropertiesCell(cell))
-    else record.set(field, cell)
+    else record.set(field, ids.has(field) ? requireWholeId(field, cell, text) : cell)
   }
   return record.finish()
 }
@@ -84,6 +90,16 @@ function parseTimestampCell(cell: string): unknown {
     throw invalidField('timestamp_ms', 'was rounded by a spreadsheet: format the column as a number without decimals')
   }
   return number.test(cell) ? Number(cell) : cell
+}
+
+/**
+ * Throws for an id that was rounded, because different ids would become the same one. Spreadsheets write numbers without
+ * quotes; an id in quotes, as exports write it, is a text that only looks so. `text`: the record.
+ */
+function requireWholeId(field: string, cell: string, text: string): string {
+  if (roundedId.test(cell) && !text.includes(`"${cell}"`))
+    throw invalidField(field, 'was rounded by a spreadsheet: format the column as text')
+  return cell
 }
 
 function parsePropertiesCell(cell: string): unknown {
