@@ -330,6 +330,22 @@ describe('import --from', () => {
     ])
   })
 
+  it('plausible: keeps the properties of events in JSON, whose lists are arrays', async () => {
+    const event = {
+      timestamp: '2024-05-01 12:00:00',
+      name: 'Order',
+      hostname: 'a.example',
+      pathname: '/p',
+      user_id: '1',
+    }
+    const file = await standalone.write(
+      'events_v2.ndjson',
+      `${JSON.stringify({ ...event, 'meta.key': ['plan', "it's"], 'meta.value': ['pro', 'a, b'] })}\n`,
+    )
+    expect(await importFile('plausible', file)).toMatchObject({ code: 0 })
+    expect(await standalone.eventsOf(`from-${file}`)).toMatchObject([{ properties: { plan: 'pro', "it's": 'a, b' } }])
+  })
+
   it('plausible: keeps the revenue of an event', async () => {
     const file = await standalone.write(
       'revenue.csv',

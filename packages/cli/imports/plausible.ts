@@ -88,12 +88,17 @@ function revenueOf(record: SourceRecord): Record<string, unknown> {
   }
 }
 
-/** Custom properties, which ClickHouse writes as two lists, `['plan','total']`. */
+/** Custom properties, which ClickHouse writes as two lists: in CSV as a text, `['plan','total']`, in JSON as arrays. */
 function metaOf(record: SourceRecord): Record<string, string> {
-  const keys = listOf(textOf(record, 'meta.key') ?? '[]')
-  const values = listOf(textOf(record, 'meta.value') ?? '[]')
+  const keys = listIn(record, 'meta.key')
+  const values = listIn(record, 'meta.value')
   if (keys.length !== values.length) throw new RecordError('meta.key and meta.value differ in length')
   return Object.fromEntries(keys.map((key, at) => [key, values[at] ?? '']))
+}
+
+function listIn(record: SourceRecord, name: string): string[] {
+  const value = record[name]
+  return Array.isArray(value) ? value.map(String) : listOf(textOf(record, name) ?? '[]')
 }
 
 function listOf(text: string): string[] {
