@@ -130,7 +130,7 @@ describe('import', () => {
   })
 
   it('says what to do about a file, a key or a call that it can’t use', async () => {
-    const zip = await standalone.write('export.zip', 'PK\u0003\u0004')
+    const workbook = await standalone.write('sheet.xlsx', 'PK\u0003\u0004')
     const cut = await standalone.write('cut.ndjson.gz', gzipSync('{"event_type":"x"}\n'.repeat(100)).subarray(0, -8))
     const list = await standalone.write('list.json', '[{"event":"x"}]')
     const parquet = await standalone.write('events.parquet', 'PAR1\u0015\u0004')
@@ -138,7 +138,11 @@ describe('import', () => {
     const brotli = await standalone.write('events.jsonl.br', brotliCompressSync('{"event":"x"}'))
     const cases: [args: string[], code: number, message: string][] = [
       [['nowhere.csv'], 1, 'nowhere.csv does not exist.'],
-      [[zip], 1, 'unpack it'],
+      [
+        [workbook],
+        1,
+        'sheet.xlsx is an Excel workbook or a ZIP archive: export the sheet as CSV in UTF-8, or unpack the archive and import its files.',
+      ],
       [[cut, '-t', '2026-01-01'], 1, "can't be read to its end (unexpected end of file): export it again."],
       [[list, '--from', 'posthog'], 1, 'an object a line'],
       [[parquet, '--from', 'posthog'], 1, 'events.parquet is Parquet: export it as CSV or JSON in UTF-8.'],
@@ -157,7 +161,7 @@ describe('import', () => {
         2,
         "'--job <job_id>' cannot be used with option '-t, --timestamp <time>'",
       ],
-      [[zip, '--from', 'matomo'], 2, 'Allowed choices are plausible, umami, posthog'],
+      [[workbook, '--from', 'matomo'], 2, 'Allowed choices are plausible, umami, posthog'],
     ]
     await Promise.all(
       cases.map(async ([args, code, message]) => {

@@ -68,7 +68,9 @@ async function openText(path: string): Promise<Readable> {
   const { bytesRead, buffer } = await file.read(Buffer.alloc(4), 0, 4, 0)
   await file.close()
   if (bytesRead >= 2 && buffer.subarray(0, 2).toString() === 'PK') {
-    throw new Failure(`${path} is a ZIP archive: unpack it, and import the files in it.`)
+    throw new Failure(
+      `${path} is an Excel workbook or a ZIP archive: export the sheet as CSV in UTF-8, or unpack the archive and import its files.`,
+    )
   }
   const isGzip = bytesRead >= 2 && buffer[0] === 0x1f && buffer[1] === 0x8b
   return isGzip ? Readable.from(unpack(path), { objectMode: false }) : createReadStream(path)
