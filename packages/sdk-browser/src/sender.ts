@@ -60,11 +60,11 @@ export function createSender({ endpoint, queue, isAllowed, report, onTime, onRoo
     pausedUntil = Math.max(pausedUntil, performance.now() + Math.min(ms, pauseMsMax))
   }
 
-  /** The oldest events that are in no running request, up to the limits of a request. */
-  const take = (): Entry[] => {
+  /** The oldest events, with `isAll` also those in a running request, up to the limits of a request. */
+  const take = (isAll?: boolean): Entry[] => {
     let room = requestBytesMax - bytesUnderWay
     let count = isPaused() ? 0 : countMax
-    return queue.list.filter(({ isBusy, bytes }) => !isBusy && count-- > 0 && (room -= bytes + 1) > 0)
+    return queue.list.filter(({ isBusy, bytes }) => (!isBusy || isAll) && count-- > 0 && (room -= bytes + 1) > 0)
   }
 
   /** Handles a refused event: if its time was refused, it is corrected and sent once more. Others are dropped. */
@@ -187,11 +187,13 @@ export function createSender({ endpoint, queue, isAllowed, report, onTime, onRoo
       return flushed
     },
     leave: () => {
-      const batch = take()
+      const isKept = 'keepalive' in Request.prototype
+      // A request that is not kept alive ends with the page, perhaps before it has arrived.
+      const batch = take(!isKept)
       if (!batch.length) return
       const text = bodyOf(batch)
       const former = leaving
-      if ('keepalive' in Request.prototype)
+      if (isKept)
         leaving = post(batch, text)
           .then(goOn)
           .then(() => former)

@@ -5,7 +5,7 @@ export function watchOutbound(onClick: (href: string) => void, signal: AbortSign
       // The middle button opens a link too, the right one does not.
       if (event.button > 1) return
       // The path includes elements in shadow trees.
-      const link = event.composedPath().find((each) => each instanceof HTMLAnchorElement)
+      const link = (event.composedPath() as HTMLAnchorElement[]).find(({ localName }) => localName === 'a')
       if (link?.host && link.host !== location.host) onClick(link.href)
     }
     // In the capture phase, this listener runs before the page's own can stop the event.

@@ -14,6 +14,22 @@ export function testSending(shop: Shop): void {
     expect(await sent(1, 'last')).toHaveLength(1)
   })
 
+  it('sends what a request had begun to send when a page ends whose browser does not keep requests alive', async () => {
+    const { page, expectMessages } = await open(
+      { 'data-storage': 'none' },
+      '<script>delete Request.prototype.keepalive</script>',
+    )
+    expectMessages(/ERR_/)
+    // As Firefox before 133 does, the request ends with the page. A beacon arrives.
+    shop.proxy.treat = ({ headers }) => ({ kind: headers['sec-fetch-mode'] === 'cors' ? 'cut-before' : 'forward' })
+    await page.evaluate(`for (let n = 0; n < 20; n++) sluice.track('last', { n })
+      dispatchEvent(new Event('pagehide'))`)
+    const beacon = () =>
+      shop.proxy.requests.find(({ method, headers }) => method === 'POST' && headers['sec-fetch-mode'] === 'no-cors')
+    await waitUntil(() => beacon()?.answer?.status === 202, 'the beacon is answered', 10_000)
+    expect(beacon()?.events).toHaveLength(20)
+  })
+
   it('sends a single event by itself after a page was hidden, too', async () => {
     const { page } = await open()
     await page.evaluate(`sluice.track('hidden'); dispatchEvent(new Event('visibilitychange'))`)
