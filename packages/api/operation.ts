@@ -78,8 +78,8 @@ export interface Operation {
   anyOrigin?: true
   /**
    * The operation is for clients of another product, and follows its conventions: the key is sent by Basic
-   * authentication or as `writeKey` in the body, never in a cookie, `X-RateLimit-Reset` is in seconds from now, and
-   * errors have `code` and `message` (docs/http-interface.md#segment).
+   * authentication or as `writeKey` in the body, never in a cookie, a body without `Content-Type` is JSON,
+   * `X-RateLimit-Reset` is in seconds from now, and errors have `code` and `message` (docs/http-interface.md#segment).
    */
   dialect?: 'segment'
   /**

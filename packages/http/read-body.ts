@@ -5,9 +5,12 @@ import { invalidFormat, unsupportedMediaType } from '@sluice/runtime/errors'
 import { bodyTooLarge, decompress } from './decompress.ts'
 import type { RouteBody } from './route.ts'
 
-/** Throws 415 unless the route accepts the media type, charset and encoding of the request. Returns the media type. */
-export function checkContentType(request: IncomingMessage, rule: RouteBody): string {
-  const [type = '', ...parameters] = (request.headers['content-type'] ?? '')
+/**
+ * Throws 415 unless the route accepts the media type, charset and encoding of the request. A request without a
+ * `Content-Type` has the type `absent`. Returns the media type.
+ */
+export function checkContentType(request: IncomingMessage, rule: RouteBody, absent = ''): string {
+  const [type = '', ...parameters] = (request.headers['content-type'] ?? absent)
     .toLowerCase()
     .split(';')
     .map((part) => part.trim())

@@ -236,7 +236,10 @@ function requireContentType(context: RequestContext): void {
   if (!route.body) return
   // A client that sends no body sends no `Content-Type` either, or its default one.
   if (route.body.kind === 'json' && route.body.optional && !hasBody(request)) return
-  context.body.type = checkContentType(request, route.body)
+  // Segment's client for C# sends no `Content-Type`, and deletes the messages of a batch that is answered 415. Pages can
+  // send such bodies without a preflight, as they can send text/plain, which these paths accept anyway.
+  const absent = route.dialect === 'segment' ? 'application/json' : undefined
+  context.body.type = checkContentType(request, route.body, absent)
 }
 
 async function readRequestBody(context: RequestContext): Promise<void> {

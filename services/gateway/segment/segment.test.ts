@@ -93,6 +93,23 @@ describe('the paths of Segment', () => {
     expect(await gateway.stored(siteId, 4)).toHaveLength(4)
   })
 
+  test('read a body without Content-Type as JSON, as Segment’s client for C# sends it', async () => {
+    const { siteId, key } = await newSite()
+    const body = gzipSync(JSON.stringify({ batch: [track], writeKey: key }))
+    const send = (path: string, headers: Record<string, string>) =>
+      request(`${gateway.service.url}${path}`, { method: 'POST', headers, body })
+    const gzip = { 'Content-Encoding': 'gzip' }
+    const answers = [
+      await send('/v1/b', gzip),
+      await send('/v1/b', { ...gzip, ...basic(key) }),
+      // An empty header is a value.
+      await send('/v1/b', { ...gzip, 'Content-Type': '' }),
+      await send('/collect', { ...gzip, Authorization: `Bearer ${key}` }),
+    ]
+    expect(answers.map(({ status }) => status)).toStrictEqual([200, 200, 415, 415])
+    expect(await gateway.stored(siteId, 2)).toHaveLength(2)
+  })
+
   test('keep the digits of numbers that a double can’t hold, alone and in a batch', async () => {
     const { siteId, key } = await newSite()
     const properties = '{"n":9007199254740995,"price":0.1234567890123456789,"small":[1.0000000000000000001e-40]}'
