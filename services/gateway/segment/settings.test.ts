@@ -39,6 +39,14 @@ test('the settings name the host that a trusted proxy forwards, for any text as 
   expect(body).toStrictEqual(settings('any "key"', 'in.example.com:8443/v1'))
 })
 
+test('the settings are the same for a request with a Content-Type, as the clients for Flutter and Android send it', async () => {
+  const { status, body } = await request(`${gateway.service.url}${pathOf('some-key')}`, {
+    headers: { 'Content-Type': 'application/json; charset=utf-8', 'X-Forwarded-Host': 'in.example.com' },
+  })
+  expect(status).toBe(200)
+  expect(body).toStrictEqual(settings('some-key', 'in.example.com/v1'))
+})
+
 test('the settings have no host where the request has none, so that clients keep their own', async () => {
   const { send, closed } = await connectRaw(gateway.service.port)
   send(`GET ${pathOf('some-key')} HTTP/1.0\r\n\r\n`)
