@@ -9,11 +9,11 @@ const exposedHeaders = 'X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Re
 const exposedApiHeaders = `${exposedHeaders}, Content-Disposition, ETag, Content-Range, Accept-Ranges, Idempotency-Replayed`
 const preflightSeconds = 86_400
 /**
- * Segment's analytics.js sends `X-Retry-Count` with each retry, and the browser SDK sends `baggage` where its option
- * `propagate` names the origin of Sluice.
+ * Segment's analytics.js sends `X-Retry-Count` with each retry, its client for Flutter sends `User-Agent`, for which
+ * Firefox asks, and the browser SDK sends `baggage` where its option `propagate` names the origin of Sluice.
  */
 const requestHeaders =
-  'Authorization, Content-Type, Content-Encoding, Idempotency-Key, X-Request-Id, X-Retry-Count, Baggage'
+  'Authorization, Content-Type, Content-Encoding, Idempotency-Key, X-Request-Id, X-Retry-Count, User-Agent, Baggage'
 /** Headers of requests for a part of a download. */
 const apiRequestHeaders = `${requestHeaders}, Range, If-Range, If-Match, If-None-Match`
 

@@ -271,18 +271,18 @@ describe('the key of a message', () => {
 })
 
 describe('pages of other origins', () => {
-  test('may send what analytics.js does, retries too, and read the answer', async () => {
+  test('may send what analytics.js and the client for Flutter do, and read the answer', async () => {
     const response = await fetch(`${gateway.service.url}/v1/t`, {
       method: 'OPTIONS',
       headers: {
         Origin: 'https://shop.example',
         'Access-Control-Request-Method': 'POST',
-        'Access-Control-Request-Headers': 'authorization,content-type,x-retry-count',
+        'Access-Control-Request-Headers': 'authorization,content-type,user-agent,x-retry-count',
       },
     })
     expect(response.status).toBe(204)
     expect(response.headers.get('Access-Control-Allow-Headers')?.toLowerCase().split(', ')).toStrictEqual(
-      expect.arrayContaining(['authorization', 'content-type', 'x-retry-count']),
+      expect.arrayContaining(['authorization', 'content-type', 'user-agent', 'x-retry-count']),
     )
     const { headers } = await post('/v1/t', track, { Origin: 'https://shop.example' })
     expect(headers.get('Access-Control-Allow-Origin')).toBe('*')
