@@ -377,7 +377,7 @@ test('the JSON Schemas of conditions describe their structure by components', ()
   })
   expect(toJsonSchema(parameters, 'input', components)).toMatchObject({
     properties: {
-      filter: { type: ['array', 'null'], items: { anyOf: [ref('Condition'), ref('NestedCriteria')] } },
+      filter: { type: ['array', 'null'], items: { oneOf: [ref('Condition'), ref('NestedCriteria')] } },
     },
   })
   const criteria = { type: 'object', properties: { type: { enum: ['and', 'or'] }, conditions: { minItems: 1 } } }
@@ -392,7 +392,7 @@ test('the JSON Schemas of conditions describe their structure by components', ()
     NestedCriteria: criteria,
     InnermostCriteria: criteria,
   })
-  expect(components.Criteria).toMatchObject(holding({ anyOf: [ref('Condition'), ref('NestedCriteria')] }))
-  expect(components.NestedCriteria).toMatchObject(holding({ anyOf: [ref('Condition'), ref('InnermostCriteria')] }))
+  expect(components.Criteria).toMatchObject(holding({ oneOf: [ref('Condition'), ref('NestedCriteria')] }))
+  expect(components.NestedCriteria).toMatchObject(holding({ oneOf: [ref('Condition'), ref('InnermostCriteria')] }))
   expect(components.InnermostCriteria).toMatchObject(holding(ref('Condition')))
 })

@@ -83,7 +83,8 @@ function conditionsJson(level: number): { type: 'array'; items: object } {
   const items = {
     type: 'object',
     description: 'Either a condition {property, operator, value}, or criteria {type, conditions}.',
-    anyOf: [condition, { $ref: `#/components/schemas/${next}` }],
+    // Generators of clients merge the objects of an `anyOf` into one, in which every field is required.
+    oneOf: [condition, { $ref: `#/components/schemas/${next}` }],
   }
   return { type: 'array', items }
 }

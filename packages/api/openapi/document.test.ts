@@ -71,7 +71,7 @@ describe('the OpenAPI document', () => {
     const everySchema = everySchemaIn(described)
     const untyped = everySchema.filter(
       (schema) =>
-        (hasType(schema, 'object') && !schema.properties && !schema.anyOf && !schema.additionalProperties) ||
+        (hasType(schema, 'object') && !schema.properties && !schema.oneOf && !schema.additionalProperties) ||
         (hasType(schema, 'array') && !schema.items),
     )
     expect(untyped).toEqual([])
@@ -80,6 +80,18 @@ describe('the OpenAPI document', () => {
       additionalProperties: true,
     })
     expect(schemas.StoredEvent?.properties?.properties?.additionalProperties).toHaveProperty('anyOf')
+  })
+
+  // Clients of openapi-generator merge the objects of an `anyOf` into one type, in which every field is required.
+  it('has each choice between objects as `oneOf`', () => {
+    const isObject = ({ $ref, type = [] }: JsonSchema): boolean => $ref !== undefined || hasType({ type }, 'object')
+    const choices: Record<string, JsonSchema[]> = { anyOf: [], oneOf: [] }
+    JSON.stringify(described, (key, value: JsonSchema[]) => {
+      choices[key]?.push(...value)
+      return value
+    })
+    expect(choices.oneOf?.some(isObject)).toBe(true)
+    expect(choices.anyOf?.filter(isObject)).toEqual([])
   })
 
   // openapi-generator's clients for Go have a function `NewKey()` beside the type of a component `Key`, so that a
@@ -123,9 +135,9 @@ describe('the OpenAPI document', () => {
 
   it('allows none in the form for tests, which find undocumented fields by it', () => {
     const closed = openApiDocument(operations, { version: '1.2.3', closed: true })
-    // An `anyOf` is closed if its alternatives are closed, which are checked themselves.
+    // A `oneOf` is closed if its alternatives are closed, which are checked themselves.
     const open = everySchemaIn(answersOf(closed)).filter(
-      (schema) => hasType(schema, 'object') && (schema.additionalProperties ?? true) === true && !schema.anyOf,
+      (schema) => hasType(schema, 'object') && (schema.additionalProperties ?? true) === true && !schema.oneOf,
     )
     expect(open).toEqual([])
   })

@@ -3,7 +3,7 @@ import type { JsonSchema } from './types.ts'
 /** Returns the schema after `change` of each schema in it, the innermost first. */
 export function mapSchema(schema: JsonSchema, change: (schema: JsonSchema) => JsonSchema): JsonSchema {
   const one = (inner: JsonSchema): JsonSchema => mapSchema(inner, change)
-  const { properties, patternProperties, additionalProperties, items, anyOf } = schema
+  const { properties, patternProperties, additionalProperties, items, anyOf, oneOf } = schema
   return change({
     ...schema,
     ...(properties && { properties: mapValues(properties, one) }),
@@ -11,6 +11,7 @@ export function mapSchema(schema: JsonSchema, change: (schema: JsonSchema) => Js
     ...(typeof additionalProperties === 'object' && { additionalProperties: one(additionalProperties) }),
     ...(items && { items: one(items) }),
     ...(anyOf && { anyOf: anyOf.map(one) }),
+    ...(oneOf && { oneOf: oneOf.map(one) }),
   })
 }
 

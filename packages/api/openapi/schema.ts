@@ -36,7 +36,7 @@ const int32Max = 2 ** 31 - 1
  */
 function complete(json: JsonSchema): JsonSchema {
   return mapSchema(json, ({ patternProperties, ...schema }) => {
-    const { maximum = Infinity, anyOf } = schema
+    const { maximum = Infinity, oneOf } = schema
     const types = typesOf(schema)
     const ofAnyName = patternProperties?.['.*']
     return {
@@ -44,7 +44,7 @@ function complete(json: JsonSchema): JsonSchema {
       ...(patternProperties && !ofAnyName && { patternProperties }),
       ...(types.includes('integer') && maximum > int32Max && { format: 'int64' }),
       ...(types.includes('number') && { format: 'double' }),
-      ...(types.includes('object') && !anyOf && { additionalProperties: schema.additionalProperties ?? true }),
+      ...(types.includes('object') && !oneOf && { additionalProperties: schema.additionalProperties ?? true }),
       ...(ofAnyName && { additionalProperties: ofAnyName }),
       ...(types.includes('array') && { items: schema.items ?? {} }),
     }

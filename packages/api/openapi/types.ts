@@ -26,6 +26,7 @@ export interface JsonSchema {
   required?: string[]
   additionalProperties?: boolean | JsonSchema
   anyOf?: JsonSchema[]
+  oneOf?: JsonSchema[]
   contentMediaType?: string
 }
 

@@ -29,7 +29,7 @@ describe('the type of a value', () => {
       'list of <a href="#object-A">A</a> or <a href="#object-B">B</a>',
       {
         type: 'array',
-        items: { type: 'object', anyOf: [{ $ref: '#/components/schemas/A' }, { $ref: '#/components/schemas/B' }] },
+        items: { type: 'object', oneOf: [{ $ref: '#/components/schemas/A' }, { $ref: '#/components/schemas/B' }] },
       },
     ],
     ['<code>true</code>', { const: true }],

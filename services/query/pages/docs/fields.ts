@@ -15,13 +15,13 @@ function rows({ properties = {}, required = [] }: JsonSchema, prefix: string): s
 }
 
 /** Renders the type of a value in words; a component is a link to its table. */
-export function typeOf({ $ref, type = [], format, items, anyOf, const: only }: JsonSchema): string {
+export function typeOf({ $ref, type = [], format, items, anyOf, oneOf = anyOf, const: only }: JsonSchema): string {
   if ($ref !== undefined) {
     const name = nameOf($ref)
     return `<a href="#${idOf(name)}">${name}</a>`
   }
   if (only !== undefined) return code(JSON.stringify(only))
-  if (anyOf) return anyOf.map(typeOf).join(' or ')
+  if (oneOf) return oneOf.map(typeOf).join(' or ')
   if (format === 'binary') return 'file'
   const types = typeof type === 'string' ? [type] : type
   return types.map((each) => (each === 'array' && items ? `list of ${typeOf(items)}` : each)).join(' or ')
