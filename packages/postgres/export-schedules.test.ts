@@ -76,6 +76,12 @@ describe('a schedule', () => {
     expect([total, ...runs.map(({ occurrence }) => occurrence)]).toStrictEqual([3, noon + 2 * hourMs, noon + hourMs])
   })
 
+  test('has runs that end now at the latest, even if the clock by which everything is complete was ahead', async () => {
+    await addExport(store, { site: 'shop', spec, scheduled: hourly }, noon)
+    expect(await makeRun(noon, { completeUntil: noon + 2 * hourMs })).toMatchObject({ receivedUntil: noon })
+    expect(await makeRun(noon + hourMs)).toMatchObject({ receivedFrom: noon, receivedUntil: noon + hourMs })
+  })
+
   test('leaves the rows of unfinished imports of the site to the next run', async () => {
     await addExport(store, { site: 'shop', spec, scheduled: hourly }, noon)
     await addImport(imports, { site: 'blog' }, noon - 40)

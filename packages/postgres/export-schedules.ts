@@ -96,7 +96,7 @@ export async function insertRun(
       ? at + 1
       : Math.max(
           from,
-          Math.min(receipt.completeUntil, await firstUnstoredImport(db, definition.siteId, receipt.completeUntil)),
+          Math.min(at, receipt.completeUntil, await firstUnstoredImport(db, definition.siteId, receipt.completeUntil)),
         )
   const isNew = await insertExport(
     db,

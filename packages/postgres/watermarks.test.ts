@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals'
+import { hourMs } from '@sluice/contracts/time-units'
 import { tcpProxy } from '../../tests/support/tcp-proxy.ts'
 import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { openPostgres, type Postgres } from './open.ts'
@@ -53,6 +54,18 @@ test('a stored watermark never moves back', async () => {
   await store.advance('a', [noon, noon])
   await store.advance('a', [noon - 1, undefined])
   expect(await allComplete()).toBe(noon)
+})
+
+test('a watermark from before the clock of Postgres was set back is unknown, until a writer reports the next one', async () => {
+  const isAhead = Date.now() + 2 * hourMs
+  await store.advance('a', [isAhead, noon])
+  expect(await allComplete()).toBe(0)
+  await store.advance('a', [undefined, noon + 1])
+  expect(await allComplete()).toBe(0)
+  await store.advance('a', [noon + 2, noon])
+  expect(await allComplete()).toBe(noon + 1)
+  await store.advance('a', [undefined, noon + 3])
+  expect(await allComplete()).toBe(noon + 2)
 })
 
 test('a log is registered once one of its partitions is stored, and then holds back the time', async () => {

@@ -18,12 +18,15 @@ export interface WatermarkStore {
   /**
    * Stores the watermarks of a log's lane, by partition, in Unix ms, and adds partitions that have none yet. Undefined
    * means that the caller does not know the partition's watermark; an existing row is then not changed. A stored
-   * watermark never decreases.
+   * watermark never decreases, unless it is later than Postgres's own clock, which has then been set back.
    */
   advance(logId: string, completeUntil: readonly (number | undefined)[], lane?: Lane): Promise<void>
   /** True once a partition of the live log is stored here. Then `readCompleteTimes` includes the log. */
   isRegistered(logId: string): Promise<boolean>
-  /** Reads the watermarks of all logs: the times until which all accepted events can be read. */
+  /**
+   * Reads the watermarks of all logs: the times until which all accepted events can be read. A watermark that is later
+   * than Postgres's clock counts as unknown: the clock has been set back, and events that arrive now are not all stored.
+   */
   readCompleteTimes(): Promise<CompleteTimes>
   /**
    * True once a writer has reported on the backfill log of this log. Then a writer reads the backfill log, and
@@ -53,7 +56,8 @@ export function watermarkStore(postgres: Postgres): WatermarkStore {
           )
           ORDER BY place
           ON CONFLICT (log_id, partition) DO UPDATE SET complete_until = excluded.complete_until
-          WHERE excluded.complete_until > coalesce(known.complete_until, '-infinity')`.execute(db)
+          WHERE excluded.complete_until > coalesce(known.complete_until, '-infinity')
+            OR known.complete_until > statement_timestamp()`.execute(db)
       }),
     isRegistered: (logId) =>
       postgres.run(async (db) => {
@@ -68,10 +72,11 @@ export function watermarkStore(postgres: Postgres): WatermarkStore {
     readCompleteTimes: () =>
       postgres.run(async (db) => {
         const { rows } = await sql<{ live: Date | null; all: Date | null }>`
-          SELECT
-            min(coalesce(complete_until, 'epoch')) FILTER (WHERE lane = 'live') AS live,
-            min(coalesce(complete_until, 'epoch')) AS all
-          FROM log_watermarks`.execute(db)
+          SELECT min(until) FILTER (WHERE lane = 'live') AS live, min(until) AS all
+          FROM (
+            SELECT lane, CASE WHEN complete_until <= statement_timestamp() THEN complete_until ELSE 'epoch' END AS until
+            FROM log_watermarks
+          ) AS each_partition`.execute(db)
         return { live: rows[0]?.live?.getTime() ?? 0, all: rows[0]?.all?.getTime() ?? 0 }
       }),
     isBackfillRead: (logId) =>

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals'
 import { backfillAgeMs } from '@sluice/contracts/lanes'
+import { hourMs } from '@sluice/contracts/time-units'
 import { openPostgres, type Postgres } from '@sluice/postgres/open'
 import { type WatermarkStore, watermarkStore } from '@sluice/postgres/watermarks'
 import { createMetrics } from '@sluice/runtime/metrics'
@@ -104,6 +105,16 @@ test('complete_until does not decrease when the log gets another partition', asy
   expect(it.read(-Infinity)).toBeGreaterThanOrEqual(noon)
   await writers.advance('log', [noon + 3, noon + 3])
   await becomes(it, noon + 2)
+})
+
+test('complete_until decreases when it lies in the future, because the clock of Postgres has been set back', async () => {
+  await writers.advance('log', [noon + hourMs])
+  const { it } = await start()
+  expect(it.read(-Infinity)).toBe(noon + hourMs)
+  await database.db.deleteFrom('log_watermarks').execute()
+  await writers.advance('log', [noon - 3_000])
+  await becomes(it, noon - 3_000)
+  await becomes(it, noon - 3_000, noon)
 })
 
 test('a question that reads no event older than 62 days at its receipt does not mind the backfill log', async () => {

@@ -31,9 +31,10 @@ export interface CompleteUntilPollerDeps {
 
 /**
  * Polls Postgres for the watermark of all partitions, so that no request has to read it
- * (docs/http-interface.md#complete-until). The value never decreases: it does not change while Postgres is unavailable,
- * and while the log has a partition that no writer has reported on yet. Its age is a metric. Only this service sees how
- * far answers are behind when no writer reports on a partition, or on a log that is gone.
+ * (docs/http-interface.md#complete-until). The value does not change while Postgres is unavailable, and while the log has
+ * a partition that no writer has reported on yet. It decreases only when it lies in the future, because the clock of
+ * Postgres has been set back. Its age is a metric. Only this service sees how far answers are behind when no writer
+ * reports on a partition, or on a log that is gone.
  */
 export function completeUntilPoller({
   store,
@@ -57,7 +58,8 @@ export function completeUntilPoller({
     intervalMs,
     poll: async () => {
       const { live, all } = await store.readCompleteTimes()
-      latest = { live: Math.max(latest.live, live), all: Math.max(latest.all, all) }
+      const laterOf = (known: number, read: number) => (known > clock.now() ? read : Math.max(known, read))
+      latest = { live: laterOf(latest.live, live), all: laterOf(latest.all, all) }
     },
     // The first request must find a value.
     pollsAtStart: true,
