@@ -22,7 +22,11 @@ export const serveForever =
   'SYSTEM START LISTEN HTTP; ' +
   'SELECT sleepEachRow(3) FROM system.numbers SETTINGS max_block_size = 1, function_sleep_max_microseconds_per_block = 0 FORMAT Null'
 
-/** config.xml for a small machine. It configures no system log tables, which are off by default. */
+/**
+ * config.xml for a small machine. It configures no system log tables, which are off by default. Two loggers are silent,
+ * because they write statements that fail or are cancelled with their values, and errors that quote values: these
+ * outlive an erasure. The client gets the same errors.
+ */
 export function renderConfig({ dataDir, logFile, usersFile, httpPort, backupsDir }: ClickHouseConfig): string {
   // Threads of merges and mutations: one per core, between 2 and 16 (a server's default).
   const mergeThreads = Math.min(Math.max(availableParallelism(), 2), 16)
@@ -33,7 +37,10 @@ export function renderConfig({ dataDir, logFile, usersFile, httpPort, backupsDir
   <http_port>${httpPort}</http_port>
   <timezone>UTC</timezone>
   <log-level>warning</log-level>
-  <logger><log>${escapeXml(logFile)}</log><size>10M</size><count>1</count><console>false</console></logger>
+  <logger><log>${escapeXml(logFile)}</log><size>10M</size><count>1</count><console>false</console><levels>
+    <logger><name>executeQuery</name><level>none</level></logger>
+    <logger><name>DynamicQueryHandler</name><level>none</level></logger>
+  </levels></logger>
   <send_crash_reports><enabled>false</enabled></send_crash_reports>
   <max_server_memory_usage_to_ram_ratio>0.5</max_server_memory_usage_to_ram_ratio>
   <mark_cache_size>268435456</mark_cache_size>

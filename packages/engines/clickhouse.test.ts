@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, readlinkSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
@@ -167,6 +167,31 @@ describe('a running embedded ClickHouse', () => {
 
   test('keeps no log tables', async () =>
     expect(await run(clickHouse.url, "SELECT name FROM system.tables WHERE name LIKE '%\\_log'")).toBe(''))
+
+  test('logs errors of background work, but no values of statements that fail or are cancelled', async () => {
+    await run(clickHouse.url, 'CREATE TABLE sluice.l (a UInt64, s String) ENGINE = MergeTree ORDER BY a')
+    await run(clickHouse.url, "INSERT INTO sluice.l VALUES (1, 'one')")
+    const value = { param_value: '(canary' }
+    const failed = await post(clickHouse.readerUrl, 'SELECT match(s, {value:String}) FROM sluice.l', value)
+    expect(failed.text).toContain('cannot compile re2: (canary')
+
+    const slow =
+      'SELECT sleepEachRow(1), {value:String} FROM numbers(60) SETTINGS max_block_size = 1, function_sleep_max_microseconds_per_block = 0'
+    const running = async (): Promise<boolean> =>
+      (await run(clickHouse.url, "SELECT count() FROM system.processes WHERE query_id = 'slow'")) === '1\n'
+    const cancelled = post(clickHouse.readerUrl, slow, { ...value, query_id: 'slow' })
+    await waitUntil(running, 'the slow query')
+    await run(clickHouse.url, "KILL QUERY WHERE query_id = 'slow' SYNC")
+    expect((await cancelled).text).toContain('QUERY_WAS_CANCELLED')
+
+    const mutation = 'ALTER TABLE sluice.l UPDATE s = toString(toUInt64(s)) WHERE 1 SETTINGS mutations_sync = 1'
+    expect((await post(clickHouse.url, mutation)).text).toContain('UNFINISHED')
+    await run(clickHouse.url, "KILL MUTATION WHERE table = 'l'")
+
+    const log = readFileSync(join(dir, 'clickhouse.log'), 'utf8')
+    expect(log).toContain('<Error> MutatePlainMergeTreeTask')
+    expect(log.match(/.*canary.*/g)).toBeNull()
+  })
 
   test('keeps its passwords in files that only its user may read', () => {
     expect(statSync(dir).mode & 0o777).toBe(0o700)
