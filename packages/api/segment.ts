@@ -48,10 +48,9 @@ export const settingsBody = joi.object({
           apiKey: joi.string().required().description('The key of the path.'),
           apiHost: joi
             .string()
+            .required()
             .example('in.example.com/v1')
-            .description(
-              'Where clients send their messages: the host of the request, and `/v1`. Absent without a host.',
-            ),
+            .description('Where clients send their messages: the host of the request, and `/v1`.'),
         })
         .required(),
     })

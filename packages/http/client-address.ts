@@ -33,7 +33,7 @@ export function clientReader(trusted: readonly string[]): ClientReader {
       isSecure:
         (request.socket as Partial<TLSSocket>).encrypted === true ||
         forwarded(request, 'x-forwarded-proto')?.toLowerCase() === 'https',
-      host: forwarded(request, 'x-forwarded-host') ?? request.headers.host,
+      host: [forwarded(request, 'x-forwarded-host'), request.headers.host].find((host) => host),
     }),
   }
 }

@@ -16,9 +16,7 @@ afterAll(async () => {
 /** The path that the clients ask, with the key as they write it into the address. */
 const pathOf = (key: string): string => `/v1/projects/${key}/settings`
 
-const settings = (apiKey: string, apiHost?: string) => ({
-  integrations: { 'Segment.io': { apiKey, ...(apiHost !== undefined && { apiHost }) } },
-})
+const settings = (apiKey: string, apiHost: string) => ({ integrations: { 'Segment.io': { apiKey, apiHost } } })
 
 test('the settings of a key name the host of the request, in the body that Segment’s clients read', async () => {
   const { url } = gateway.service
@@ -47,12 +45,18 @@ test('the settings are the same for a request with a Content-Type, as the client
   expect(body).toStrictEqual(settings('some-key', 'in.example.com/v1'))
 })
 
-test('the settings have no host where the request has none, so that clients keep their own', async () => {
+test('there are no settings for a request without a host, because settings without one name Segment’s in Kotlin', async () => {
   const { send, closed } = await connectRaw(gateway.service.port)
   send(`GET ${pathOf('some-key')} HTTP/1.0\r\n\r\n`)
   const [head, body = ''] = (await closed).split('\r\n\r\n')
-  expect(head).toMatch(/^HTTP\/1\.1 200 /)
-  expect(JSON.parse(body)).toStrictEqual(settings('some-key'))
+  expect(head).toMatch(/^HTTP\/1\.1 400 /)
+  expect(JSON.parse(body)).toMatchObject({ error: 'Invalid format: the request names no host' })
+})
+
+test('a proxy that forwards an empty host does not hide that of the request', async () => {
+  const { url } = gateway.service
+  const { body } = await request(`${url}${pathOf('some-key')}`, { headers: { 'X-Forwarded-Host': '' } })
+  expect(body).toStrictEqual(settings('some-key', `${new URL(url).host}/v1`))
 })
 
 test('neither the log nor the metrics hold the key of the path', async () => {
