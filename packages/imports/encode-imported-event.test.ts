@@ -182,6 +182,12 @@ describe('a record fails', () => {
       ]),
     ),
     [
+      'with a quoted id that a spreadsheet has rounded, in quotes because the comma separates cells, too',
+      csv('event_type,timestamp_ms,user_id', `view,${timestamp},"1,23457E+17"`),
+      'Invalid field: user_id was rounded by a spreadsheet: format the column as text',
+      'user_id',
+    ],
+    [
       'with seconds for a timestamp',
       csv(header, 'view,1767000000,,,'),
       'Invalid field: timestamp_ms must be Unix time in milliseconds, not before 1971',

@@ -36,7 +36,7 @@ export function recordParser(layout: FileLayout, type: ImportType): RecordParser
   const fields = resolveColumns(columns, type)
   return (bytes) => {
     const text = decode(bytes)
-    return readCells(splitFields(text, delimiter), fields, text)
+    return readCells({ text, delimiter }, fields)
   }
 }
 
@@ -68,7 +68,13 @@ const rounded = /^\d(?:[.,]\d{1,5})?[eE]\+\d+$/
 const roundedId = /^\d(?:[.,]\d{1,5})?E\+\d+$/
 const ids: ReadonlySet<string> = new Set(['event_id', 'user_id', 'anonymous_id', 'session_id'])
 
-function readCells(cells: readonly string[], fields: readonly (string | undefined)[], text: string): RecordFields {
+interface CsvRecord {
+  text: string
+  delimiter: string
+}
+
+function readCells(csv: CsvRecord, fields: readonly (string | undefined)[]): RecordFields {
+  const cells = splitFields(csv.text, csv.delimiter)
   if (cells.length !== fields.length) {
     throw invalidFormat(`record has ${cells.length} fields where the header has ${fields.length}`)
   }
@@ -79,7 +85,7 @@ function readCells(cells: readonly string[], fields: readonly (string | undefine
     if (field === undefined || cell === '') continue
     if (field === 'timestamp_ms') record.set(field, parseTimestampCell(cell))
     else if (field === 'properties') record.set(field, parsePropertiesCell(cell))
-    else record.set(field, ids.has(field) ? requireWholeId(field, cell, text) : cell)
+    else record.set(field, ids.has(field) ? requireWholeId(field, cell, csv) : cell)
   }
   return record.finish()
 }
@@ -94,10 +100,11 @@ function parseTimestampCell(cell: string): unknown {
 
 /**
  * Throws for an id that was rounded, because different ids would become the same one. Spreadsheets write numbers without
- * quotes; an id in quotes, as exports write it, is a text that only looks so. `text`: the record.
+ * quotes, unless they contain a comma that also separates the cells; another id in quotes, as exports write it, is a
+ * text that only looks so.
  */
-function requireWholeId(field: string, cell: string, text: string): string {
-  if (roundedId.test(cell) && !text.includes(`"${cell}"`))
+function requireWholeId(field: string, cell: string, { text, delimiter }: CsvRecord): string {
+  if (roundedId.test(cell) && (cell.includes(delimiter) || !text.includes(`"${cell}"`)))
     throw invalidField(field, 'was rounded by a spreadsheet: format the column as text')
   return cell
 }
