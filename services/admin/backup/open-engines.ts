@@ -4,6 +4,7 @@ import { s3CredentialsOf } from '@sluice/blobs/variables'
 import { openStoreBackup } from '@sluice/event-store/backup'
 import { openPostgres } from '@sluice/postgres/open'
 import type { Config } from '@sluice/runtime/config'
+import { settledOrAfter } from '@sluice/runtime/deadline'
 import { folderOf } from '@sluice/runtime/folder-of'
 import type { variables } from './config.ts'
 import { openTarget } from './target.ts'
@@ -21,7 +22,8 @@ export async function openEngines(
   const clickHouse = openStoreBackup(config.SLUICE_CLICKHOUSE_URL, credentials)
   const opened: { close(): Promise<void> }[] = [postgres, clickHouse]
   const close = async (): Promise<void> => {
-    for (const each of opened.reverse()) await each.close()
+    // A command that has failed prints the reason at once.
+    for (const each of opened.reverse()) await settledOrAfter(each.close(), 1_000)
   }
   try {
     const blobsUrl = config.SLUICE_BLOBS_URL

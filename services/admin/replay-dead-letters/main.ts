@@ -8,6 +8,7 @@ import { openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
 import { checkPostgresSchema } from '@sluice/postgres/migrate'
 import { openPostgres, type Postgres } from '@sluice/postgres/open'
 import { replayPositionStore } from '@sluice/postgres/replay-positions'
+import { settledOrAfter } from '@sluice/runtime/deadline'
 import { folderOf } from '@sluice/runtime/folder-of'
 import { loadCommandConfig } from '@sluice/runtime/load-command-config'
 import { readArguments } from '@sluice/runtime/read-arguments'
@@ -95,7 +96,7 @@ await runCommand(async () => {
   try {
     await replay()
   } finally {
-    // A failure ends the process.
-    for (const each of opened.reverse()) await each.close()
+    // A failure ends the process, which prints the reason at once.
+    for (const each of opened.reverse()) await settledOrAfter(each.close(), 1_000)
   }
 })
