@@ -23,7 +23,7 @@ export const corsOrigins = listVariable(
 
 /** SLUICE_COLLECT_URL of the query service. */
 export const collectUrl = optionalVariable(
-  'Origin of the gateway as clients reach it, e.g. https://collect.example; the dashboard and the command line read it from `GET /api/v1/session`. Default: the origin of the request.',
+  'Origin of the gateway as clients reach it, e.g. https://collect.example; the dashboard and the command line read it from `GET /api/v1/session`, and `/openapi.json` and `/docs` name it. Default: the origin of the request.',
   (url) => {
     if (!isOrigin(url)) throw new Error('must be an origin, e.g. https://collect.example, without a path')
   },

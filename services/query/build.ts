@@ -72,7 +72,9 @@ export function buildQuery(
   })
   const completeTimes = completeUntilPoller({ store: watermarkStore(postgres), logger, metrics, clock })
   // Not built at the start: joi needs a quarter of a second of the processor to describe all schemas.
-  const document = once(() => openApiDocument(operations, { version: manifest.version }))
+  const document = once(() =>
+    openApiDocument(operations, { version: manifest.version, collectUrl: config.SLUICE_COLLECT_URL }),
+  )
   return {
     routes: queryRoutes({
       eventReader: { ...eventReader, observeAnalysis: analysisTimes(metrics) },

@@ -193,6 +193,19 @@ describe('the OpenAPI document', () => {
     expect(elsewhere.servers).toEqual([{ url: 'https://stats.example.com' }])
     expect(elsewhere.info.version).toBe('1.2.3')
   })
+
+  it('has the URL of the gateway for its operations if it has another one', () => {
+    const servers = [{ url: 'https://collect.example' }]
+    const { paths } = openApiDocument(operations, { version: '1.2.3', collectUrl: 'https://collect.example' })
+    for (const [path, item] of Object.entries(paths)) {
+      const isOfGateway = /^\/(collect|v1)\b/.test(path)
+      for (const each of Object.values(item)) {
+        if (isOfGateway) expect(each.servers).toEqual(servers)
+        else expect(each).not.toHaveProperty('servers')
+      }
+    }
+    expect(JSON.stringify(document.paths)).not.toContain('"servers"')
+  })
 })
 
 describe('the error statuses of an operation', () => {

@@ -44,14 +44,22 @@ Sluice checks a request in this order: path, method, credential, rate limit, sco
 
 When the services run separately, the gateway serves \`/collect\`, \`/collect/batch\` and \`/v1\`, and the query service everything else.`
 
+export interface DocumentOptions {
+  version: string
+  serverUrl?: string
+  collectUrl?: string | undefined
+  closed?: boolean
+}
+
 /**
  * The OpenAPI 3.1 document of a table of operations, which /openapi.json serves, /docs renders and tests compare with
- * responses. `serverUrl` is the base URL of the interface; by default the origin that serves the document. With
- * `closed`, no object of a response may have other fields than those of the document, so that tests find them.
+ * responses. `serverUrl` is the base URL of the interface; by default the origin that serves the document.
+ * `collectUrl` is the base URL of the gateway's operations, if it differs. With `closed`, no object of a response may
+ * have other fields than those of the document, so that tests find them.
  */
 export function openApiDocument(
   operations: Readonly<Record<string, Operation>>,
-  { version, serverUrl = '/', closed = false }: { version: string; serverUrl?: string; closed?: boolean },
+  { version, serverUrl = '/', collectUrl, closed = false }: DocumentOptions,
 ): OpenApiDocument {
   const table = Object.values(operations)
   const schemas: Schemas = {
@@ -64,7 +72,7 @@ export function openApiDocument(
   for (const operation of table) {
     const path = operation.path.replace(/:(\w+)/g, '{$1}')
     const method = operation.method.toLowerCase() as Lowercase<Operation['method']>
-    paths[path] = { ...paths[path], [method]: describeOperation(operation, { schemas, responses }) }
+    paths[path] = { ...paths[path], [method]: describeOperation(operation, { schemas, responses, collectUrl }) }
   }
   const document: OpenApiDocument = {
     openapi: '3.1.1',
@@ -159,6 +167,7 @@ const securitySchemes: OpenApiDocument['components']['securitySchemes'] = {
 interface Shared {
   schemas: Schemas
   responses: Record<string, Response>
+  collectUrl: string | undefined
 }
 
 function describeOperation(operation: Operation, shared: Shared): OperationObject {
@@ -176,6 +185,7 @@ function describeOperation(operation: Operation, shared: Shared): OperationObjec
       scope === 'public'
         ? []
         : sufficientScopes(operation).flatMap((roles) => schemesOf(operation).map((name) => ({ [name]: roles }))),
+    ...(isOfGateway(operation) && shared.collectUrl !== undefined && { servers: [{ url: shared.collectUrl }] }),
     ...(parameters.length > 0 && { parameters }),
     ...(body && { requestBody: requestBody(body, shared.schemas) }),
     responses: {
@@ -187,6 +197,11 @@ function describeOperation(operation: Operation, shared: Shared): OperationObjec
       ...Object.fromEntries(failuresOf(operation).map((status) => [status, failure(status, operation, shared)])),
     },
   }
+}
+
+/** Whether the gateway serves the operation when the services run separately. */
+function isOfGateway({ limit, dialect }: Operation): boolean {
+  return limit === 'events' || dialect !== undefined
 }
 
 /** The ways to send a credential. Segment's clients may also send it in the body. */

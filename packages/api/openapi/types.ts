@@ -66,12 +66,18 @@ export interface Response {
   content: Record<string, MediaType>
 }
 
+export interface Server {
+  url: string
+}
+
 export interface OperationObject {
   operationId: string
   tags: [string]
   summary: string
   description: string
   security: Record<string, string[]>[]
+  /** Only where they differ from those of the document. */
+  servers?: Server[]
   parameters?: Parameter[]
   requestBody?: RequestBody
   responses: Record<string, Response | Reference>
@@ -94,7 +100,7 @@ export interface OpenApiDocument {
     description: string
     license: { name: string; identifier: string }
   }
-  servers: { url: string }[]
+  servers: Server[]
   tags: { name: string }[]
   paths: Record<string, Partial<Record<'get' | 'post' | 'put' | 'delete', OperationObject>>>
   /** Requests that receivers get, by the kind of the delivery. */

@@ -31,6 +31,11 @@ describe('the curl example of an operation', () => {
     expect(example('GET', { ...plain, security: [] })).not.toContain('SLUICE_KEY')
   })
 
+  it('has the server of an operation that has its own', () => {
+    const operation = { ...plain, servers: [{ url: 'https://collect.example' }] }
+    expect(example('GET', operation)).toContain('curl -s "https://collect.example/things"')
+  })
+
   it('quotes the body for a shell and takes the key from its variable', () => {
     const command = example('POST', withBody({ name: "Ada's", key: 'svc_prod_…' }))
     expect(command).toContain(`-d '{"name":"Ada'\\''s","key":"'"$SLUICE_KEY"'"}'`)

@@ -2,17 +2,20 @@ import { exampleOf } from '@sluice/api/openapi/example'
 import type { JsonSchema, OperationObject, Parameter } from '@sluice/api/openapi/types'
 import { exampleApiKey } from '@sluice/api/session'
 
-/** Returns a curl command for the operation; the shell has the variables `SLUICE_URL` and `SLUICE_KEY`. */
+/**
+ * Returns a curl command for the operation; the shell has the variables `SLUICE_KEY` and, for an operation without a
+ * server of its own, `SLUICE_URL`.
+ */
 export function curlExample(
   { method, path, operation }: { method: string; path: string; operation: OperationObject },
   schemas: Readonly<Record<string, JsonSchema>>,
 ): string {
-  const { parameters = [], requestBody, security } = operation
+  const { parameters = [], requestBody, security, servers: [server = { url: '$SLUICE_URL' }] = [] } = operation
   const body = requestBody?.content['application/json']?.example
   const form = requestBody?.content['multipart/form-data']?.schema
   const isDefault = method === 'GET' || (method === 'POST' && (body !== undefined || form !== undefined))
   const words = [
-    `curl -s${isDefault ? '' : ` -X ${method}`} "$SLUICE_URL${pathWith(parameters, path, schemas)}"`,
+    `curl -s${isDefault ? '' : ` -X ${method}`} "${server.url}${pathWith(parameters, path, schemas)}"`,
     ...(security.length > 0 ? ['-H "Authorization: Bearer $SLUICE_KEY"'] : []),
     ...(body === undefined ? [] : ["-H 'Content-Type: application/json'", `-d ${quoted(JSON.stringify(body))}`]),
     ...(form === undefined ? [] : formWords(form, schemas)),

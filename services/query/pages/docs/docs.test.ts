@@ -121,6 +121,19 @@ describe('GET /docs', () => {
     expect(response).toContain('export SLUICE_URL=http://localhost:8080')
   })
 
+  it('shows the address of the gateway in the examples of its operations', async () => {
+    const apart = openApiDocument(operations, { version: '1.2.3', collectUrl: 'https://collect.example' })
+    const other = await startTestService({ pages: [docsPage(apart)] }, keysInMemory({}))
+    try {
+      const page = text(await (await fetch(`${other.url}/docs`)).text())
+      expect(page).toContain('curl -s "https://collect.example/collect"')
+      expect(page).toContain('curl -s "https://collect.example/v1/projects/')
+      expect(page).toContain('curl -s "$SLUICE_URL/api/v1/stats?')
+    } finally {
+      await other.stop()
+    }
+  })
+
   it('shows the address behind a proxy as the client sees it', async () => {
     const proxied = await startTestService({ pages: [docsPage(document)] }, keysInMemory({}), undefined, {
       SLUICE_TRUSTED_PROXIES: ['loopback'],
