@@ -36,7 +36,7 @@ export async function restartOnExit(
   log?: Pick<Logger, 'warn' | 'error'>,
 ): Promise<RestartedEngine> {
   let current = await start()
-  let startedAt = Date.now()
+  let startedAt = performance.now()
   const stopping = new AbortController()
   const isStopping = (): boolean => stopping.signal.aborted
 
@@ -46,7 +46,7 @@ export async function restartOnExit(
       const how = await current.exited
       if (isStopping()) return undefined
       log?.error({ engine: name, pid: current.pid, how }, 'engine ended unexpectedly, it is started again')
-      if (Date.now() - startedAt > healthyAfterMs) failures = 0
+      if (performance.now() - startedAt > healthyAfterMs) failures = 0
 
       for (let restarted = false; !restarted;) {
         if (failures > 0) {
@@ -56,7 +56,7 @@ export async function restartOnExit(
         failures += 1
         try {
           current = await start()
-          startedAt = Date.now()
+          startedAt = performance.now()
           restarted = true
           log?.warn({ engine: name, pid: current.pid }, 'engine is back')
         } catch (error) {

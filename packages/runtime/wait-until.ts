@@ -9,9 +9,9 @@ export async function waitUntil(
   what: string,
   timeoutMs = 120_000,
 ): Promise<void> {
-  const deadline = Date.now() + timeoutMs
+  const deadline = performance.now() + timeoutMs
   while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error(`${what}: not within ${timeoutMs} ms`)
+    if (performance.now() > deadline) throw new Error(`${what}: not within ${timeoutMs} ms`)
     await sleep(15)
   }
 }
