@@ -79,6 +79,8 @@ test.each([
   ['203.0.113.7', '203.0.113.7'],
   ['::ffff:203.0.113.7', '203.0.113.7'],
   ['2001:db8:1:2:3:4:5:6', '8193:3512:1:2'],
+  ['64:ff9b::cb00:7107', '203.0.113.7'],
+  ['64:ff9b:1::cb00:7107', '100:65435:1:0'],
   ['unknown', 'unknown'],
 ])('the network of %s is %s', (address, network) => {
   expect(networkOf(address)).toBe(network)

@@ -46,13 +46,18 @@ function withoutPort(text: string): string {
   return v4 ?? v6 ?? text
 }
 
+/** The well-known prefix of NAT64 (RFC 6052). The last 32 bits of an address are the IPv4 address behind it. */
+const nat64 = ipaddr.parseCIDR('64:ff9b::/96')
+
 /**
  * The network that a limit per address applies to. For IPv6 it is the /64 network, because one client may have all of
- * its addresses. For IPv4 it is the address itself.
+ * its addresses. For IPv4 it is the address itself, also in the forms of IPv6 that map it and of NAT64 (`64:ff9b::/96`):
+ * clients that have nothing in common would otherwise share one limit.
  */
 export function networkOf(address: string): string {
   if (!ipaddr.isValid(address)) return address
   const parsed = ipaddr.process(address)
   if (parsed.kind() === 'ipv4') return parsed.toString()
+  if (parsed.match(nat64)) return parsed.toByteArray().slice(12).join('.')
   return (parsed as ipaddr.IPv6).parts.slice(0, 4).join(':')
 }
