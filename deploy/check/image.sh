@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Creates a base image, builds the image on it, and runs it as PID 1 and user 65532 with a read-only root folder: it
-# must become healthy, and end with 0 on SIGTERM. Prints the size of the image. Takes some minutes. Needs root,
-# mmdebstrap, buildah and bubblewrap (Debian 12 has them), Node with npm, and 6 GB of disk.
+# Creates a base image, builds the image on it from a checkout that only its owner can read, and runs it as PID 1 and
+# user 65532 with a read-only root folder: it must become healthy, and end with 0 on SIGTERM. Prints the size of the
+# image. Takes some minutes. Needs root, mmdebstrap, buildah and bubblewrap (Debian 12 has them), Node with npm, and 6 GB
+# of disk.
 #
 #   deploy/check/image.sh                 sluice
 #   deploy/check/image.sh --standalone    sluice-standalone as well
@@ -63,11 +64,16 @@ printf '%s\n' 'FROM scratch' 'COPY build-base /' \
 store bud --quiet --isolation chroot -f "$work/BuildBase" -t localhost/build-base:1 "$work" >/dev/null
 rm -rf "$work/build-base"
 
+# The build's context as a checkout under umask 077 is.
+mkdir "$work/context"
+tar --exclude=node_modules --exclude=./.git --exclude=./.cache -cf - . | tar -C "$work/context" -xf -
+chmod -R go-rwx "$work/context"
+
 # build <target> <base>: leaves the root folder of the image's file system in $root
 build() {
   echo "Building $1…"
   store bud --quiet --format docker --isolation chroot -f deploy/Dockerfile --target "$1" -t "localhost/$1:1" \
-    --build-arg "BASE=localhost/$2:1" --build-arg BUILD_BASE=localhost/build-base:1 . >/dev/null
+    --build-arg "BASE=localhost/$2:1" --build-arg BUILD_BASE=localhost/build-base:1 "$work/context" >/dev/null
   root=$(store mount "$(store from --pull-never "localhost/$1:1")")
   # The user of the image must be able to reach this folder.
   folder=$root

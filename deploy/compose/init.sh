@@ -10,6 +10,9 @@ command -v openssl >/dev/null || { echo 'init.sh needs openssl: install it' >&2;
 mkdir -p secrets
 chmod 700 secrets
 
+# The container of ClickHouse reads these files, too, also if the checkout was made under a umask such as 077.
+chmod a+r clickhouse/*.xml
+
 # random_password: 48 hexadecimal digits, which need no escaping in URLs and configuration files
 random_password() {
   od -An -N24 -tx1 /dev/urandom | tr -d ' \n'
