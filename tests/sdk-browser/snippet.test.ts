@@ -1,6 +1,7 @@
 import { describe } from '@jest/globals'
 import { describeWithChromium } from '../dashboard/support/use-browser.ts'
 import { testBrowsers } from './snippet/browsers.ts'
+import { testConsent } from './snippet/consent.ts'
 import { testNextjs } from './snippet/nextjs.ts'
 import { testPages } from './snippet/pages.ts'
 import { testSending } from './snippet/sending.ts'
@@ -12,6 +13,7 @@ import { testVisits } from './snippet/visits.ts'
 describeWithChromium('the script for web pages', () => {
   const shop = useShop()
   describe('and visits: it', () => testVisits(shop))
+  describe('and consent: it', () => testConsent(shop))
   describe('and browsers: it', () => testBrowsers(shop))
   describe('and sending: it', () => testSending(shop))
   describe('and its page: it', () => testPages(shop))
