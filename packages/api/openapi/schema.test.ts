@@ -5,8 +5,9 @@ import { eventSchema } from '@sluice/events/event-schema'
 import { text } from '@sluice/runtime/schemas'
 import { validate } from '@sluice/runtime/validate'
 import { updateAlertBody } from '../alerts.ts'
+import { createExportBody } from '../exports.ts'
 import { createKeyBody, rotateKeyBody } from '../keys.ts'
-import { createSiteBody } from '../sites.ts'
+import { createSiteBody, updateSiteBody } from '../sites.ts'
 import { statsQuery } from '../stats.ts'
 import { toJsonSchema } from './schema.ts'
 import type { JsonSchema } from './types.ts'
@@ -37,6 +38,12 @@ describe('the JSON Schema of a joi schema', () => {
     ['an empty required text', eventSchema, { ...event, site_id: '' }, false],
     ['an event of 1970', eventSchema, { ...event, timestamp: 1 }, false],
     ['a country in lower case', eventSchema, { ...event, country: 'de' }, true],
+    ['an empty country', eventSchema, { ...event, country: '' }, true],
+    ['an empty name of a site', createSiteBody, { site_id: 's', name: '' }, true],
+    ['a blank name of a site', createSiteBody, { site_id: 's', name: ' ' }, false],
+    ['an empty name of an export', createExportBody, { site_id: 's', type: 'events', format: 'csv', name: '' }, true],
+    ['an empty new name of a site', updateSiteBody, { name: '' }, false],
+    ['an empty country in a query', statsQuery, { ...stats, country: '' }, true],
     ['a country of three letters', eventSchema, { ...event, country: 'deu' }, false],
     ['a list as properties', eventSchema, { ...event, properties: [] }, false],
     ['null for an enumeration', eventSchema, { ...event, device_type: null }, true],

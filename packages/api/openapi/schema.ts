@@ -90,6 +90,8 @@ function amend(json: JsonSchema, joi: Description, components: Record<string, Js
   // joi states a `minLength` of 1 for every text that does not allow "", also where "" means absent and is accepted.
   // For an enumeration or another type it says nothing.
   if (absent.includes('') || amended.enum || !typesOf(amended).includes('string')) delete amended.minLength
+  // An enumeration does not get a "": openapi-generator's client for Kotlin would not compile.
+  if (absent.includes('') && amended.pattern !== undefined) amended.pattern = orEmpty(amended.pattern)
   // A `.meta()` with a type replaces the null that joi adds for `.allow(null)`.
   const types = typesOf(amended)
   const lacksNull = types.length > 0 && !types.includes('null') && joi.allow?.includes(null)
@@ -107,6 +109,11 @@ function withKeywords(json: JsonSchema, metas: readonly JsonSchema[]): JsonSchem
   const start = metas.findLastIndex(({ type }) => type !== undefined)
   const kept = start < 0 ? json : 'default' in json ? { default: json.default } : {}
   return Object.assign({}, kept, ...metas.slice(Math.max(0, start))) as JsonSchema
+}
+
+/** The pattern, extended by the empty text if that does not match. */
+function orEmpty(pattern: string): string {
+  return new RegExp(pattern, 'u').test('') ? pattern : `^$|${pattern}`
 }
 
 function typesOf({ type = [] }: JsonSchema): string[] {

@@ -10,6 +10,8 @@ describe('the rules of a value', () => {
     ['at least 0', { type: 'integer', minimum: 0 }, false],
     ['one of <code>a</code>, <code>&lt;b&gt;</code>', { type: ['string', 'null'], enum: ['a', '<b>', null] }, false],
     ['pattern <code>^[a-z]{2}$</code>', { type: 'string', minLength: 1, pattern: '^[a-z]{2}$' }, false],
+    ['pattern <code>^[a-z]{2}$</code>', { type: 'string', pattern: '^$|^[a-z]{2}$' }, false],
+    ['not blank', { type: 'string', pattern: '^$|^[^\\u0000]*[^\\s\\u0000][^\\u0000]*$' }, false],
     ['exactly 30 items', { type: 'array', minItems: 30, maxItems: 30 }, false],
     [
       'at most 9 items; each: at most 8 characters; each once',

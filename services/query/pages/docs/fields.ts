@@ -58,7 +58,8 @@ const wordsOfPatterns = new Map([
 
 function limits(schema: JsonSchema): string[] {
   const values = schema.enum?.filter((value) => value !== null)
-  const { pattern } = schema
+  // A pattern that also accepts "" is that of an optional text, where it means absent.
+  const pattern = schema.pattern?.replace(/^\^\$\|/, '')
   return [
     values && `one of ${values.map((value) => code(plain(value))).join(', ')}`,
     values ? undefined : between(schema.minLength, schema.maxLength, ' characters'),
