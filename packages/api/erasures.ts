@@ -26,6 +26,8 @@ export const createErasureBody = joi
       .description('Erases the events whose `timestamp` is earlier than this time, Unix ms.'),
   })
   .xor(...erasureSelectors)
+  .meta({ minProperties: 1 })
+  .description('Exactly one of the fields.')
   .messages({ 'object.missing': oneSelector, 'object.xor': oneSelector })
 
 const erasureId = joi.string().required().example('era_01JABCDEFGHJKMNPQRSTVWXYZ0')

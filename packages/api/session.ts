@@ -9,7 +9,7 @@ export const exampleApiKey = 'svc_prod_…'
 
 /** The handler refuses a body with both fields and one with none. */
 export const createSessionBody = joi.object<CreateSessionBody>({
-  api_key: text(256).description('The API key; required without `code`.').example(exampleApiKey),
+  api_key: text(256).description('The API key; required without `code`, refused with it.').example(exampleApiKey),
   code: text(256).description('Instead of a key: the sign-in code in the link that `npm start` prints.'),
 })
 

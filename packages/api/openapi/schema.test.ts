@@ -5,6 +5,7 @@ import { eventSchema } from '@sluice/events/event-schema'
 import { text } from '@sluice/runtime/schemas'
 import { validate } from '@sluice/runtime/validate'
 import { updateAlertBody } from '../alerts.ts'
+import { createErasureBody } from '../erasures.ts'
 import { createExportBody } from '../exports.ts'
 import { createKeyBody, rotateKeyBody } from '../keys.ts'
 import { createSiteBody, updateSiteBody } from '../sites.ts'
@@ -62,6 +63,7 @@ describe('the JSON Schema of a joi schema', () => {
     ['a number in a query', statsQuery, { ...stats, start_date: '1000' }, true],
     ['a fraction in a query', statsQuery, { ...stats, start_date: '1000.5' }, false],
     ['a limit of 1001', statsQuery, { ...stats, limit: '1001' }, false],
+    ['an erasure without a selector', createErasureBody, {}, false],
     ['an unknown metric', statsQuery, { ...stats, metric: 'happiness' }, false],
     ['an unknown period', statsQuery, { ...stats, period: '2h' }, false],
   ])('accepts or rejects %s as joi does', (_, schema, value, expected) => {

@@ -21,6 +21,7 @@ export interface JsonSchema {
   maxItems?: number
   uniqueItems?: boolean
   items?: JsonSchema
+  minProperties?: number
   properties?: Record<string, JsonSchema>
   patternProperties?: Record<string, JsonSchema>
   required?: string[]

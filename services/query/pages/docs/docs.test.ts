@@ -61,6 +61,9 @@ describe('GET /docs', () => {
     expect(articleOf('listKeys')).toContain('<td>default <code>50</code>; 1 to 1000</td>')
   })
 
+  it('shows the rule of a body', () =>
+    expect(articleOf('createErasure')).toMatch(/<p>Body: .* Exactly one of the fields\.<\/p>/))
+
   it('shows the fields and the file of a form', () => {
     const form = articleOf('createImport')
     expect(form).toContain('<th scope="row"><code>site_id</code></th><td>string</td><td>required; 1 to 64 characters')

@@ -27,7 +27,8 @@ export function operationHtml(entry: Entry, { components }: OpenApiDocument): st
     `<h3 id="${operationId}"><code>${method} ${escape(path)}</code></h3>`,
     `<p>${inline(summary)} ${inline(description)}</p>`,
     table('Parameters', ['Name', 'In', 'Type', 'Rules', 'Meaning'], parameters.map(parameterRow)),
-    requestBody && `<p>Body: ${Object.keys(contents).map(code).join(', ')}. ${inline(requestBody.description)}</p>`,
+    requestBody &&
+      `<p>Body: ${Object.keys(contents).map(code).join(', ')}. ${inline([requestBody.description, body?.description].filter(Boolean).join(' '))}</p>`,
     body && fieldsTable('Body', body.$ref === undefined ? body : resolveReference(body.$ref, components.schemas)),
     table(
       'Answers',
