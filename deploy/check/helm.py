@@ -184,6 +184,11 @@ def check_deployment(rendered, name):
             check(metric["resource"] == {"name": "cpu", "target": target}, f"{where}: the autoscaler has another target")
 
 
+def networks_of(rendered, name):
+    """The networks of a setting."""
+    return [ip_network(text.strip()) for text in str(rendered.values["settings"].get(name, "")).split(",") if text.strip()]
+
+
 def check_network(rendered):
     policies = rendered.all("NetworkPolicy")
     if not rendered.values["networkPolicy"]["enabled"]:
@@ -232,9 +237,16 @@ def check_network(rendered):
             blocks = [peer["ipBlock"] for peer in rule["to"]]
             # Kubernetes takes no address without a prefix length.
             check(all("/" in block["cidr"] for block in blocks), f"{where} has a network without a prefix length")
-            allowed = str(rendered.values["settings"].get("SLUICE_WEBHOOK_ALLOWED_NETWORKS", ""))
-            networks = [ip_network(text.strip()) for text in allowed.split(",") if text.strip()]
-            for address in ["10.0.0.1", "172.20.0.1", "192.168.0.1", "169.254.169.254", "127.0.0.1", "fd00::1", "fe80::1"]:
+            allowed = networks_of(rendered, "SLUICE_WEBHOOK_ALLOWED_NETWORKS")
+            refused = networks_of(rendered, "SLUICE_WEBHOOK_REFUSED_NETWORKS")
+            for block in blocks:
+                # Kubernetes takes only exceptions within the network.
+                network, exceptions = ip_network(block["cidr"]), map(ip_network, block.get("except", []))
+                outside = [no for no in exceptions if no.version != network.version or not no.subnet_of(network)]
+                check(not outside, f"{where} excepts {outside} from {network}")
+            private = ["10.0.0.1", "172.20.0.1", "192.168.0.1", "169.254.169.254", "127.0.0.1", "fd00::1", "fe80::1"]
+            public = ["203.1.2.3", "203.1.3.3", "2600:1f14:1:0:9::1", "2600:1f14:1:100::1", "2001:678::9", "2001:678::8"]
+            for address in private + public:
                 one = ip_network(address)
                 reached = any(
                     one.version == ip_network(block["cidr"]).version
@@ -242,7 +254,8 @@ def check_network(rendered):
                     and not any(one.subnet_of(ip_network(no)) for no in block.get("except", []))
                     for block in blocks
                 )
-                is_allowed = any(one.version == each.version and one.subnet_of(each) for each in networks)
+                is_in = lambda networks: any(one.version == each.version and one.subnet_of(each) for each in networks)
+                is_allowed = is_in(allowed) or (address in public and not is_in(refused))
                 check(reached == is_allowed, f"{where}: webhooks reach {address}: {reached}")
 
 

@@ -250,6 +250,19 @@ describe('networks of the operator', () => {
     expect(hexadecimal.map((each) => own.isAllowed(each))).toEqual([true, false, false, false])
   })
 
+  test('refuse public addresses in the second list, but for those in the first one', () => {
+    const own = addressRules(['2600:1f14:1:0:9::/80', '64:ff9b::/96'], ['2600:1f14:1::/56', '203.1.0.0/16'])
+    const addresses = ['2600:1f14:1::9', '203.1.2.3', '::ffff:203.1.2.3', '64:ff9b::203.1.2.3']
+    expect(addresses.filter((each) => own.isAllowed(each))).toEqual([])
+    const others = ['2600:1f14:1:100::9', '2600:1f14:1:0:9::9', '203.2.2.3', '64:ff9b::203.2.2.3']
+    expect(others.filter((each) => !own.isAllowed(each))).toEqual([])
+  })
+
+  test('refuse all addresses of a NAT64 with a prefix of its own', () => {
+    const own = addressRules([], ['2600:1f14:64::/96'])
+    expect(['2600:1f14:64::10.0.0.1', '2600:1f14:64::8.8.8.8'].filter((each) => own.isAllowed(each))).toEqual([])
+  })
+
   test.each(['10.0.0.0/33', 'fd00::/129', '10.0.0/8', 'example.com', '10.1', '0x0a000000/8', '/8', '10.0.0.0/'])(
     '%s is refused',
     (text) => expect(() => parseNetwork(text)).toThrow(/^holds ".*", which is not a network such as/),

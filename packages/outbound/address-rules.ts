@@ -11,16 +11,20 @@ export interface AddressRules {
 }
 
 /**
- * Refuses every address that is not global unicast, unless one of `allowedNetworks` contains it. An IPv4-mapped IPv6
- * address (RFC 4291, `::ffff:10.0.0.1`) counts as the IPv4 address that it maps. For an address of NAT64
- * (`64:ff9b::10.0.0.1`) in an allowed network, the IPv4 address that it leads to must be allowed as well. Throws the
- * errors of `parseNetwork`.
+ * Refuses every address that is not global unicast or that one of `refusedNetworks` contains, unless one of
+ * `allowedNetworks` contains it. An IPv4-mapped IPv6 address (RFC 4291, `::ffff:10.0.0.1`) counts as the IPv4 address
+ * that it maps. For an address of NAT64 (`64:ff9b::10.0.0.1`) in an allowed network, the IPv4 address that it leads to
+ * must be allowed as well. Throws the errors of `parseNetwork`.
  */
-export function addressRules(allowedNetworks: readonly string[]): AddressRules {
+export function addressRules(
+  allowedNetworks: readonly string[],
+  refusedNetworks: readonly string[] = [],
+): AddressRules {
   const allowed = allowedNetworks.map(parseNetwork)
+  const refused = refusedNetworks.map(parseNetwork)
   const isAddressAllowed = (address: Address): boolean => {
-    if (isGlobalUnicast(address)) return true
-    if (!allowed.some((network) => contains(network, address))) return false
+    const isIn = (networks: readonly Network[]) => networks.some((network) => contains(network, address))
+    if (!isIn(allowed)) return isGlobalUnicast(address) && !isIn(refused)
     return !contains(nat64, address) || isAddressAllowed(new ipaddr.IPv4(address.toByteArray().slice(12)))
   }
   return {

@@ -7,11 +7,11 @@ import { dnsResolver } from './resolve-host.ts'
 const defaultTimeoutMs = 15_000
 
 /** Throws an Error when a network or the proxy's URL is not valid. Opens no connection. */
-export function openOutbound({ allowedNetworks, proxy, smtp, ...options }: OutboundOptions): Outbound {
+export function openOutbound({ allowedNetworks, refusedNetworks, proxy, smtp, ...options }: OutboundOptions): Outbound {
   const { timeoutMs = defaultTimeoutMs, now = Date.now, resolve = dnsResolver(), ca } = options
   const closed = new AbortController()
   const guard = {
-    rules: addressRules(allowedNetworks),
+    rules: addressRules(allowedNetworks, refusedNetworks),
     resolve,
     proxy: proxy === undefined ? undefined : new URL(proxy),
     ca,

@@ -3,6 +3,8 @@ import type { Resolve } from './resolve-host.ts'
 export interface OutboundOptions {
   /** Networks in CIDR notation to which deliveries may connect although they are not public. */
   allowedNetworks: readonly string[]
+  /** Networks in CIDR notation to which deliveries may not connect although they are public. */
+  refusedNetworks?: readonly string[]
   /** URL of a proxy for all webhooks. The proxy then checks names, but literal addresses are still checked here. */
   proxy?: string | undefined
   /** The operator's server for e-mail. Without it, every e-mail fails. */

@@ -64,6 +64,19 @@ test.each([
   await expect(checkTarget(url, 'url', options)).resolves.toBeUndefined()
 })
 
+test('an address in a refused network counts as one that is not public', async () => {
+  for (const [refused, url] of [
+    ['2606:4700::/32', 'https://public.test/'],
+    ['8.8.8.0/24', 'https://8.8.8.8/'],
+  ] as const) {
+    const outcome = checkTarget(url, 'url', { ...options, refusedNetworks: [refused] })
+    await expect(outcome).rejects.toMatchObject({
+      code: 'invalid_field',
+      message: expect.stringContaining('not public'),
+    })
+  }
+})
+
 test('behind a proxy names are not resolved here, and addresses are judged all the same', async () => {
   const proxied = { ...options, proxy: 'http://proxy.test:4750' }
   await checkTarget('https://nothing.test/', 'url', proxied)

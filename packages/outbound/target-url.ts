@@ -23,11 +23,11 @@ const checkTimeoutMs = 2_000
 export async function checkTarget(
   url: string,
   field: string,
-  options: Pick<OutboundOptions, 'allowedNetworks' | 'resolve' | 'proxy'>,
+  options: Pick<OutboundOptions, 'allowedNetworks' | 'refusedNetworks' | 'resolve' | 'proxy'>,
 ): Promise<void> {
   try {
     const { hostname } = parseTarget(url)
-    const rules = addressRules(options.allowedNetworks)
+    const rules = addressRules(options.allowedNetworks, options.refusedNetworks)
     requireAllowedLiteral(hostname, rules)
     // With a proxy, this machine may not know the names that the proxy knows.
     if (isIP(hostname) !== 0 || options.proxy !== undefined) return

@@ -7,17 +7,20 @@ const variables = { ...webhookTargets, ...smtp }
 test('the options of a configuration', () => {
   const config = loadConfig(variables, {
     SLUICE_WEBHOOK_ALLOWED_NETWORKS: '10.1.0.0/16, fd00::/8',
+    SLUICE_WEBHOOK_REFUSED_NETWORKS: '2600:1f14:1::/56',
     SLUICE_WEBHOOK_PROXY: 'http://me:secret@proxy:4750',
     SLUICE_SMTP_URL: 'smtps://me:secret@mail.example.com',
     SLUICE_SMTP_FROM: 'Sluice <alerts@example.com>',
   })
   expect(outboundOptionsOf(config)).toEqual({
     allowedNetworks: ['10.1.0.0/16', 'fd00::/8'],
+    refusedNetworks: ['2600:1f14:1::/56'],
     proxy: 'http://me:secret@proxy:4750',
     smtp: { url: 'smtps://me:secret@mail.example.com', from: 'Sluice <alerts@example.com>' },
   })
   expect(outboundOptionsOf(loadConfig(variables, {}), true)).toEqual({
     allowedNetworks: ['127.0.0.0/8', '::1/128'],
+    refusedNetworks: [],
     proxy: undefined,
     smtp: undefined,
   })
@@ -25,6 +28,7 @@ test('the options of a configuration', () => {
 
 test.each([
   ['SLUICE_WEBHOOK_ALLOWED_NETWORKS', '10.0.0.0/8,example.com'],
+  ['SLUICE_WEBHOOK_REFUSED_NETWORKS', '2600::/129'],
   ['SLUICE_WEBHOOK_PROXY', 'socks5://secret@proxy'],
   ['SLUICE_WEBHOOK_PROXY', 'proxy-secret:4750'],
   ['SLUICE_WEBHOOK_PROXY', 'http://me:50%secret@proxy:4750'],

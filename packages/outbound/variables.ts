@@ -11,6 +11,10 @@ export const webhookTargets = {
     'Private networks to which webhooks may be sent: CIDR blocks, separated by commas, e.g. 10.1.0.0/16,fd00::/8. On a host without IPv4, add the prefix of its NAT64, such as 64:ff9b::/96; otherwise receivers that have only IPv4 can’t be reached. Private IPv4 addresses behind 64:ff9b::/96 remain refused unless their network is listed; any other prefix also allows the private IPv4 addresses behind it.',
     (networks) => networks.map(parseNetwork),
   ),
+  SLUICE_WEBHOOK_REFUSED_NETWORKS: listVariable(
+    'Networks to which webhooks may not be sent although their addresses are public, as SLUICE_WEBHOOK_ALLOWED_NETWORKS, which has precedence: the global IPv6 addresses of your own hosts, pods and services, and the prefix of a NAT64 other than 64:ff9b::/96.',
+    (networks) => networks.map(parseNetwork),
+  ),
   SLUICE_WEBHOOK_PROXY: optionalSecretVariable(
     'Proxy for all webhooks, http://[user:password@]host:port, such as Smokescreen. It must allow CONNECT. The proxy, not Sluice, then decides which host names are allowed; Sluice still checks URLs that contain an IP address.',
     requireProxyUrl,
@@ -34,6 +38,7 @@ export const smtp = {
 
 interface OutboundConfig {
   SLUICE_WEBHOOK_ALLOWED_NETWORKS: readonly string[]
+  SLUICE_WEBHOOK_REFUSED_NETWORKS: readonly string[]
   SLUICE_WEBHOOK_PROXY?: string | undefined
   SLUICE_SMTP_URL?: string | undefined
   SLUICE_SMTP_FROM?: string | undefined
@@ -50,6 +55,7 @@ export function outboundOptionsOf(config: OutboundConfig, allowsLoopback = false
   const { SLUICE_SMTP_URL: url, SLUICE_SMTP_FROM: from } = config
   return {
     allowedNetworks: [...config.SLUICE_WEBHOOK_ALLOWED_NETWORKS, ...(allowsLoopback ? loopbackNetworks : [])],
+    refusedNetworks: config.SLUICE_WEBHOOK_REFUSED_NETWORKS,
     proxy: config.SLUICE_WEBHOOK_PROXY,
     smtp: url === undefined || from === undefined ? undefined : { url, from },
   }

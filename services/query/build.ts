@@ -54,7 +54,7 @@ export interface QueryEngines {
   /** Encrypts the URLs and secrets of webhooks and alert rules. */
   secrets: SecretCipher
   /** Where webhooks may be sent to, and whether there is a server for e-mail. */
-  targets: Pick<OutboundOptions, 'allowedNetworks' | 'proxy' | 'smtp'>
+  targets: Pick<OutboundOptions, 'allowedNetworks' | 'refusedNetworks' | 'proxy' | 'smtp'>
 }
 
 /** Builds the query service on its engines. Throws when the dashboard is not built. */

@@ -38,6 +38,17 @@ uniquelocal
 {{- end -}}
 {{- end -}}
 
+{{/* The networks of a setting as JSON, in CIDR form: one address is a network of its own. */}}
+{{- define "sluice.networks" -}}
+{{- $networks := list -}}
+{{- range splitList "," (include "sluice.setting" .) -}}
+{{- with trim . -}}
+{{- $networks = append $networks (contains "/" . | ternary . (printf "%s/%s" . (contains ":" . | ternary "128" "32"))) -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $networks -}}
+{{- end -}}
+
 {{/* Every service has a pod of its own, so all listen on one port, whatever their default is. That of /metrics follows. */}}
 {{- define "sluice.port" -}}8080{{- end -}}
 {{- define "sluice.metricsPort" -}}9080{{- end -}}
