@@ -13,6 +13,8 @@ for unit in sluice@{gateway,writer,query,worker,migrate} sluice-standalone; do
   # Warnings count as mistakes, except warnings about other units of this machine.
   problems=$(systemd-analyze verify --recursive-errors=no --man=no "$work/$unit.service" 2>&1) || fail "$unit: $problems"
   if grep -F 'sluice' <<<"$problems"; then fail "$unit has the warnings above"; fi
+  # A service that starts before the machine's clock is set would begin with a wrong time.
+  grep -Eq '^After=(.* )?time-sync\.target( |$)' "$work/${unit/@*/@}.service" || fail "$unit is not after time-sync.target"
 done
 # 10 means no protection. A network service without devices and privileges can reach a value below 2. The embedded
 # engines need more system calls.
