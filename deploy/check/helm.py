@@ -348,6 +348,10 @@ def check_all(rendered):
     for job in jobs:
         check(job["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade", f"{rendered.name}: no hook")
         check_container(f"{rendered.name}: migrate", "migrate", job["spec"]["template"]["spec"], rendered.values)
+        metadata = job["spec"]["template"]["metadata"]
+        for found, key in ((metadata["labels"], "podLabels"), (metadata.get("annotations", {}), "podAnnotations")):
+            wanted = rendered.values[key] | rendered.values["migrate"][key]
+            check(wanted.items() <= found.items(), f"{rendered.name}: migrate has the {key} {found}")
         # At the first installation, the objects of the release are not there yet.
         check("serviceAccountName" not in job["spec"]["template"]["spec"], f"{rendered.name}: migrate has a ServiceAccount")
     check_network(rendered)
