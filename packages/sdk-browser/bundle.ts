@@ -39,7 +39,6 @@ const ownNames = [
   'swap',
   'text',
   'visitor',
-  'wipe',
 ]
 
 /** Names that are stored in browsers, where scripts of other releases read them: they are the same in every build. */

@@ -11,6 +11,7 @@ import type { Consent, Context, Options, PageEvent, Properties, Receipt, Sluice,
 import { openVisitor, type Visitor } from './visitor.ts'
 import { watchOutbound } from './watch-outbound.ts'
 import { watchPages } from './watch-pages.ts'
+import { wipeVisits } from './wipe-visits.ts'
 
 /**
  * An event without the visitor's ids, its time by the device's clock (Unix ms), and whether the caller gave its time.
@@ -80,8 +81,9 @@ export function createCore(options: Options): Sluice {
     if (properties) track('sluice_dropped', properties)
   }
 
-  const open = (storage = hasSignal ? 'none' : wanted): Delivery => {
-    const name = `sluice:${site}`
+  const name = `sluice:${site}`
+  const open = (): Delivery => {
+    const storage = hasSignal ? 'none' : wanted
     const onFailure = (): undefined => {
       report('storage fails')
     }
@@ -231,14 +233,10 @@ export function createCore(options: Options): Sluice {
       decision = next
       begin()
       if (next !== 'denied' || !endpoint) return
-      // The storage of earlier visits, too, which this one may not use because of a privacy signal.
-      for (const { visitor, queue, sender } of [delivery ?? open(), open(wanted)]) {
-        sender.stop()
-        queue.wipe()
-        visitor.forget(true)
-      }
+      delivery?.sender.stop()
       delivery = undefined
       held.splice(0)
+      wipeVisits(name, report)
     },
     context,
     close: () => {

@@ -59,6 +59,5 @@ export function openDeviceStore(name: string, onFailure: () => undefined): Store
         return request
       }),
     load: (count) => run((store): IDBRequest<string[]> => store.getAll(null, count) as IDBRequest<string[]>),
-    wipe: () => void run((store) => store.clear()),
   }
 }

@@ -28,7 +28,6 @@ export interface Store {
   swap: (name: string, next: string, value: string) => unknown
   /** Up to `count` values that earlier pages have stored, the oldest first. */
   load: (count: number) => readonly string[] | Promise<readonly string[] | undefined>
-  wipe: () => void
 }
 
 /** The entry of an event's JSON text. */
@@ -49,7 +48,6 @@ export interface Queue {
   swap: (entry: Entry, next: Entry) => Promise<void>
   /** Loads the events that earlier pages have stored. */
   load: () => Promise<void>
-  wipe: () => void
 }
 
 /** The events in the order in which they are sent. `onDrop` is called for each event that the limits drop. */
@@ -83,10 +81,6 @@ export function openQueue(store: Store | undefined, onDrop: (event: SluiceEvent)
       // Other code of the page may have written to the storage: invalid values are ignored.
       const loaded = values.flatMap((value) => attempt(() => newEntry(value.slice(1), value.startsWith('1'))) ?? [])
       queue.list.unshift(...loaded)
-    },
-    wipe: () => {
-      queue.list = []
-      store?.wipe()
     },
   }
   return queue

@@ -7,10 +7,6 @@ import type { Store } from './queue.ts'
  */
 export function openTabStore(storage: Storage, name: string, onFailure: () => void): Store {
   const prefix = `${name}\n`
-  const names = (): string[] =>
-    Object.keys(storage)
-      .filter((each) => each.startsWith(prefix))
-      .sort()
   const store: Store = {
     save: (each, value) =>
       attempt(() => {
@@ -24,14 +20,13 @@ export function openTabStore(storage: Storage, name: string, onFailure: () => vo
       store.save(next, value)
     },
     load: (count) =>
-      names()
+      Object.keys(storage)
+        .filter((each) => each.startsWith(prefix))
+        .sort()
         .slice(0, count)
         // A duplicated tab has a copy of the queue. If both tabs corrected the time of an event, it would become two
         // events: so the time of an event from an earlier page is final.
         .map((each) => String(storage[each]).replace(/^0/, '1')),
-    wipe: () => {
-      for (const each of names()) storage.removeItem(each)
-    },
   }
   return store
 }

@@ -23,8 +23,8 @@ export interface Visitor {
    * whether they are for an event, which continues the session.
    */
   ids: (now: number, isEvent?: boolean) => Context
-  /** Removes the ids or, with `isAll`, everything. */
-  forget: (isAll?: boolean) => void
+  /** Removes the ids. */
+  forget: () => void
 }
 
 /**
@@ -54,11 +54,11 @@ export function openVisitor(storage: Storage | undefined, name: string, isLastin
       if (isOver || isEvent) change({ ...ids, last: now, began: isOver ? now : began })
       return ids
     },
-    forget: (isAll) => {
+    forget: () => {
       const { skew } = read()
       unstored = ''
       attempt(() => storage?.removeItem(name))
-      if (skew && !isAll) change({ skew })
+      if (skew) change({ skew })
     },
   }
 }

@@ -1,4 +1,5 @@
 import { expect, it } from '@jest/globals'
+import { waitUntil } from '@sluice/runtime/wait-until'
 import type { Shop } from './use-shop.ts'
 
 /** What is sent and stored before and after a decision about consent. */
@@ -86,6 +87,30 @@ export function testConsent(shop: Shop): void {
     await page.evaluate(`sluice.consent('denied')`)
     expect(await page.evaluate('localStorage.length')).toBe(0)
     await context.close()
+  })
+
+  it.each([
+    ['device', 'tab'],
+    ['device', 'none'],
+    ['tab', 'device'],
+  ])('wipes after a refusal what visits with the storage %s have left, in one with %s', async (former, present) => {
+    shop.proxy.treat = () => ({ kind: 'cut-before' })
+    const { page, context, expectMessages } = await open({ 'data-storage': former })
+    expectMessages(/ERR_/)
+    await page.evaluate(`sluice.identify('ada'); sluice.flush()`)
+    // The tab of the former visit keeps its connection to the database; sessionStorage belongs to the tab.
+    const later = former === 'device' ? await context.newPage() : page
+    const visit = async (attributes: Record<string, string>) => {
+      shop.site.show(tag({ 'data-auto-page': 'false', ...attributes }))
+      await later.goto(`${shop.site.url}/later`)
+    }
+    await visit({ 'data-storage': present, 'data-consent': 'pending' })
+    await later.evaluate(`sluice.consent('denied')`)
+    expect(await later.evaluate('[localStorage.length, sessionStorage.length]')).toEqual([0, 0])
+    await waitUntil(async () => (await later.evaluate<unknown[]>('indexedDB.databases()')).length === 0, 'no database')
+    await visit({ 'data-storage': former })
+    expect(await later.evaluate('sluice.flush()')).toEqual({ sent: 0, pending: 0, rejected: 0 })
+    expect(await later.evaluate('sluice.context().user_id')).toBeUndefined()
   })
 
   it('keeps a reset in its place among the events that are held before consent', async () => {
