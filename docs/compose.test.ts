@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -33,12 +33,21 @@ const guide =
     .find((text) => text.includes('./init.sh')) ?? ''
 const services = Object.entries(compose.services).filter(([, { image }]) => image.startsWith('sluice:'))
 
+/** The files that Compose mounts into ClickHouse. */
+const configurations = readdirSync(join(folder, 'clickhouse'))
+
 let drawn: string
 const initialise = (): string => execFileSync(join(drawn, 'init.sh'), { encoding: 'utf8' })
 
 beforeAll(() => {
   drawn = mkdtempSync(join(tmpdir(), 'sluice-compose-'))
   cpSync(join(folder, 'init.sh'), join(drawn, 'init.sh'))
+  mkdirSync(join(drawn, 'clickhouse'))
+  for (const name of configurations) {
+    cpSync(join(folder, 'clickhouse', name), join(drawn, 'clickhouse', name))
+    // As a checkout under umask 077 leaves them.
+    chmodSync(join(drawn, 'clickhouse', name), 0o600)
+  }
   initialise()
 })
 
@@ -156,4 +165,9 @@ test('init.sh keeps what it drew, closes the folder to other users, and draws so
   expect(password()).toBe(first)
   expect(statSync(join(drawn, 'secrets')).mode & 0o777).toBe(0o700)
   expect(readFileSync(join(drawn, 'secrets', 'clickhouse-password'), 'utf8')).not.toBe(first)
+})
+
+test('init.sh makes the configuration of ClickHouse readable by the user of its container', () => {
+  const modes = configurations.map((name) => statSync(join(drawn, 'clickhouse', name)).mode & 0o777)
+  expect(modes).toStrictEqual([0o644, 0o644])
 })
