@@ -167,8 +167,8 @@ function tracedRoute(dispatch: Dispatch): Dispatch['route'] {
       async () => {
         await dispatch.route(route, params, request, response)
         const { statusCode } = response
-        const error = statusCode >= 500 ? new Error(`answered ${statusCode}`) : undefined
-        describeSpan({ 'http.response.status_code': statusCode }, error)
+        const failure = statusCode >= 500 ? `answered ${statusCode}` : undefined
+        describeSpan({ 'http.response.status_code': statusCode }, failure)
       },
     )
   }

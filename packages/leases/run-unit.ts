@@ -1,5 +1,5 @@
 import type { Clock } from '@sluice/runtime/clock'
-import { AppError, internalMessage, isRetryable, publicMessage } from '@sluice/runtime/errors'
+import { AppError, failureKind, internalMessage, isRetryable, publicMessage } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import { describeSpan, traced } from '@sluice/runtime/tracing'
 import { type FailureCounts, type Leased, type LeaseKey, LeaseLostError, type LeaseTable } from './lease-table.ts'
@@ -181,7 +181,7 @@ export function startUnit<Job>(options: UnitOptions<Job>, leased: Leased<Job>, t
     const seconds = Math.max(0, clock.now() - takenAt) / 1000
     leaseMetrics.unitSeconds.observe({ kind }, seconds)
     if (outcome === 'lost' || outcome === 'expired') leaseMetrics.leasesLost.inc({ kind })
-    describeSpan({ 'sluice.outcome': outcome }, error)
+    describeSpan({ 'sluice.outcome': outcome }, error === undefined ? undefined : failureKind(error))
     const fields = { ...log, kind, id, lease, outcome, duration_ms: Math.round(seconds * 1000) }
     if (error === undefined) logger.info(fields, 'unit of work')
     else if (isRetryable(error)) logger.warn({ ...fields, error: internalMessage(error) }, 'unit of work')

@@ -190,6 +190,16 @@ export function internalMessage(error: unknown): string {
   return attempts.join(', ') || (errorCode(error) ?? error.name)
 }
 
+/**
+ * What a failure and its causes are, without their texts, which may quote values of users: e.g. `internal: 427`, where
+ * 427 is the code of ClickHouse's error.
+ */
+export function failureKind(error: unknown): string {
+  if (!(error instanceof Error)) return errorCode(error) ?? 'unknown'
+  const kind = error instanceof AppError ? error.code : (errorCode(error) ?? error.name)
+  return error.cause === undefined ? kind : `${kind}: ${failureKind(error.cause)}`
+}
+
 /** The text of a failure for users: the message of an AppError; that of another error may hold internals. */
 export function publicMessage(error: unknown): string {
   return error instanceof AppError ? error.message : 'Internal server error'

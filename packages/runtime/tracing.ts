@@ -16,7 +16,7 @@ import {
   TraceFlags,
   type Tracer,
 } from '@opentelemetry/api'
-import { internalMessage } from './errors.ts'
+import { failureKind } from './errors.ts'
 
 export interface SpanOptions {
   /** `internal` by default. */
@@ -46,8 +46,8 @@ export function isTracing(): boolean {
 }
 
 /**
- * Runs `work` in a new span, which is active during `work`. If `work` rejects, the span's status is an error with the
- * message that logs show. While tracing is off, `work` runs without a span.
+ * Runs `work` in a new span, which is active during `work`. If `work` rejects, the span's status is an error with its
+ * `failureKind`: collectors get no values of users. While tracing is off, `work` runs without a span.
  */
 export async function traced<T>(
   name: string,
@@ -63,7 +63,7 @@ export async function traced<T>(
   try {
     return await context.with(trace.setSpan(around, span), () => work(span))
   } catch (error) {
-    span.setStatus({ code: SpanStatusCode.ERROR, message: internalMessage(error) })
+    span.setStatus({ code: SpanStatusCode.ERROR, message: failureKind(error) })
     throw error
   } finally {
     span.end()
@@ -84,12 +84,12 @@ export function tracedCall<T>(name: string, attributes: Attributes, work: () => 
   return traced(name, { kind: 'client', attributes }, work)
 }
 
-/** Adds attributes to the active span, and sets its status to an error if `error` is given. */
-export function describeSpan(attributes: Attributes, error?: unknown): void {
+/** Adds attributes to the active span, and sets its status to an error if there is a `failure`, a text without values. */
+export function describeSpan(attributes: Attributes, failure?: string): void {
   if (tracer === undefined) return
   const span = trace.getActiveSpan()
   span?.setAttributes(attributes)
-  if (error !== undefined) span?.setStatus({ code: SpanStatusCode.ERROR, message: internalMessage(error) })
+  if (failure !== undefined) span?.setStatus({ code: SpanStatusCode.ERROR, message: failure })
 }
 
 /** The active span if it is sampled. */
