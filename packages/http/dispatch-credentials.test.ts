@@ -6,7 +6,7 @@ const testRoutes = useTestRoutes()
 const { key, devKey, reader, admin, revoked, expired, unknown } = testRoutes.keys
 const { sendRequest } = testRoutes
 
-describe('401 with the same body is the answer to', () => {
+describe('401 with the same body and challenge is the answer to', () => {
   const mistyped = `${key.slice(0, -1)}${key.endsWith('0') ? '1' : '0'}`
 
   test.each([
@@ -26,6 +26,7 @@ describe('401 with the same body is the answer to', () => {
     const answer = await sendRequest('/things/a', { key: '', headers })
     expect(answer.status).toBe(401)
     expect(answer.body).toStrictEqual({ success: false, error: 'Invalid API key', timestamp: expect.any(Number) })
+    expect(answer.headers.get('WWW-Authenticate')).toBe('Bearer realm="Sluice"')
     expect(testRoutes.lastRequest).toBeUndefined()
   })
 

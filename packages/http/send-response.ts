@@ -46,6 +46,8 @@ export function sendError(
     return
   }
   const own = known instanceof HttpError ? known.headers : {}
+  // RFC 9110 requires it. Not Basic, for which browsers would ask their users for a password.
+  const challenge = status === 401 ? { 'WWW-Authenticate': 'Bearer realm="Sluice"' } : {}
   const retryAfter = known.retryAfterSeconds === undefined ? {} : { 'Retry-After': String(known.retryAfterSeconds) }
   const message = status === 500 ? 'Internal server error' : known.message
   const text = JSON.stringify({
@@ -55,7 +57,7 @@ export function sendError(
     timestamp: now,
     data: known.data,
   })
-  send(response, status, { ...common, ...own, ...retryAfter }, text)
+  send(response, status, { ...common, ...own, ...challenge, ...retryAfter }, text)
 }
 
 /** Whether the service is to blame for an error: its status is 5xx, or it is no AppError. */

@@ -17,11 +17,11 @@ import {
   rangeParameters,
   waitForFile,
 } from './files.ts'
+import { headers, headersOf, rateHeaders } from './headers.ts'
 import { idempotencyKey } from './idempotency-key.ts'
 import { withOpenAnswers } from './open-answers.ts'
 import { toJsonSchema } from './schema.ts'
 import type {
-  Header,
   JsonSchema,
   MediaType,
   OpenApiDocument,
@@ -117,30 +117,6 @@ export function failuresOf(operation: Operation): ErrorStatus[] {
   const statuses = conditions.filter(([, applies]) => applies).map(([status]) => status)
   return [...new Set([...statuses, ...errors])].sort((a, b) => a - b)
 }
-
-const headers: Record<string, Header> = {
-  'X-Request-Id': {
-    description: 'Identifies the request in the log output. A valid `X-Request-Id` of the request is returned.',
-    required: true,
-    schema: { type: 'string', minLength: 1 },
-  },
-  'X-RateLimit-Limit': rateHeader('Requests, or events, that the key may send in a minute.'),
-  'X-RateLimit-Remaining': rateHeader('Requests, or events, that are left in this minute.'),
-  'X-RateLimit-Reset': rateHeader(
-    'Unix time in seconds at which the limit starts again; in answers to Segment’s clients, the number of seconds until then.',
-  ),
-  'Retry-After': {
-    description: 'Seconds that the client should wait before it repeats the request.',
-    required: true,
-    schema: { type: 'integer', format: 'int64', minimum: 0 },
-  },
-}
-
-function rateHeader(text: string): Header {
-  return { description: text, required: true, schema: { type: 'integer', format: 'int64', minimum: 0 } }
-}
-
-const rateHeaders = ['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset'] as const
 
 const securitySchemes: OpenApiDocument['components']['securitySchemes'] = {
   bearer: { type: 'http', scheme: 'bearer', description: 'An API key: `Authorization: Bearer <key>`.' },
@@ -366,7 +342,11 @@ function failure(
   const response: Response = {
     description: meaning,
     headers: {
-      ...headersOf([...(isCounted ? rateHeaders : []), ...(status === 429 || status === 503 ? ['Retry-After'] : [])]),
+      ...headersOf([
+        ...(isCounted ? rateHeaders : []),
+        ...(status === 401 ? ['WWW-Authenticate'] : []),
+        ...(status === 429 || status === 503 ? ['Retry-After'] : []),
+      ]),
       ...(status === 416 && contentRange),
       ...(isAboutFile && waitForFile),
     },
@@ -376,10 +356,6 @@ function failure(
   const component = `${prefix}${isAboutRequest && !isCounted ? 'Uncounted' : ''}${name}`
   shared.responses[component] ??= response
   return { $ref: `#/components/responses/${component}` }
-}
-
-function headersOf(names: readonly string[]): Record<string, Reference> {
-  return Object.fromEntries(['X-Request-Id', ...names].map((name) => [name, { $ref: `#/components/headers/${name}` }]))
 }
 
 function json(schema: JsonSchema): Record<string, MediaType> {
