@@ -2,6 +2,9 @@ import type { JsonSchema } from './types.ts'
 
 const timestamp: JsonSchema = { type: 'integer', format: 'int64', description: 'Unix ms.' }
 
+// `success` has no type: a boolean constant with one becomes an enumeration that does not compile in the clients of
+// openapi-generator for Java and Kotlin.
+
 /** The envelope of a successful response; `data`: the schema of its result, absent for a response without one. */
 export function envelope(data?: JsonSchema): JsonSchema {
   return {
