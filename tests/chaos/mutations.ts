@@ -167,7 +167,7 @@ export const mutations: readonly Mutation[] = [
     edits: [
       {
         file: 'packages/postgres/export-schedules.ts',
-        from: 'Math.min(receipt.completeUntil, await firstUnstoredImport(db, definition.siteId, receipt.completeUntil))',
+        from: 'Math.min(at, receipt.completeUntil, await firstUnstoredImport(db, definition.siteId, receipt.completeUntil))',
         to: 'at',
       },
     ],
