@@ -60,7 +60,13 @@ let service: TestService
 
 beforeAll(async () => {
   service = await startTestService(
-    { routes: [digestRoute('/small', 1_000), digestRoute('/large', 10 * mebibyte)] },
+    {
+      routes: [
+        digestRoute('/small', 1_000),
+        digestRoute('/large', 10 * mebibyte),
+        { ...digestRoute('/optional', 1_000), body: { kind: 'json', maxBytes: 1_000, optional: true } },
+      ],
+    },
     keysInMemory({ [key]: { scopes: ['events:write'] }, [otherKey]: { scopes: ['events:write'] } }),
   )
 })
@@ -290,6 +296,12 @@ test.each(['', 'identity', 'Identity', 'GZIP', ' gzip ', 'X-GZip'])(
     expect((await post('/small', bytes, { 'Content-Encoding': encoding })).status).toBe(200)
   },
 )
+
+test('an empty body has no encoding where the body may be left out', async () => {
+  expect((await post('/optional', '', gzipped)).body.data).toStrictEqual(digest(Buffer.alloc(0)))
+  await expectRefused(post('/optional', '{}', gzipped), 400, 'Invalid format: body is not valid gzip')
+  await expectRefused(post('/small', '', gzipped), 400, 'Invalid format: body is not valid gzip')
+})
 
 describe('the response 413', () => {
   const tooLarge = 'Request body is larger than 1000 bytes'

@@ -265,7 +265,9 @@ function awaitTurn(context: RequestContext): void | Promise<void> {
   // The waiting time of a request is measured from here: a client that sends slowly is no sign of overload.
   const readAt = performance.now()
   if (route.body?.kind === 'multipart') return
-  const encoding = route.body && encodingOfBody(request, body.type, body.bytes)
+  // Without any bytes, `Content-Encoding` says nothing about a body that may be left out.
+  const isLeftOut = route.body?.kind === 'json' && route.body.optional === true && body.bytes.length === 0
+  const encoding = route.body && !isLeftOut ? encodingOfBody(request, body.type, body.bytes) : undefined
   if (route.body === undefined || encoding === undefined) return workQueue.turn(readAt)
   return decompressBody(body.bytes, encoding, {
     // Requests without a key, and those whose key is in the body, are one sender together.
