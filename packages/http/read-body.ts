@@ -3,6 +3,7 @@ import { mediaTypesOf } from '@sluice/api/operation'
 import { type ContentEncoding, contentEncodings } from '@sluice/contracts/media-types'
 import { invalidFormat, unsupportedMediaType } from '@sluice/runtime/errors'
 import { bodyTooLarge, decompress } from './decompress.ts'
+import { HttpError } from './http-error.ts'
 import type { RouteBody } from './route.ts'
 
 /**
@@ -28,9 +29,15 @@ export function checkContentType(request: IncomingMessage, rule: RouteBody, abse
   // Throws for an encoding that is not accepted.
   const encoding = encodingOf(request)
   if (encoding !== undefined && rule.kind === 'multipart') {
-    throw unsupportedMediaType('Content-Encoding must be absent for multipart/form-data')
+    throw unsupportedEncoding('absent for multipart/form-data', 'identity')
   }
   return type
+}
+
+/** The 415 for a content coding; `Accept-Encoding` tells it from one for the media type (RFC 9110, 15.5.16). */
+function unsupportedEncoding(allowed: string, accepted: string): HttpError {
+  const message = `Content-Encoding must be ${allowed}`
+  return new HttpError('unsupported_media_type', message, { 'Accept-Encoding': accepted })
 }
 
 /** Whether the headers of a request announce a body (RFC 9112, 6.3). A chunked body may still be empty. */
@@ -75,7 +82,7 @@ function encodingOf(request: IncomingMessage): ContentEncoding | undefined {
   if (name === 'x-gzip') return 'gzip'
   const encoding = contentEncodings.find((each) => each === name)
   if (encoding === undefined) {
-    throw unsupportedMediaType(`Content-Encoding must be ${contentEncodings.join(', ')} or absent`)
+    throw unsupportedEncoding(`${contentEncodings.join(', ')} or absent`, contentEncodings.join(', '))
   }
   return encoding
 }
