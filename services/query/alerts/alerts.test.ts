@@ -386,7 +386,7 @@ describe('preview', () => {
     await storeEvents(query, 'previewed', [...burst(3_000, 5), ...burst(2_990, 5), ...burst(100, 3), ...burst(50, 2)])
     await create({ site_id: 'previewed' })
     // The query service learns of the watermark by polling.
-    await watermarkStore(query.postgres).advance('log', [Date.now() + minuteMs])
+    await watermarkStore(query.postgres).advance('log', [Date.now()])
     const body = { site_id: 'previewed', condition, cooldown: '1h' }
     const preview = async (parts: object = {}) =>
       query.request('/api/v1/alerts/preview', { method: 'POST', body: { ...body, ...parts } })
