@@ -240,9 +240,9 @@ def check_network(rendered):
             allowed = networks_of(rendered, "SLUICE_WEBHOOK_ALLOWED_NETWORKS")
             refused = networks_of(rendered, "SLUICE_WEBHOOK_REFUSED_NETWORKS")
             for block in blocks:
-                # Kubernetes takes only exceptions within the network.
+                # Kubernetes takes only exceptions within the network, and not all of it.
                 network, exceptions = ip_network(block["cidr"]), map(ip_network, block.get("except", []))
-                outside = [no for no in exceptions if no.version != network.version or not no.subnet_of(network)]
+                outside = [no for no in exceptions if no == network or no.version != network.version or not no.subnet_of(network)]
                 check(not outside, f"{where} excepts {outside} from {network}")
             private = ["10.0.0.1", "172.20.0.1", "192.168.0.1", "169.254.169.254", "127.0.0.1", "fd00::1", "fe80::1"]
             public = ["203.1.2.3", "203.1.3.3", "2600:1f14:1:0:9::1", "2600:1f14:1:100::1", "2001:678::9", "2001:678::8"]
