@@ -116,9 +116,10 @@ describe('standalone on embedded engines', () => {
         }))
         return !stdout.includes('"Service temporarily unavailable"')
       }, 'the command is answered')
-      const answer = JSON.parse(stdout) as { success: boolean; error?: string }
-      // The commands contain invented ids, except that of the site, which the first command registers.
-      if (!answer.success)
+      const answer = JSON.parse(stdout) as { success?: boolean; error?: string }
+      // The commands contain invented ids, except that of the site, which the first command registers. The settings of
+      // Segment's clients have no envelope.
+      if (answer.success !== true && !stdout.includes('"integrations"'))
         expect([command, answer.error]).toEqual([command, expect.stringMatching(/not found|registered already/)])
     }
     await rm(folder, { recursive: true })

@@ -50,7 +50,7 @@ describe('the check accepts', () => {
       'a failure before the credential is known',
       'GET',
       one,
-      answer(401, failure, { 'content-type': 'application/json', 'x-request-id': 'r' }),
+      answer(401, failure, { 'content-type': 'application/json', 'x-request-id': 'r', 'www-authenticate': 'Bearer' }),
     ],
     ['a response of an unknown path', 'GET', 'http://here/parties', answer(418, {})],
     ['a response of an unknown method', 'PUT', one, answer(405, {})],
