@@ -97,13 +97,20 @@ describe('a schedule', () => {
     })
   })
 
-  test('leaves the rows of a cancelled or failed import to the next run while the log may still hold some', async () => {
-    await addExport(store, { site: 'shop', spec, scheduled: hourly }, noon)
-    const { importId } = await addImport(imports, { site: 'shop' }, noon - 30)
-    await imports.cancel(importId, null, noon - 20)
-    expect(await makeRun(noon)).toMatchObject({ receivedUntil: noon - 30 })
-    expect(await makeRun(noon + hourMs)).toMatchObject({ receivedUntil: noon + hourMs })
-  })
+  test.each(['cancelled', 'failed'])(
+    'leaves the rows of a %s import to the next run for ten minutes, while the log may still hold some',
+    async (end) => {
+      await addExport(store, { site: 'shop', spec, scheduled: hourly }, noon)
+      const endedAt = noon - 599_000
+      const { importId } = await addImport(imports, { site: 'shop' }, endedAt - 10)
+      const [lease] = await imports.leases.take(endedAt, 1)
+      if (!lease) throw new Error('no import was taken')
+      if (end === 'failed') await imports.leases.fail(lease, 'text', endedAt)
+      else await imports.cancel(importId, null, endedAt)
+      expect(await makeRun(noon)).toMatchObject({ receivedUntil: endedAt - 10 })
+      expect(await makeRun(noon + hourMs)).toMatchObject({ receivedUntil: noon + hourMs })
+    },
+  )
 
   test('does not miss an import whose acceptance is stored after the run', async () => {
     await addExport(store, { site: 'shop', spec, scheduled: hourly }, noon)

@@ -1,5 +1,5 @@
 import { gzipSync } from 'node:zlib'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import { hashKey } from '@sluice/access/api-key'
 import { keyCache } from '@sluice/access/key-cache'
 import type { AcceptedImport } from '@sluice/contracts/imports'
@@ -364,6 +364,28 @@ async function openUpload(length: number, credential = bearer(query.admin)) {
   )
   return connection
 }
+
+test('an upload is renewed every 15 s while its body arrives, so that it does not lapse', async () => {
+  const timers = jest.spyOn(globalThis, 'setInterval')
+  const body = Buffer.concat([...fields, filePart(csv), formEnd])
+  const { send, received, socket } = await openUpload(body.length)
+  await waitUntil(async () => (await countLeftovers(query)).uploads === 1, 'the upload is under way')
+  const renewals = timers.mock.calls.filter(([, ms]) => ms === 15_000)
+  timers.mockRestore()
+  expect(renewals).toHaveLength(1)
+  const { db } = query.postgres
+  await db
+    .updateTable('uploads')
+    .set({ expires_at: new Date(0) })
+    .execute()
+  const [renew] = renewals[0] ?? []
+  renew?.()
+  const end = async () => (await db.selectFrom('uploads').select('expires_at').executeTakeFirstOrThrow()).expires_at
+  await waitUntil(async () => (await end()).getTime() > Date.now() + 45_000, 'the upload counts for another minute')
+  send(body)
+  expect(await received(/\r\n\r\n{.*}/)).toMatch(/^HTTP\/1\.1 202 /)
+  socket.destroy()
+})
 
 test('a key has four uploads at once; the fifth is refused before its body is read', async () => {
   const open = []

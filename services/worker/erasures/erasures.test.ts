@@ -242,11 +242,15 @@ describe('nothing of it comes back', () => {
       row(site, { event_id: 'kept', user_id: 'bob' }),
       row(site, { event_id: 'undated', user_id: 'bob', undated: 1 }),
       row(`${site}-2`, { event_id: 'a' }),
+      // A value of another kind, and the ends of both ranges.
+      row(site, { event_id: 'crossed', user_id: 's9', session_id: 'ada' }),
+      row(site, { event_id: 'edge', user_id: 'bob', timestamp: sent - 40 * dayMs }),
+      row(site, { event_id: 'same moment', received_at: erasures[0].requestedAt }),
     ]
-    expect(await insert(...late)).toBe(3)
+    expect(await insert(...late)).toBe(5)
     // A repeated insert, as of a replayed dead letter or an import that was paused, stores nothing more.
     expect(await insert(...late)).toBe(0)
-    expect(await stored(site)).toStrictEqual(['kept', 'undated'])
+    expect(await stored(site)).toStrictEqual(['crossed', 'edge', 'kept', 'undated'])
   })
 
   test('from either log', async () => {

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { gunzipSync, zstdDecompressSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { guardCell, unguardCell } from '@sluice/contracts/csv-cells'
+import { dayMs } from '@sluice/contracts/time-units'
 import { ClickHouseError } from '@sluice/event-store/clickhouse/errors'
 import { sliceEndStatement } from '@sluice/event-store/exports/events'
 import { type ExportReader, openExportReaderAt } from '@sluice/event-store/exports/export-reader'
@@ -155,6 +156,7 @@ describe.each(['csv', 'json', 'ndjson'] as const)('a file of %s', (format) => {
   test('may have no event', async () => {
     const record = await rig.exportAll('nothing', { format })
     expect(record).toMatchObject({ status: 'completed', rows: 0 })
+    expect(record.expiresAt).toBe((record.finishedAt ?? 0) + 7 * dayMs)
     expect(readers[format]((await rig.file(record.exportId)).toString())).toStrictEqual([])
   })
 
