@@ -264,6 +264,11 @@ describe('the migration lock', () => {
     expect(await withMigrationLock(postgres, () => Promise.resolve('free'))).toBe('free')
   })
 
+  test('leaves an error of another engine as it is', async () => {
+    const failure = new Error('ClickHouse: Timeout error.')
+    expect(await rejection(withMigrationLock(postgres, () => Promise.reject(failure)))).toBe(failure)
+  })
+
   test('is awaited for longer than the time-out of statements', async () => {
     const other = openPostgres(postgres.url, { queryTimeoutMs: 4_000, ...patientPostgres })
     const entered = Promise.withResolvers<undefined>()
@@ -293,15 +298,25 @@ describe('the migration lock', () => {
       }),
     )
     await entered.promise
-    await sql`
-      SELECT pg_terminate_backend(pid) FROM pg_locks
-      WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`.execute(
-      postgres.db,
-    )
+    await endLockHolder()
     expect(await withMigrationLock(postgres, () => Promise.resolve('free'))).toBe('free')
     gate.resolve(undefined)
     expect(await held).toMatchObject({ code: 'unavailable' })
     await otherPostgres.close()
+  })
+
+  test.each([
+    ['result', () => Promise.resolve('done'), 'done'],
+    ['error', () => Promise.reject(new Error('ClickHouse: Timeout error.')), new Error('ClickHouse: Timeout error.')],
+  ])('that work outlives is lost before the next sign of life: the %s counts', async (_what, settle, expected) => {
+    const other = openPostgres(postgres.url)
+    const work = async (): Promise<string> => {
+      await endLockHolder()
+      return settle()
+    }
+    const settled = withMigrationLock(other, work, { outlivesLock: true }).catch((error: unknown) => error)
+    expect(await settled).toStrictEqual(expected)
+    await other.close()
   })
 
   test('is awaited within a limit, after which a sentence says what to do and nothing was done', async () => {
@@ -336,6 +351,15 @@ describe('the migration lock', () => {
     await other.close()
   })
 })
+
+/** Ends the session that holds the migration lock. */
+async function endLockHolder(): Promise<void> {
+  await sql`
+    SELECT pg_terminate_backend(pid) FROM pg_locks
+    WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`.execute(
+    postgres.db,
+  )
+}
 
 test('work fails with what to do when the connection that holds the lock is lost', async () => {
   const proxy = await tcpProxy(postgres.url)

@@ -191,23 +191,27 @@ const lockWaitMsDefault = 300_000
 /** Proxies and firewalls end connections that are idle for minutes; work in ClickHouse may take longer. */
 const aliveMsDefault = 60_000
 
+interface MigrationLockOptions {
+  waitMs?: number
+  aliveMs?: number
+  /** The result of `work` is returned even if the lock was lost. */
+  outlivesLock?: boolean
+}
+
 /**
  * Runs `work` while no migration, reshard or restore runs in another process. The lock ends with the connection of its
  * holder, which sends a statement every `aliveMs`, so that it is not idle. Throws AppError, with what to do, when
  * another process holds the lock for longer than `waitMs`. Also throws it when a pooler assigns the connection to other
  * clients between statements, because the lock would then have no effect. When the connection is lost, throws it at
- * once, and the process has to end, because `work` still runs; with `outlivesLock`, it returns what `work` does.
+ * once, and the process has to end, because `work` still runs; with `outlivesLock`, it settles as `work` does. An error
+ * of `work` is thrown as it is.
  */
 export async function withMigrationLock<T>(
   postgres: Postgres,
   work: () => Promise<T>,
-  {
-    waitMs = lockWaitMsDefault,
-    aliveMs = aliveMsDefault,
-    outlivesLock = false,
-  }: { waitMs?: number; aliveMs?: number; outlivesLock?: boolean } = {},
+  { waitMs = lockWaitMsDefault, aliveMs = aliveMsDefault, outlivesLock = false }: MigrationLockOptions = {},
 ): Promise<T> {
-  return postgres.run((db) =>
+  const result = await postgres.run((db) =>
     db.connection().execute(async (connection) => {
       await requireOwnSession(connection, db)
       const deadline = performance.now() + waitMs
@@ -226,14 +230,25 @@ export async function withMigrationLock<T>(
           if (!outlivesLock) lost.reject(lockIsLost(error))
         })
       }, aliveMs)
+      // Settled here and rethrown outside of `run`, which would report an error of another engine as one of Postgres.
+      const outcome = work().then(
+        (value) => ({ value }),
+        (error: unknown) => ({ error }),
+      )
       try {
-        return await Promise.race([work(), lost.promise])
+        return await Promise.race([outcome, lost.promise])
       } finally {
         clearInterval(timer)
-        if (!state.isLost) await sql`SELECT pg_advisory_unlock(${migrationLock})`.execute(connection)
+        if (!state.isLost) {
+          await sql`SELECT pg_advisory_unlock(${migrationLock})`.execute(connection).catch((error: unknown) => {
+            if (!outlivesLock) throw error
+          })
+        }
       }
     }),
   )
+  if ('error' in result) throw result.error
+  return result.value
 }
 
 async function tryLock(connection: Db): Promise<boolean> {

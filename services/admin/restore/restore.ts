@@ -68,18 +68,11 @@ const lockWaitMs = 5_000
  * throws during a migration, a reshard or another restore: two restores would use the same temporary database.
  */
 export async function restore(engines: RestoreEngines, options: RestoreOptions): Promise<Restored> {
-  let restoring: Promise<Restored> | undefined
-  const work = (): Promise<Restored> => {
-    restoring = restoreLocked(engines, options)
-    return restoring
-  }
-  // The work counts, even if the lock was lost with its connection: no other output lists what was revoked and erased.
-  return withMigrationLock(engines.postgres, work, { waitMs: lockWaitMs, outlivesLock: true }).catch(
-    async (error: unknown) => {
-      if (restoring === undefined) throw error
-      return restoring
-    },
-  )
+  // Outlives the lock, because only this output lists what was revoked and erased.
+  return withMigrationLock(engines.postgres, () => restoreLocked(engines, options), {
+    waitMs: lockWaitMs,
+    outlivesLock: true,
+  })
 }
 
 async function restoreLocked(engines: RestoreEngines, options: RestoreOptions): Promise<Restored> {
