@@ -5,12 +5,12 @@ import { allSitesQuery } from '../api/all-sites-query.ts'
 import { type ApiError, isPassing } from '../api/error.ts'
 import { useApi } from '../api/hooks.ts'
 import { messages } from '../messages/en.ts'
+import { AddressProblems } from '../page-components/address-problems.tsx'
 import { useView, useWholeLocation } from '../state/hooks.ts'
 import { type Route, routeOf, type SitePage } from '../state/route.ts'
 import { SiteContext, useMay, useSession } from '../state/session.tsx'
 import { remember, remembered } from '../state/storage.ts'
 import { announce } from '../ui/announce.tsx'
-import { Button } from '../ui/button.tsx'
 import { EmptyState, ErrorPanel, SkeletonRows } from '../ui/states.tsx'
 import { BottomBar } from './bottom-bar.tsx'
 import { ErrorBoundary } from './error-boundary.tsx'
@@ -167,6 +167,7 @@ const UnknownSite = ({ siteId }: { siteId: string }) => (
 )
 
 function SitePageOf({ page, siteId }: { page: SitePage; siteId: string }) {
+  const { problems } = useView()
   const mayRead = useMay('stats:read')
   const record = useApi('getSite', mayRead ? { params: { site_id: siteId } } : null, { refetchMs: siteRefreshMs })
   useTitle(messages.nav[page], (record.data?.name ?? '') || siteId)
@@ -197,7 +198,7 @@ function SitePageOf({ page, siteId }: { page: SitePage; siteId: string }) {
     <SiteContext.Provider value={site}>
       <StickyBar page={page} />
       <Main>
-        <AddressProblems />
+        <AddressProblems problems={problems} />
         <ErrorPanel error={failure} onRetry={record.retry} />
         {isWithoutSite ? <p class="muted without-site">{messages.errors.utcMeanwhile}</p> : null}
         {site === undefined || Page === undefined ? (
@@ -219,28 +220,6 @@ function OverviewOrFirst({ site, children }: { site: SiteResource; children: Com
   const [isFirst, setFirst] = useState(site.first_event_at === null)
   if (!isFirst) return <>{children}</>
   return <FirstEvent onDone={() => setFirst(false)} />
-}
-
-/** Says what the address asks for that does not exist. */
-function AddressProblems() {
-  const { problems } = useView()
-  const [dismissed, setDismissed] = useState('')
-  const key = JSON.stringify(problems)
-  if (problems.length === 0 || dismissed === key) return null
-  return (
-    <div class="notice address-problems" role="alert">
-      <div class="grow">
-        {problems.map(({ parameter, value }) => (
-          <p key={parameter + value}>
-            <bdi>{messages.errors.parameter(parameter, value)}</bdi>
-          </p>
-        ))}
-      </div>
-      <Button kind="quiet" icon="x" isIconOnly onClick={() => setDismissed(key)}>
-        {messages.errors.dismiss}
-      </Button>
-    </div>
-  )
 }
 
 const unreadable = (siteId: string) => ({

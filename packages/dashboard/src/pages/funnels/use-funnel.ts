@@ -3,6 +3,7 @@ import { type Actor, actors } from '@sluice/contracts/actors'
 import { isOneOf } from '@sluice/contracts/conditions'
 import { type ApiState, useApi } from '../../api/hooks.ts'
 import type { Data, Input } from '../../api/wire.ts'
+import type { AddressProblem } from '../../page-components/address-problems.tsx'
 import { usePageParameter, useView, useViewQueries } from '../../state/hooks.ts'
 import type { Bounds } from '../../state/range.ts'
 import { useSite } from '../../state/session.tsx'
@@ -25,8 +26,7 @@ export interface Funnel {
   setWindow: (window: string) => void
   actor: Actor
   setActor: (actor: Actor) => void
-  /** Parameters of the address that can't be understood, with their values. */
-  problems: [parameter: string, value: string][]
+  problems: readonly AddressProblem[]
   seen: ApiState<Data<'properties'>>
   /** Event types with counts, the most frequent first. */
   types: readonly { value: string; count: number }[]
@@ -108,8 +108,8 @@ export function useFunnel(): Funnel {
     setWindow: (value) => setWindow(value === windowDefault ? undefined : value),
     actor,
     setActor: (value) => setActor(value === 'visitor' ? undefined : value),
-    problems: problems.flatMap(([parameter, value, isKnown]): Funnel['problems'] =>
-      value === undefined || isKnown ? [] : [[parameter, value]],
+    problems: problems.flatMap(([parameter, value, isKnown]) =>
+      value === undefined || isKnown ? [] : [{ parameter, value }],
     ),
     seen,
     types,

@@ -4,6 +4,7 @@ import { pageDefaults } from '@sluice/contracts/paging'
 import { retentionLimits, type RetentionMode, retentionModes } from '@sluice/contracts/retention'
 import { useApi } from '../../api/hooks.ts'
 import { formatCompact } from '../../format/numbers.ts'
+import type { AddressProblem } from '../../page-components/address-problems.tsx'
 import { usePageParameter, useView, useViewQueries } from '../../state/hooks.ts'
 import { useMay } from '../../state/session.tsx'
 import { Combobox } from '../../ui/combobox.tsx'
@@ -19,8 +20,7 @@ export interface RetentionSettings {
   actor: Actor
   returnEvent: string | undefined
   cohortId: string | undefined
-  /** Parameters of the address that can't be understood, with their values. */
-  problems: [parameter: string, value: string][]
+  problems: readonly AddressProblem[]
   set: (name: 'weeks' | 'mode' | 'of' | 'return_event' | 'cohort', value: string | undefined) => void
 }
 
@@ -35,10 +35,10 @@ export function useSettings(): RetentionSettings {
   const isWeeks = Number.isInteger(number) && number >= 1 && number <= retentionLimits.weeksMax
   const isMode = mode === undefined || isOneOf(retentionModes, mode)
   const isActor = actor === undefined || isOneOf(actors, actor)
-  const problems: RetentionSettings['problems'] = []
-  if (!isWeeks) problems.push(['weeks', weeks ?? ''])
-  if (!isMode) problems.push(['mode', mode])
-  if (!isActor) problems.push(['of', actor])
+  const problems: AddressProblem[] = []
+  if (!isWeeks) problems.push({ parameter: 'weeks', value: weeks ?? '' })
+  if (!isMode) problems.push({ parameter: 'mode', value: mode })
+  if (!isActor) problems.push({ parameter: 'of', value: actor })
   return {
     weeks: isWeeks ? number : retentionLimits.weeksDefault,
     mode: isMode ? (mode ?? 'on') : 'on',
