@@ -7,7 +7,6 @@ import { call } from '../../api/client.ts'
 import { useApi, useCachedQuery, useFromAnswer, useOperationMutation } from '../../api/hooks.ts'
 import type { StatsQuery } from '../../api/wire.ts'
 import { formatNumber, kindOf } from '../../format/numbers.ts'
-import { valueLabel } from '../../format/sentences.ts'
 import { messages } from '../../messages/en.ts'
 import { useFilterClick } from '../../page-components/use-filter-click.ts'
 import { choiceOf, clickOf, conditionOf } from '../../state/conditions.ts'
@@ -22,7 +21,7 @@ import { type Column, DataTable } from '../../ui/table.tsx'
 import { useDebouncedValue } from '../../ui/use-debounced-value.ts'
 import { type Batch, BatchError } from './batch-error.tsx'
 import { texts } from './messages.ts'
-import { breakdownSource, otherKey, resultOf, withoutChoice } from './queries.ts'
+import { breakdownSource, groupLabel, otherKey, type PanelRow, resultOf, rowsOf, withoutChoice } from './queries.ts'
 
 const rowsMax = 1_000
 /**
@@ -53,29 +52,23 @@ export function AllDialog({ title, dimension, viewQueries, metric, onClose }: Al
   const source = useFromAnswer(answer, (answered) => breakdownSource(title, statsQuery, answered, viewQueries))
   const chosen = choiceOf(filters, dimension)
   const result = answer.data
-  const entries = useMemo(
-    () => (result?.breakdown ?? []).map(({ key = '', value, estimated = false }) => ({ key, value, estimated })),
-    [result],
-  )
+  const entries = useMemo(() => rowsOf(result), [result])
   const found = (searched: string) =>
     entries.filter(({ key }) =>
-      `${key} ${valueLabel(dimension, key)}`.toLowerCase().includes(searched.trim().toLowerCase()),
+      `${key} ${groupLabel(dimension, key)}`.toLowerCase().includes(searched.trim().toLowerCase()),
     )
   const debouncedText = useDebouncedValue(text)
   const detailed = new Set((isRanked ? entries : found(debouncedText).slice(0, detailedRows)).map(({ key }) => key))
   const { details, batch } = useDetails(viewQueries, dimension, metric, [...detailed])
-  type Row = (typeof entries)[number]
   /** The note of a row whose metrics were not queried; undefined for "(other)", whose metrics can't be. */
   const notQueried = (key: string): Detail | undefined =>
     detailed.has(key) || key === otherKey ? undefined : { why: texts.notQueried }
-  const columns: Column<Row>[] = [
+  const columns: Column<PanelRow>[] = [
     {
       id: 'key',
       header: title,
-      sort: ({ key }) => valueLabel(dimension, key),
-      cell: ({ key }) => (
-        <bdi>{key === '' && dimension === 'referrer_host' ? texts.direct : valueLabel(dimension, key)}</bdi>
-      ),
+      sort: ({ key }) => groupLabel(dimension, key),
+      cell: ({ key }) => <bdi>{groupLabel(dimension, key)}</bdi>,
     },
     {
       id: metric,
@@ -88,9 +81,9 @@ export function AllDialog({ title, dimension, viewQueries, metric, onClose }: Al
       id: other,
       header: messages.metrics[other],
       align: 'end' as const,
-      sort: ({ key }: Row) => values.get(key)?.value,
+      sort: ({ key }: PanelRow) => values.get(key)?.value,
       onSort: () => setRanked(true),
-      cell: ({ key }: Row) => <DetailCell detail={values.get(key) ?? notQueried(key)} metric={other} name={key} />,
+      cell: ({ key }: PanelRow) => <DetailCell detail={values.get(key) ?? notQueried(key)} metric={other} name={key} />,
     })),
   ]
   return (

@@ -1,10 +1,9 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
-import type { Dimension, StatsResult } from '@sluice/contracts/stats'
+import type { Dimension } from '@sluice/contracts/stats'
 import { useApi, useFromAnswer } from '../../api/hooks.ts'
 import type { StatsQuery } from '../../api/wire.ts'
 import { isNarrow } from '../../app/narrow.ts'
-import { valueLabel } from '../../format/sentences.ts'
 import { messages } from '../../messages/en.ts'
 import { useFilterClick } from '../../page-components/use-filter-click.ts'
 import { choiceOf, conditionOf } from '../../state/conditions.ts'
@@ -14,7 +13,7 @@ import { MoreMenu, Num } from '../../ui/numbers.tsx'
 import { ErrorPanel, SkeletonRows } from '../../ui/states.tsx'
 import { AllDialog } from './all-dialog.tsx'
 import { texts } from './messages.ts'
-import { breakdownSource, otherKey, panelMetric, withoutChoice } from './queries.ts'
+import { breakdownSource, groupLabel, otherKey, panelMetric, type PanelRow, rowsOf, withoutChoice } from './queries.ts'
 
 /** Rows of a panel on wide pages. */
 const panelRows = 9
@@ -23,20 +22,9 @@ const narrowRows = 6
 /** Chosen values that a panel lists in addition to the most frequent ones, in place of the last of them. */
 const rareRowsMax = 4
 
-/** A group: its value, and how much it counts. */
-export interface PanelRow {
-  key: string
-  value: number
-  /** The value is an estimate. */
-  estimated: boolean
-}
-
 /** Whether there are more groups than those that the page shows. */
 const hasMoreRows = (groups: readonly PanelRow[], listed: readonly PanelRow[]): boolean =>
   listed.length < groups.length || (isNarrow.value && listed.length > narrowRows)
-
-const rowsOf = (result: StatsResult | undefined): PanelRow[] =>
-  (result?.breakdown ?? []).map(({ key = '', value, estimated = false }) => ({ key, value, estimated }))
 
 /** The query about the first of some values alone: more frequent ones would leave no room for them. */
 function queryAbout(values: readonly string[], statsQuery: StatsQuery, dimension: Dimension): StatsQuery {
@@ -165,7 +153,7 @@ function Rows({ dimension, rows }: { dimension: Dimension; rows: readonly PanelR
           >
             <span class="bar-fill" style={{ inlineSize: `${(value / highest) * 100}%` }} />
             <span class="bar-label truncate" title={key}>
-              <bdi>{key === '' && dimension === 'referrer_host' ? texts.direct : valueLabel(dimension, key)}</bdi>
+              <bdi>{groupLabel(dimension, key)}</bdi>
             </span>
             <Num value={value} isEstimated={estimated} name={key} />
           </button>

@@ -7,10 +7,12 @@ import type { StatsQuery } from '../../api/wire.ts'
 import { type CsvRow, fileNameOf } from '../../format/csv.ts'
 import { relativeOf } from '../../format/curl.ts'
 import { formatIso } from '../../format/dates.ts'
+import { valueLabel } from '../../format/sentences.ts'
 import { formatCondition, isChoiceOf } from '../../state/conditions.ts'
 import type { ViewQueries } from '../../state/hooks.ts'
 import { datesOf } from '../../state/range.ts'
 import type { NumberSource } from '../../ui/numbers.tsx'
+import { texts } from './messages.ts'
 
 /** Metrics that groups by value can be ranked by; of rates, a single session would be the highest. */
 const rankedMetrics = ['visitors', 'unique_sessions', 'event_count'] as const
@@ -26,6 +28,22 @@ export function resultOf(entry: BatchEntry | undefined): StatsResult | undefined
 
 /** The key of what stands after the last listed group. */
 export const otherKey = '(other)'
+
+/** A group: its value, and how much it counts. */
+export interface PanelRow {
+  key: string
+  value: number
+  /** The value is an estimate. */
+  estimated: boolean
+}
+
+/** The groups of a result, in its order; none without a result. */
+export const rowsOf = (result: StatsResult | undefined): PanelRow[] =>
+  (result?.breakdown ?? []).map(({ key = '', value, estimated = false }) => ({ key, value, estimated }))
+
+/** The label of a group; the group without a referrer is direct traffic. */
+export const groupLabel = (dimension: Dimension, key: string): string =>
+  key === '' && dimension === 'referrer_host' ? texts.direct : valueLabel(dimension, key)
 
 /** Files are named by site, metric, grouping, first and last day. */
 function fileOf(statsQuery: StatsQuery, zone: string): string {
