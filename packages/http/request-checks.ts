@@ -47,7 +47,7 @@ export interface RequestContext {
 }
 
 /** A change of a key applies within 2 s. Rights that were read longer ago than this are read again. */
-const rightsMsMax = 1_000
+const rightsAgeMsMax = 1_000
 
 type Check = (context: RequestContext) => void | Promise<void>
 
@@ -64,6 +64,7 @@ const checks: readonly Check[] = [
   consumeRateLimit,
   rejectCrossSiteRequest,
   requireScope,
+  requireKeyForImports,
   requireAllowedOrigin,
   requireContentType,
   readRequestBody,
@@ -102,6 +103,7 @@ const bodyKeyChecks: readonly Check[] = [
   moveMemoryToKey,
   consumeRateLimit,
   requireScope,
+  requireKeyForImports,
   requireAllowedOrigin,
 ]
 
@@ -180,12 +182,13 @@ function authenticate(context: RequestContext): void | Promise<void> {
  * queue.
  */
 function authenticateSlowRequest(context: RequestContext): void | Promise<void> {
-  return performance.now() - context.authenticatedAt > rightsMsMax ? authenticateAgain(context) : undefined
+  return performance.now() - context.authenticatedAt > rightsAgeMsMax ? authenticateAgain(context) : undefined
 }
 
 async function authenticateAgain(context: RequestContext): Promise<void> {
   await authenticate(context)
   requireScope(context)
+  requireKeyForImports(context)
   requireAllowedOrigin(context)
 }
 
@@ -216,16 +219,17 @@ function requireScope({ credential, route: { scope, alternativeScope } }: Reques
   throw insufficientScope(scope, alternativeScope)
 }
 
+/** Imports are the operations other than collecting for which a key may write events. */
+function requireKeyForImports({ route, credential }: RequestContext): void {
+  if (credential && route.scope === 'events:write' && route.limit !== 'events') requireImportKey(credential)
+}
+
 /**
  * Applies to keys of web pages (docs/http-interface.md#key-origins). Servers send no `Origin`, while every browser
- * sends it with a POST. Imports are the other operations for which a key may write events.
+ * sends it with a POST.
  */
 function requireAllowedOrigin({ request, route, credential }: RequestContext): void {
-  if (!credential || route.scope !== 'events:write') return
-  if (route.limit !== 'events') {
-    requireImportKey(credential)
-    return
-  }
+  if (!credential || route.scope !== 'events:write' || route.limit !== 'events') return
   const { origin } = request.headers
   if (origin === undefined || !credential.allowedOrigins) return
   if (!credential.allowedOrigins.includes(origin)) throw originNotAllowed()
