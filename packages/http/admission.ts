@@ -41,13 +41,16 @@ export interface Admission extends SharedMemory {
   readonly responses: SharedMemory
 }
 
+/** Why requests are refused while `isFull`. */
+export const memoryIsFull = 'requests in progress hold all the memory that they may use'
+
 /** Beyond this number, quotas without a reservation are removed. */
 const quotasMax = 10_000
 
 /** An admission with the limits of `serverLimits`. */
 export function createAdmission(metrics: Metrics): Admission {
   const { inFlightBytesMax, responseBytesMax, bodyKeyInFlightBytesMax, requestBytes } = serverLimits
-  const requests = sharedMemory(inFlightBytesMax, 'requests under way hold all the memory they may')
+  const requests = sharedMemory(inFlightBytesMax, memoryIsFull)
   const responses = sharedMemory(responseBytesMax, 'answers that clients have not read hold all the memory they may')
   new Gauge({
     name: 'sluice_http_in_flight_bytes',

@@ -6,7 +6,7 @@ import { requireImportKey } from '@sluice/access/require-import-key'
 import { grants } from '@sluice/contracts/scopes'
 import { insufficientScope, invalidApiKey, originNotAllowed, unavailable } from '@sluice/runtime/errors'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
-import type { Admission, MemoryQuota } from './admission.ts'
+import { type Admission, memoryIsFull, type MemoryQuota } from './admission.ts'
 import { authenticateSession, findWriteKey, readCredential, rejectCrossSite } from './authenticate.ts'
 import { type ClientReader, networkOf } from './client-address.ts'
 import { checkContentType, decompressBody, encodingOfBody, hasBody, readBody } from './read-body.ts'
@@ -114,7 +114,7 @@ export function checksOf({ route, writeKey }: RequestContext): readonly Check[] 
 }
 
 function admit({ admission, workQueue }: RequestContext): void {
-  if (admission.isFull()) throw unavailable('requests under way hold all the memory they may')
+  if (admission.isFull()) throw unavailable(memoryIsFull)
   workQueue.requireArrivalRoom()
 }
 

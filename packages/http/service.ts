@@ -6,7 +6,7 @@ import type { Metrics } from '@sluice/runtime/metrics'
 import { sleep } from '@sluice/runtime/sleep'
 import type { Component } from '@sluice/runtime/supervisor'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
-import { createAdmission } from './admission.ts'
+import { createAdmission, memoryIsFull } from './admission.ts'
 import { createListener, type StaticPage } from './app.ts'
 import { clientReader } from './client-address.ts'
 import { createDispatch } from './dispatch.ts'
@@ -88,7 +88,7 @@ export function serve(
     const missing = { ...result.missing }
     const degraded = { ...result.degraded }
     if (isStopping) missing.service = 'stopping'
-    if (admission.isFull()) missing.memory = 'requests under way hold all they may'
+    if (admission.isFull()) missing.memory = memoryIsFull
     for (const name of failures()) degraded[name] = 'failed, is run again'
     return { missing, degraded }
   }
