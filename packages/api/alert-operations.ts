@@ -32,7 +32,7 @@ export const alertOperations = {
     // 404: the site is unknown, and sites are not registered automatically. 409: the site has as many rules as it may.
     errors: [404, 409],
     idempotent: true,
-    hasGeneratedSecret: (data) => (data as AlertResource).notification_config.secret !== undefined,
+    containsGeneratedSecret: (data) => (data as AlertResource).notification_config.secret !== undefined,
   },
   listAlerts: {
     ...alerts,

@@ -73,7 +73,7 @@ export interface Operation {
    * Whether the `data` of a response contains a secret that was generated for it. Such a response of an idempotent
    * operation is not stored: a repeat is carried out as if it had no `Idempotency-Key`.
    */
-  hasGeneratedSecret?: (data: unknown) => boolean
+  containsGeneratedSecret?: (data: unknown) => boolean
   /** Pages of any origin may read the response, without cookies (docs/http-interface.md#cross-origin). */
   anyOrigin?: true
   /**

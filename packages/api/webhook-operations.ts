@@ -35,7 +35,7 @@ export const webhookOperations = {
     // may.
     errors: [404, 409],
     idempotent: true,
-    hasGeneratedSecret: (data) => (data as NewWebhookResource).secret !== undefined,
+    containsGeneratedSecret: (data) => (data as NewWebhookResource).secret !== undefined,
   },
   listWebhooks: {
     ...webhooks,

@@ -71,9 +71,9 @@ export function createDispatch({
     const { credential, request, body } = context
     if (!credential) throw new Error('a route’s checks let a request without a credential pass')
     if (!route.idempotent) return route.handle(handled as ApiRequest)
-    const { hasGeneratedSecret } = route
+    const { containsGeneratedSecret } = route
     const store = access.idempotency
-    return withIdempotency({ request, credential, body: body.bytes, clock }, { store, hasGeneratedSecret }, () =>
+    return withIdempotency({ request, credential, body: body.bytes, clock }, { store, containsGeneratedSecret }, () =>
       route.handle(handled as ApiRequest),
     )
   }

@@ -26,8 +26,8 @@ export async function withIdempotency(
   }: { request: IncomingMessage; credential: Credential; body: Buffer; clock: Pick<SynchronizedClock, 'now'> },
   {
     store,
-    hasGeneratedSecret,
-  }: { store: IdempotencyStore; hasGeneratedSecret: Route['hasGeneratedSecret'] | undefined },
+    containsGeneratedSecret,
+  }: { store: IdempotencyStore; containsGeneratedSecret: Route['containsGeneratedSecret'] | undefined },
   work: () => Promise<HandlerResult>,
 ): Promise<HandlerResult & Partial<Pick<StoredResponse, 'timestamp'>>> {
   const key = request.headers['idempotency-key']
@@ -62,7 +62,7 @@ export async function withIdempotency(
     await store.release(id, owner).catch(() => undefined)
     throw error
   }
-  if (hasGeneratedSecret?.(answer.data)) {
+  if (containsGeneratedSecret?.(answer.data)) {
     await store.release(id, owner).catch(() => undefined)
     return answer
   }

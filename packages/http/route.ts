@@ -92,7 +92,7 @@ export type RouteRule = Pick<
   | 'limit'
   | 'cost'
   | 'idempotent'
-  | 'hasGeneratedSecret'
+  | 'containsGeneratedSecret'
   | 'anyOrigin'
   | 'dialect'
   | 'quiet'

@@ -206,7 +206,7 @@ function describeAccess(operation: Operation): string {
 }
 
 function parametersOf(operation: Operation, schemas: Schemas): Parameter[] {
-  const { path, query, idempotent, hasGeneratedSecret, response } = operation
+  const { path, query, idempotent, containsGeneratedSecret, response } = operation
   const parameters: Parameter[] = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => ({
     name,
     in: 'path',
@@ -226,7 +226,7 @@ function parametersOf(operation: Operation, schemas: Schemas): Parameter[] {
       })
     }
   }
-  if (idempotent) parameters.push(idempotencyKey({ hasGeneratedSecret: hasGeneratedSecret !== undefined }))
+  if (idempotent) parameters.push(idempotencyKey({ mayHaveGeneratedSecret: containsGeneratedSecret !== undefined }))
   if (hasRanges(response)) parameters.push(...rangeParameters)
   return parameters
 }

@@ -5,12 +5,15 @@ const carriedOutOnce =
 const generatedSecretIsNotKept =
   'An answer that contains a generated secret is not stored: to have such a request carried out once, send a secret of your own.'
 
-/** The header of an idempotent operation. `hasGeneratedSecret`: its answer may have a secret that was generated for it. */
-export function idempotencyKey({ hasGeneratedSecret }: { hasGeneratedSecret: boolean }): Parameter {
+/**
+ * The header of an idempotent operation. `mayHaveGeneratedSecret`: its answer may have a secret that was generated for
+ * it.
+ */
+export function idempotencyKey({ mayHaveGeneratedSecret }: { mayHaveGeneratedSecret: boolean }): Parameter {
   return {
     name: 'Idempotency-Key',
     in: 'header',
-    description: hasGeneratedSecret ? `${carriedOutOnce} ${generatedSecretIsNotKept}` : carriedOutOnce,
+    description: mayHaveGeneratedSecret ? `${carriedOutOnce} ${generatedSecretIsNotKept}` : carriedOutOnce,
     schema: { type: 'string', minLength: 1, maxLength: 255 },
   }
 }
