@@ -118,17 +118,17 @@ export const conditionLimitDescriptions: Readonly<Record<keyof typeof conditionL
     ...text('<condition>.value', conditionLimits.patternLengthMax),
     what: '`<condition>.value` of `matches`',
   },
-  patternSizeMax: {
+  patternStepsMax: {
     what: 'steps of a pattern with its repetitions written out, `\\pL` and the like counting 5',
-    value: number(conditionLimits.patternSizeMax),
+    value: number(conditionLimits.patternStepsMax),
     beyond: refused(
       400,
-      `Invalid field: <condition>.value is too heavy a regular expression: its repetitions and ranges, written out, make more than ${conditionLimits.patternSizeMax} steps`,
+      `Invalid field: <condition>.value is too heavy a regular expression: its repetitions and ranges, written out, make more than ${conditionLimits.patternStepsMax} steps`,
     ),
   },
-  patternSizesMax: {
+  patternStepsTotalMax: {
     what: 'steps of all patterns of a filter, of criteria or of the steps of a funnel together',
-    value: number(conditionLimits.patternSizesMax),
+    value: number(conditionLimits.patternStepsTotalMax),
     beyond: refused(400, `Invalid field: filter ${patternsTooLarge}`),
   },
 }

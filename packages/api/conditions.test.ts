@@ -178,8 +178,8 @@ describe('the schemas reject with the path and the reason', () => {
     )
   })
 
-  const { valueLengthMax, valuesMax, patternLengthMax, patternSizeMax } = conditionLimits
-  const tooHeavy = `Invalid field: filter.0.value is too heavy a regular expression: its repetitions and ranges, written out, make more than ${patternSizeMax} steps`
+  const { valueLengthMax, valuesMax, patternLengthMax, patternStepsMax } = conditionLimits
+  const tooHeavy = `Invalid field: filter.0.value is too heavy a regular expression: its repetitions and ranges, written out, make more than ${patternStepsMax} steps`
   test.each([
     ...operators
       .filter((operator) => !operator.endsWith('exists'))
@@ -299,9 +299,9 @@ describe('docs/limits.md describes the error one beyond the limit', () => {
         value: [...new Array<string>(12).fill('x'.repeat(2_000)), 'x'.repeat(operator === 'in' ? 988 : size - 49_012)],
       })),
     patternLengthMax: (size) => [conditionOn('matches', 'x'.repeat(size))],
-    patternSizeMax: (size) => [conditionOn('matches', `x{${size - 2}}`)],
+    patternStepsMax: (size) => [conditionOn('matches', `x{${size - 2}}`)],
     // Eight patterns of 590 steps in nested criteria, and one with the other steps.
-    patternSizesMax: (size) => [
+    patternStepsTotalMax: (size) => [
       criteriaOf('or', ...new Array<unknown>(8).fill(conditionOn('matches', 'x{588}'))),
       conditionOn('matches', `x{${size - 4_722}}`),
     ],

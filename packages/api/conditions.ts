@@ -39,7 +39,7 @@ const conditionJson = {
   additionalProperties: false,
 }
 
-const { criteriaDepthMax, conditionsMax, patternSizesMax } = conditionLimits
+const { criteriaDepthMax, conditionsMax, patternStepsTotalMax } = conditionLimits
 
 /** Names of the JSON Schemas of criteria, outermost first; each holds conditions, and criteria of the next name. */
 const levels = ['Criteria', 'NestedCriteria', 'InnermostCriteria'] as const satisfies {
@@ -95,17 +95,17 @@ const { Criteria: _, ...filterDefs } = $defs
  * Schema of a cohort's criteria, whose value is `Criteria` with values as text. The field is optional; `null` and `""`
  * count as absent. Errors name the invalid field by its dotted path, e.g. `criteria.conditions.0.operator`.
  */
-export const criteriaSchema: joi.Schema<Criteria> = conditionTree((value, reader) => reader.criteria(value, [], 1))
+export const criteriaSchema: joi.Schema<Criteria> = conditionTree((value, reader) => reader.readCriteria(value, [], 1))
   .meta({ $ref: '#/components/schemas/Criteria', $defs })
   .description(
-    `Criteria may have at most ${conditionsMax} conditions in ${criteriaDepthMax} levels. Their regular expressions may have at most ${patternSizesMax} steps together. With scope user, different events may meet the conditions.`,
+    `Criteria may have at most ${conditionsMax} conditions in ${criteriaDepthMax} levels. Their regular expressions may have at most ${patternStepsTotalMax} steps together. With scope user, different events may meet the conditions.`,
   )
 
 function filterOf(read: (value: unknown, reader: Reader) => unknown): joi.Schema<Filter> {
-  return conditionTree((value, reader) => reader.items(read(value, reader), [], 1))
+  return conditionTree((value, reader) => reader.readItems(read(value, reader), [], 1))
     .meta({ ...conditionsJson(0), $defs: filterDefs })
     .description(
-      `A list of conditions, all of which must be met. At most ${conditionsMax} conditions are allowed, including nested ones. Their regular expressions may have at most ${patternSizesMax} steps together.`,
+      `A list of conditions, all of which must be met. At most ${conditionsMax} conditions are allowed, including nested ones. Their regular expressions may have at most ${patternStepsTotalMax} steps together.`,
     )
 }
 
@@ -116,13 +116,13 @@ function filterOf(read: (value: unknown, reader: Reader) => unknown): joi.Schema
 export const filterSchema = filterOf((value) => value)
 
 /** Takes the list as JSON text, too: the `filter` of stats in a batch. */
-export const filterOrText = filterOf((value, reader) => (typeof value === 'string' ? reader.json(value) : value))
+export const filterOrText = filterOf((value, reader) => (typeof value === 'string' ? reader.parseJson(value) : value))
 
 /** The list as JSON text, in a parameter of a query string. */
 export const filterParameter: joi.Schema<Filter> = filterOf((value, reader) => {
   // A parameter that is sent twice comes as a list.
   if (typeof value !== 'string') throw new InvalidConditionError([], parameterMessages['string.base'])
-  return reader.json(value)
+  return reader.parseJson(value)
 })
   .meta({ type: 'string', contentMediaType: 'application/json', items: undefined })
   .example('[{"property":"properties.plan","operator":"equals","value":"pro"}]')
@@ -152,7 +152,7 @@ function conditionTree<T>(read: (value: unknown, reader: Reader) => T): joi.AnyS
     .empty(joi.valid('', null))
     .custom((value: unknown, helpers) => {
       try {
-        return read(value, new Reader((helpers.prefs.context ?? {}) as Validation))
+        return read(value, new Reader((helpers.prefs.context ?? {}) as PatternCount))
       } catch (error) {
         if (!(error instanceof InvalidConditionError)) throw error
         const at = helpers.state.localize?.([...(helpers.state.path ?? []), ...error.path]) ?? helpers.state
@@ -164,8 +164,8 @@ function conditionTree<T>(read: (value: unknown, reader: Reader) => T): joi.AnyS
     .messages({ condition: '{{#reason}}' })
 }
 
-/** What the readers of one call of `validate` have counted together. */
-interface Validation {
+/** The steps of the patterns that one call of `validate` has read so far. */
+interface PatternCount {
   patternSteps?: number
 }
 
@@ -178,13 +178,13 @@ interface Validation {
 class Reader {
   #conditions = 0
   #bytes = 0
-  readonly #validation: Validation
+  readonly #patterns: PatternCount
 
-  constructor(validation: Validation) {
-    this.#validation = validation
+  constructor(patterns: PatternCount) {
+    this.#patterns = patterns
   }
 
-  json(text: string): unknown {
+  parseJson(text: string): unknown {
     try {
       return JSON.parse(text)
     } catch {
@@ -192,23 +192,23 @@ class Reader {
     }
   }
 
-  criteria(value: unknown, path: Path, depth: number): Criteria {
+  readCriteria(value: unknown, path: Path, depth: number): Criteria {
     const { type, scope, conditions } = fieldsOf(value, path, 'must be an object {type, conditions}')
-    required(type, [...path, 'type'])
+    requirePresent(type, [...path, 'type'])
     if (type !== 'and' && type !== 'or') throw new InvalidConditionError([...path, 'type'], 'must be one of: and, or')
     if (isPresent(scope)) {
       if (depth > 1) throw new InvalidConditionError([...path, 'scope'], 'is for the outermost criteria')
       if (scope !== 'event' && scope !== 'user')
         throw new InvalidConditionError([...path, 'scope'], 'must be one of: event, user')
     }
-    required(conditions, [...path, 'conditions'])
-    const items = this.items(conditions, [...path, 'conditions'], depth)
+    requirePresent(conditions, [...path, 'conditions'])
+    const items = this.readItems(conditions, [...path, 'conditions'], depth)
     if (items.length === 0) throw new InvalidConditionError([...path, 'conditions'], 'must hold at least one condition')
     rejectUnknownFields(value, ['type', 'scope', 'conditions'], path)
     return { type, ...(isPresent(scope) ? { scope: scope as 'event' | 'user' } : {}), conditions: items }
   }
 
-  items(value: unknown, path: Path, depth: number): Filter {
+  readItems(value: unknown, path: Path, depth: number): Filter {
     if (!Array.isArray(value)) throw new InvalidConditionError(path, 'must be a list of conditions')
     return value.map((item: unknown, index) => this.#item(item, [...path, index], depth))
   }
@@ -216,7 +216,7 @@ class Reader {
   #item(value: unknown, path: Path, depth: number): Condition | Criteria {
     const fields = fieldsOf(value, path, 'must be an object {property, operator, value}')
     if (!('conditions' in fields || 'type' in fields)) return this.#condition(fields, path)
-    if (depth < conditionLimits.criteriaDepthMax) return this.criteria(value, path, depth + 1)
+    if (depth < conditionLimits.criteriaDepthMax) return this.readCriteria(value, path, depth + 1)
     throw new InvalidConditionError(path, `is nested deeper than ${conditionLimits.criteriaDepthMax} levels`)
   }
 
@@ -233,7 +233,7 @@ class Reader {
   }
 
   #property(value: unknown, path: Path): string {
-    required(value, path)
+    requirePresent(value, path)
     const property = this.#text(value, path, propertyPrefix.length + propertyLimits.keyLengthMax)
     const read = propertyOf(property)
     if (read === undefined || (read.kind === 'property' && read.name === '')) {
@@ -258,9 +258,9 @@ class Reader {
         const pattern = this.#single(value, path, conditionLimits.patternLengthMax)
         const checked = checkPattern(pattern)
         if ('problem' in checked) throw new InvalidConditionError(path, checked.problem)
-        const patternSteps = (this.#validation.patternSteps ?? 0) + checked.steps
-        if (patternSteps > conditionLimits.patternSizesMax) throw new InvalidConditionError([], patternsTooLarge)
-        this.#validation.patternSteps = patternSteps
+        const patternSteps = (this.#patterns.patternSteps ?? 0) + checked.steps
+        if (patternSteps > conditionLimits.patternStepsTotalMax) throw new InvalidConditionError([], patternsTooLarge)
+        this.#patterns.patternSteps = patternSteps
         return pattern
       }
       case 'greater_than':
@@ -285,14 +285,14 @@ class Reader {
   }
 
   #single(value: unknown, path: Path, max: number): string {
-    required(value, path)
+    requirePresent(value, path)
     if (Array.isArray(value))
       throw new InvalidConditionError(path, 'must be a text or a number: lists are for in and not_in')
     return this.#text(value, path, max)
   }
 
   #list(value: unknown, operator: Operator, path: Path): string[] {
-    required(value, path)
+    requirePresent(value, path)
     if (!Array.isArray(value))
       throw new InvalidConditionError(path, `must be a list of texts, as ${operator} takes one`)
     if (value.length === 0) throw new InvalidConditionError(path, 'must hold at least one value')
@@ -330,7 +330,7 @@ class Reader {
 }
 
 function readOperator(value: unknown, path: Path): Operator {
-  required(value, path)
+  requirePresent(value, path)
   if (!isOneOf(operators, value)) throw new InvalidConditionError(path, `must be one of: ${operators.join(', ')}`)
   return value
 }
@@ -345,7 +345,7 @@ function rejectUnknownFields(value: unknown, known: readonly string[], path: Pat
   if (other !== undefined) throw new InvalidConditionError([...path, other], 'is not known')
 }
 
-function required(value: unknown, path: Path): void {
+function requirePresent(value: unknown, path: Path): void {
   if (!isPresent(value)) throw new InvalidConditionError(path)
 }
 

@@ -27,7 +27,7 @@ export const funnelBody = joi.object<FunnelBody>({
     .max(funnelLimits.stepsMax)
     .required()
     .meta({
-      description: `The regular expressions of all steps may have at most ${conditionLimits.patternSizesMax} steps of a pattern together.`,
+      description: `The regular expressions of all steps may have at most ${conditionLimits.patternStepsTotalMax} steps of a pattern together.`,
     })
     .messages({
       'array.base': 'must be a list of steps',

@@ -11,10 +11,10 @@ import { sum } from '@sluice/runtime/sum'
 export function checkPattern(pattern: string): { steps: number } | { problem: string } {
   // Checked before the pattern is compiled, which takes up to 200 ms for patterns of this length.
   const size = patternSize(pattern)
-  if (size > patternLimits.patternSizeMax) return { problem: patternTooLarge }
+  if (size > patternLimits.patternStepsMax) return { problem: patternTooLarge }
   try {
     const steps = Math.max(Math.ceil(size), RE2JS.compile(pattern).programSize())
-    return steps > patternLimits.patternSizeMax ? { problem: patternTooLarge } : { steps }
+    return steps > patternLimits.patternStepsMax ? { problem: patternTooLarge } : { steps }
   } catch (error) {
     if (error instanceof RE2JSException)
       return { problem: `is not a regular expression that RE2 supports: ${descriptionOf(error, pattern)}` }
@@ -23,9 +23,9 @@ export function checkPattern(pattern: string): { steps: number } | { problem: st
 }
 
 /** The end of the message of a criteria, filter or funnel whose patterns have too many steps together. */
-export const patternsTooLarge = `must not hold regular expressions of more than ${patternLimits.patternSizesMax} steps together, their repetitions and ranges written out`
+export const patternsTooLarge = `must not hold regular expressions of more than ${patternLimits.patternStepsTotalMax} steps together, their repetitions and ranges written out`
 
-const patternTooLarge = `is too heavy a regular expression: its repetitions and ranges, written out, make more than ${patternLimits.patternSizeMax} steps`
+const patternTooLarge = `is too heavy a regular expression: its repetitions and ranges, written out, make more than ${patternLimits.patternStepsMax} steps`
 
 /** The description of a syntax error, followed by the wrong part of the pattern if re2js reports only a part of it. */
 function descriptionOf(error: RE2JSException, pattern: string): string {

@@ -72,12 +72,12 @@ export const patternLimits = {
    * is proportional to the steps. At the limit it takes up to 7 s for a million characters, and ClickHouse does not
    * check its own time limit meanwhile. RE2 itself refuses patterns of about 100,000 steps (or 400 Unicode classes).
    */
-  patternSizeMax: 600,
+  patternStepsMax: 600,
   /**
    * Steps of all patterns of a criteria, a filter or a funnel together: each event may be compared with every pattern
    * of the statement.
    */
-  patternSizesMax: 4_800,
+  patternStepsTotalMax: 4_800,
 } as const
 
 /** Limits of conditions and criteria (docs/limits.md). Lengths count code points. */
