@@ -186,7 +186,7 @@ test('a table that is in use is waited for without holding up others, until the 
     let migration: Promise<string[]> | undefined
     await postgres.db.transaction().execute(async (transaction) => {
       await sql`SELECT FROM deliveries`.execute(transaction)
-      await expect(migratePostgres(migrating, migrations, { waitMs: 0 })).rejects.toMatchObject({
+      await expect(migratePostgres(migrating, migrations, { timeoutMs: 0 })).rejects.toMatchObject({
         internal: expect.stringContaining('Another transaction has used a table that is to be changed'),
       })
       migration = migratePostgres(migrating)
@@ -338,7 +338,7 @@ describe('the migration lock', () => {
         isRun = true
         return Promise.resolve()
       },
-      { waitMs: 300 },
+      { timeoutMs: 300 },
     )
     expect(await rejection(second)).toMatchObject({
       internal:

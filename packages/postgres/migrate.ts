@@ -98,16 +98,16 @@ const tableRetryMs = 1_000
 /**
  * Applies the missing migrations in order, in one transaction; none if a newer build left the schema. Returns the names
  * of the applied migrations. If another transaction uses a table, for example one of pg_dump, waits in several attempts
- * for up to `waitMs`: while a statement waits for a table lock, everybody else who uses the table has to wait too.
+ * for up to `timeoutMs`: while a statement waits for a table lock, everybody else who uses the table has to wait too.
  * Throws AppError when this build can't work with the schema, AppError with what to do when a table stays in use, and
  * AppError `unavailable` while Postgres is unavailable.
  */
 export async function migratePostgres(
   postgres: Postgres,
   wanted: Migrations = migrations,
-  { waitMs = lockWaitMsDefault }: { waitMs?: number } = {},
+  { timeoutMs = lockTimeoutMsDefault }: { timeoutMs?: number } = {},
 ): Promise<string[]> {
-  const deadline = performance.now() + waitMs
+  const deadline = performance.now() + timeoutMs
   for (;;) {
     try {
       return await applyMissing(postgres, wanted)
@@ -116,7 +116,7 @@ export async function migratePostgres(
       if (!lockCodes.includes(errorCode(cause))) throw error
       if (performance.now() >= deadline) {
         throw internalError(
-          `Another transaction has used a table that is to be changed for more than ${waitMs / 1000} s. Wait for it, e.g. for ` +
+          `Another transaction has used a table that is to be changed for more than ${timeoutMs / 1000} s. Wait for it, e.g. for ` +
             'pg_dump, or end its session (pg_stat_activity), and run the command again. Nothing was changed.',
           error,
         )
@@ -186,13 +186,13 @@ export function rejectNewerPostgresSchema(applied: AppliedMigrations): void {
 const migrationLock = 5_757_005
 const lockRetryMs = 200
 /** Longer than most migrations take. If one takes longer, whoever started the command should see a message. */
-const lockWaitMsDefault = 300_000
+const lockTimeoutMsDefault = 300_000
 
 /** Proxies and firewalls end connections that are idle for minutes; work in ClickHouse may take longer. */
 const aliveMsDefault = 60_000
 
 interface MigrationLockOptions {
-  waitMs?: number
+  timeoutMs?: number
   aliveMs?: number
   /** The result of `work` is returned even if the lock was lost. */
   outlivesLock?: boolean
@@ -201,23 +201,23 @@ interface MigrationLockOptions {
 /**
  * Runs `work` while no migration, reshard or restore runs in another process. The lock ends with the connection of its
  * holder, which sends a statement every `aliveMs`, so that it is not idle. Throws AppError, with what to do, when
- * another process holds the lock for longer than `waitMs`. Also throws it when a pooler assigns the connection to other
- * clients between statements, because the lock would then have no effect. When the connection is lost, throws it at
- * once, and the process has to end, because `work` still runs; with `outlivesLock`, it settles as `work` does. An error
- * of `work` is thrown as it is.
+ * another process holds the lock for longer than `timeoutMs`. Also throws it when a pooler assigns the connection to
+ * other clients between statements, because the lock would then have no effect. When the connection is lost, throws it
+ * at once, and the process has to end, because `work` still runs; with `outlivesLock`, it settles as `work` does. An
+ * error of `work` is thrown as it is.
  */
 export async function withMigrationLock<T>(
   postgres: Postgres,
   work: () => Promise<T>,
-  { waitMs = lockWaitMsDefault, aliveMs = aliveMsDefault, outlivesLock = false }: MigrationLockOptions = {},
+  { timeoutMs = lockTimeoutMsDefault, aliveMs = aliveMsDefault, outlivesLock = false }: MigrationLockOptions = {},
 ): Promise<T> {
   const result = await postgres.run((db) =>
     db.connection().execute(async (connection) => {
       await requireOwnSession(connection, db)
-      const deadline = performance.now() + waitMs
+      const deadline = performance.now() + timeoutMs
       // The lock is polled, because a statement that waits for it would exceed the pool's time-out.
       while (!(await tryLock(connection))) {
-        if (performance.now() >= deadline) throw lockIsHeld(await holderOf(connection), waitMs)
+        if (performance.now() >= deadline) throw lockIsHeld(await holderOf(connection), timeoutMs)
         await sleep(lockRetryMs)
       }
       const lost = Promise.withResolvers<never>()
@@ -275,9 +275,9 @@ function lockIsLost(reason: unknown): AppError {
   )
 }
 
-function lockIsHeld(pid: number | undefined, waitMs: number): AppError {
+function lockIsHeld(pid: number | undefined, timeoutMs: number): AppError {
   return internalError(
-    `Another process has been migrating, resharding or restoring for more than ${waitMs / 1000} s. Wait for it and run the ` +
+    `Another process has been migrating, resharding or restoring for more than ${timeoutMs / 1000} s. Wait for it and run the ` +
       `command again; only if its machine is gone, end its session with "SELECT pg_terminate_backend(${pid ?? '<pid>'})".`,
   )
 }

@@ -70,7 +70,7 @@ const lockWaitMs = 5_000
 export async function restore(engines: RestoreEngines, options: RestoreOptions): Promise<Restored> {
   // Outlives the lock, because only this output lists what was revoked and erased.
   return withMigrationLock(engines.postgres, () => restoreLocked(engines, options), {
-    waitMs: lockWaitMs,
+    timeoutMs: lockWaitMs,
     outlivesLock: true,
   })
 }

@@ -5,6 +5,7 @@ import type { Lease, UnitResult } from '@sluice/leases/run-unit'
 import type { AlertRule } from '@sluice/postgres/alert-records'
 import type { AlertRuleStore, AlertSite } from '@sluice/postgres/alert-rules'
 import type { WatermarkStore } from '@sluice/postgres/watermarks'
+import { waitsForWriters } from '../waits-for-writers.ts'
 import { type DueRules, evaluateRules, type EvaluateRulesDeps } from './evaluate-rules.ts'
 
 export interface AlertUnitDeps extends EvaluateRulesDeps {
@@ -13,13 +14,13 @@ export interface AlertUnitDeps extends EvaluateRulesDeps {
 }
 
 /** The pause before the watermark is looked at again. */
-const waitMs = 1_000
+const pauseMs = 1_000
 /**
  * The watermark normally passes the end of a minute within this time; after that, changes of state that late events
  * can't undo are reported early, and the pause is longer.
  */
 const earlyAfterMs = 5_000
-const longWaitMs = 3_000
+const longPauseMs = 3_000
 /** The pause after a unit in which ClickHouse did not answer. */
 const retryMs = 5_000
 
@@ -73,7 +74,7 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
       await evaluate({ siteId, due: early, minute: newest, accepts: isFulfilled }, lease)
     }
     if (!isEvaluated) return { next: clock.now() + retryMs, log }
-    return { next: clock.now() + (isLate ? longWaitMs : waitMs), log: { ...log, waits: 'for the writers' } }
+    return { next: clock.now() + (isLate ? longPauseMs : pauseMs), log: { ...log, ...waitsForWriters } }
   }
 }
 

@@ -4,6 +4,7 @@ import type { ExportReader } from '@sluice/event-store/exports/export-reader'
 import type { Lease, UnitResult } from '@sluice/leases/run-unit'
 import type { ExportRecord } from '@sluice/postgres/export-records'
 import type { WatermarkStore } from '@sluice/postgres/watermarks'
+import { waitsForWriters } from '../waits-for-writers.ts'
 import { uploadOf } from './blob-names.ts'
 import { type ExportFailureDeps, exportFailures, restartsMax } from './export-failure.ts'
 import { openExport, type SourceDeps } from './open-export.ts'
@@ -60,8 +61,7 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
   return async (job, lease) => {
     let criteria = job.cohortCriteria ?? undefined
     try {
-      if (!(await isStored(job, lease.signal)))
-        return { next: clock.now() + pauseMs, log: { waits: 'for the writers' } }
+      if (!(await isStored(job, lease.signal))) return { next: clock.now() + pauseMs, log: waitsForWriters }
       if (!(await hasFreeSpace(blobs, 0))) return await failures.waitForFreeSpace(job, lease)
       const opened = await openExport(deps, job, reader.runnerFor(lease.signal))
       if ('error' in opened) return await failures.failFor(opened.error, lease)

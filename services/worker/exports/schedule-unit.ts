@@ -9,6 +9,7 @@ import type { ExportStore } from '@sluice/postgres/exports'
 import type { WatermarkStore } from '@sluice/postgres/watermarks'
 import type { Clock } from '@sluice/runtime/clock'
 import { newId } from '@sluice/runtime/ids'
+import { waitsForWriters } from '../waits-for-writers.ts'
 
 export interface ScheduleUnitDeps {
   exports: Pick<ExportStore, 'find' | 'createRun'>
@@ -29,7 +30,7 @@ interface Period {
  */
 const completeWaitMsMax = 60_000
 /** The pause between two checks of `complete_until`. */
-const waitMs = 1_000
+const pauseMs = 1_000
 
 /**
  * One unit of a schedule's work: its next run. All occurrences that have passed meanwhile, because no worker ran or the
@@ -47,7 +48,7 @@ export function scheduleUnit(
     if (now < nextRun) return { next: nextRun, log: { waits: 'for its next run' } }
     const { all: completeUntilMs } = await watermarks.readCompleteTimes()
     if (completeUntilMs < nextRun && now < nextRun + completeWaitMsMax) {
-      return { next: now + waitMs, log: { waits: 'for the writers' } }
+      return { next: now + pauseMs, log: waitsForWriters }
     }
     const timeZone = (await sites.find(definition.siteId))?.settings.timezone ?? 'UTC'
     const recurrence = { frequency, anchor, timeZone }

@@ -19,6 +19,7 @@ import type { EndOffsets } from '@sluice/postgres/tables'
 import type { WatermarkStore } from '@sluice/postgres/watermarks'
 import type { Clock } from '@sluice/runtime/clock'
 import { internalMessage, unavailable } from '@sluice/runtime/errors'
+import { waitsForWriters } from '../waits-for-writers.ts'
 import type { RowBatch, SegmentOutcome, SegmentTask } from './encode-segment.ts'
 import type { ImportMetrics } from './metrics.ts'
 import { type PublishPace, type UnitPace, WritersStalledError } from './publish-pace.ts'
@@ -43,7 +44,7 @@ export interface ImportUnitDeps {
 const publishTimeoutMs = 30_000
 const insertTimeoutMs = 60_000
 /** The pause before an import that has to wait for something is looked at again. */
-const waitMs = 1_000
+const pauseMs = 1_000
 
 /**
  * One unit of an import's work: its next segment, or its end once all segments are done.
@@ -60,11 +61,11 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
     const { signal } = lease
     // The errors of a segment are a file, and events may go to a log on the same disk.
     if (!(await hasFreeSpaceToImport(blobs))) {
-      return { next: clock.now() + waitMs, log: { waits: waitsForFreeSpace } }
+      return { next: clock.now() + pauseMs, log: { waits: waitsForFreeSpace } }
     }
     // Writers of an earlier build do not read the backfill log, so the rows would wait there.
     if (job.type === 'events' && !(await deps.watermarks.isBackfillRead(await deps.log.id()))) {
-      return { next: clock.now() + waitMs, log: { waits: 'for writers that read the backfill log' } }
+      return { next: clock.now() + pauseMs, log: { waits: 'for writers that read the backfill log' } }
     }
     // Read before the blob is opened, because nothing would close the blob if this throws.
     const task = await taskOf(deps, job)
@@ -126,7 +127,7 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
 
   async function finish(lease: Lease): Promise<UnitResult> {
     const segments = await imports.segments(lease.id)
-    if (!(await areStored(deps, segments))) return { next: clock.now() + waitMs, log: { waits: 'for the writers' } }
+    if (!(await areStored(deps, segments))) return { next: clock.now() + pauseMs, log: waitsForWriters }
     // import-files.ts later removes the files that can't be removed now.
     const problem = await blobs.remove(segments.map(({ object }) => object)).catch(internalMessage)
     await imports.complete(lease, clock.now())
@@ -154,7 +155,7 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
     } catch (error) {
       if (error instanceof LeaseLostError || lease.signal.aborted) await removeCancelled(job.importId)
       // The segment is repeated: what was published of it is stored once.
-      if (error instanceof WritersStalledError) return { next: clock.now() + waitMs, log: { waits: 'for the writers' } }
+      if (error instanceof WritersStalledError) return { next: clock.now() + pauseMs, log: waitsForWriters }
       throw error
     }
   }

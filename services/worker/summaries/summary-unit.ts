@@ -10,6 +10,7 @@ import { encodeBody } from '@sluice/postgres/deliveries'
 import type { SummaryJob, SummaryStore } from '@sluice/postgres/summaries'
 import type { WatermarkStore } from '@sluice/postgres/watermarks'
 import type { Clock } from '@sluice/runtime/clock'
+import { waitsForWriters } from '../waits-for-writers.ts'
 import { measureSummary } from './measure-summary.ts'
 import { duePeriods } from './summary-periods.ts'
 
@@ -22,7 +23,7 @@ export interface SummaryUnitDeps {
 }
 
 /** The pause between two checks whether everything that was accepted in a period can be read. */
-const waitMs = 5_000
+const pauseMs = 5_000
 
 /** One unit: the summary of the oldest period that has ended, once everything that was accepted in it can be read. */
 export function summaryUnit(deps: SummaryUnitDeps): (job: SummaryJob, lease: Lease) => Promise<UnitResult> {
@@ -36,7 +37,7 @@ export function summaryUnit(deps: SummaryUnitDeps): (job: SummaryJob, lease: Lea
     if (!period) return { next: nextEnd }
     // Sessions that began before the period belong to another one. Their events are read to recognise them.
     const completeUntilMs = completeUntilFrom(await watermarks.readCompleteTimes(), period.start - sessionWindowMs)
-    if (completeUntilMs < period.end) return { next: now + waitMs, log: { waits: 'for the writers' } }
+    if (completeUntilMs < period.end) return { next: now + pauseMs, log: waitsForWriters }
     const measured = await measure({ siteId, environment, ...period }, reader.runnerFor(lease.signal))
     await summaries.finish(lease, job, { ...period, body: measured && encodeSummary(siteId, measured) }, clock.now())
     const log = { period_start: period.start, ...(leftOut > 0 && { left_out: leftOut }) }
