@@ -30,7 +30,6 @@ export const messages = {
     skip: 'Skip to the page',
     switchSite: 'Switch site',
     allSites: 'All sites',
-    addSite: 'Add a site',
     help: 'API reference',
     locked: (scope: string) => `needs a key with the scope ${scope}`,
   },
@@ -248,6 +247,5 @@ export const messages = {
     older: 'Older',
     rowsOf: (first: number, last: number, total: number) =>
       `${formatNumber(first)}–${formatNumber(last)} of ${formatNumber(total)}`,
-    progress: (done: string, total: string) => `${done} of ${total}`,
   },
 } as const

@@ -16,7 +16,6 @@ export const texts = {
   nameHint: 'What notifications call it.',
   missingName: 'Enter a name.',
   description: 'Description',
-  condition: 'Condition',
   metric: 'Metric',
   ofEnvironment: (name: string) =>
     `Only events of the environment ${name} count: the environment of the key that creates the rule.`,

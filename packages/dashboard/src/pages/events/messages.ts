@@ -1,7 +1,3 @@
-import { messages } from '../../messages/en.ts'
-
-const { count } = messages
-
 export const texts = {
   subject: 'Events',
   export: 'Export these events',
@@ -10,7 +6,6 @@ export const texts = {
   properties: 'Properties',
   propertiesWhy: 'Of the latest 500,000 events of the last 30 days, whatever the range and the filters.',
   property: 'Property',
-  value: 'Value',
   events: 'Events',
   valuesOf: (property: string) => `Most frequent values of ${property}`,
   otherValues: (values: number) => `The ${values} most frequent values are listed.`,
@@ -26,7 +21,6 @@ export const texts = {
   event: 'Event',
   newest: 'Newest',
   older: 'Older',
-  shown: (events: number) => count(events, 'event'),
   none: 'No event matches',
   noneWhy: (last: string | undefined) =>
     last === undefined

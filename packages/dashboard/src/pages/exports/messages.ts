@@ -24,7 +24,6 @@ export const texts = {
     Record<string, string>
   >,
   cohort: 'Cohort',
-  anyone: 'Everybody',
   noCohort: 'This site has no cohort yet.',
   missingCohort: 'Choose a cohort.',
   from: 'From',

@@ -25,7 +25,6 @@ export const texts = {
   chips: 'Filters of other pages don’t apply to funnels. A step has conditions of its own.',
   suggested: 'Suggested from your most frequent events: change the steps to ask your own question.',
   steps: 'Steps',
-  step: (place: number) => `Step ${place}`,
   first: (actors: string) => `${actors} who did`,
   then: 'and then',
   eventOf: (place: number) => `Event of step ${place}`,
@@ -40,7 +39,6 @@ export const texts = {
   down: (place: number) => `Move step ${place} down`,
   lost: (lost: number, rate: number, actor: Actor) => `${count(lost, actor)} (${formatPercent(rate)}) went no further`,
   noneLost: 'Everybody went on',
-  result: 'Completed',
   resultOf: (actors: string, steps: number, window: string) =>
     `of the ${actors} of step 1 did all ${steps} steps within ${window}`,
   fromFirst: 'of step 1',

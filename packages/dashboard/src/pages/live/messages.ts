@@ -32,5 +32,4 @@ export const texts = {
   toEvents: 'Look at older events',
   spoken: (visitors: number, events: number) =>
     `${count(visitors, 'visitor')} and ${count(events, 'event')} in the last five minutes`,
-  fields: (type: string) => `Fields of ${type}`,
 } as const

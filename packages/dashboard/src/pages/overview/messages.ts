@@ -23,8 +23,6 @@ export const texts = {
   sessionsWith: 'Session metrics measure the complete sessions that contain a matching event.',
   spoken: (metric: string, value: string) => `${metric}: ${value}`,
   before: (value: string) => `before: ${value}`,
-  now: 'This range',
-  compared: 'Compared',
   uncompared: 'not compared: too long for this interval',
   chartHelp: 'Arrow keys read the points, Enter opens one.',
   chartSummary: (latest: string, highest: string, change: string) =>
@@ -87,5 +85,4 @@ export const texts = {
   menu: 'Menu of the panel',
   showTable: 'Chart as a table',
   live: 'Live',
-  rows: (rows: number) => messages.count(rows, 'row'),
 } as const

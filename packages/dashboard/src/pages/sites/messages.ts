@@ -21,7 +21,6 @@ export const texts = {
     trend: 'Last 24 hours',
     last: 'Last event',
     zone: 'Time zone',
-    created: 'Registered',
   },
   trendOf: (site: string, highest: number) =>
     `${site}: visitors by hour, at most ${messages.count(highest, 'visitor')}`,

@@ -55,9 +55,7 @@ export const texts = {
   disabledAt: 'Switched off at',
   reason: 'Reason',
   secondSecret: 'Both secrets sign until',
-  updated: 'Changed',
   created: 'Created',
-  environment: 'Environment',
   id: 'ID',
   none: 'No webhooks yet',
   noneWhy: 'Let your own programs know of alerts, summaries, finished imports and exports.',
@@ -101,5 +99,4 @@ export const texts = {
   response: 'Response',
   receiver: 'Receiver code',
   receiverText: 'Checks the signature of a request. Tested code, which may be copied.',
-  more: 'How to handle deliveries',
 }
