@@ -39,9 +39,10 @@ function useNavigationSite(route: Route): string | undefined {
   return last !== undefined && known.includes(last) ? last : known[0]
 }
 
-/** Gives the document a title. Before the effects of pages, which may give one that says more. */
+/** Gives the document a title. */
 function useTitle(...parts: string[]): void {
   const title = [...parts, 'Sluice'].join(' · ')
+  // A layout effect, so that it runs before the effects of pages, which may set a more specific title.
   useLayoutEffect(() => {
     document.title = title
   }, [title])
@@ -54,7 +55,7 @@ export function Frame() {
   const { path, url, wasPush } = useWholeLocation()
   const route = routeOf(path)
   const siteId = useNavigationSite(route)
-  // Back and forward leave it to the browser, which remembers where each page was.
+  // After Back and Forward, the browser itself restores the scroll position.
   useLayoutEffect(() => {
     if (wasPush) scrollTo(0, 0)
   }, [path])
@@ -111,7 +112,12 @@ function OtherPage({ page }: { page: Exclude<Route, { siteId: string }>['page'] 
         <MissingScope scope="admin" />
       </Main>
     )
-  if (page === 'sites') return <Main>{<Sites />}</Main>
+  if (page === 'sites')
+    return (
+      <Main>
+        <Sites />
+      </Main>
+    )
   const Page = pages[page]
   return <Main>{Page === undefined ? null : <Page key={page} />}</Main>
 }

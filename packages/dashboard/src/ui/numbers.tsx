@@ -18,7 +18,7 @@ export interface NumberSource {
   label: string
   /** The query, without the others of the page's batch. */
   request: ApiRequest
-  /** Parameters for copied links that the address of the page lacks: its defaults may be others later. */
+  /** Parameters to add to copied links: the address omits defaults, which may change later. */
   linked?: Readonly<Record<string, string>>
   /**
    * The same query with dates relative to now, where its dates are chosen so: `period=24h`, or dates of the shell.
@@ -50,8 +50,8 @@ function linkOf({ request: { path, body }, linked }: NumberSource): string {
 }
 
 /**
- * The button named "More" of a number, chart, panel or table, with all that can be taken away; nothing without a source.
- * A source that depends on an answer comes from `useFromAnswer`.
+ * The button named "More" of a number, chart, panel or table, with everything that can be copied or downloaded; nothing
+ * without a source. A source that depends on an answer comes from `useFromAnswer`.
  */
 export function MoreMenu({ source }: { source: NumberSource | undefined }) {
   return source === undefined ? null : <Menu source={source} />

@@ -42,7 +42,7 @@ function useSamples() {
     environment,
     ...(filters.length === 0 ? {} : { filter: filters }),
   }
-  // A place in one list is none in another. By Back, both are those of before.
+  // A position in one list means nothing in another. The Back button restores the list together with its position.
   const list = JSON.stringify([siteId, environment, filters, range, zone])
   const last = useRef({ list, before })
   useEffect(() => {
@@ -67,7 +67,7 @@ export function Samples() {
     return {
       label: texts.samples,
       request,
-      // A later page begins at an event, which the dates leave behind.
+      // A later page begins at a fixed event, which relative dates would move past.
       relativeRequest: before === undefined ? relativeOf(request, dates) : undefined,
       rows: () => eventRows(events, zone),
       fileName: fileNameOf([siteId, 'events', from, to], 'csv'),

@@ -134,7 +134,7 @@ function Result({ funnel }: { funnel: Funnel }) {
   const { steps } = result.data
   const last = steps.at(-1)
   const comparedSteps = comparedResult.isPlaceholderData || isOld ? [] : (comparedResult.data?.steps ?? [])
-  // A rate of nobody is none to compare with.
+  // Without users in the first step there is no rate to compare with.
   const before = comparedSteps[0]?.users === 0 ? undefined : comparedSteps.at(-1)
   if (last === undefined || steps[0]?.users === 0) {
     const isUsers = actor === 'user'

@@ -231,7 +231,7 @@ function Limits({ draft, set, errorOf, isOpen }: PartProps & { isOpen: boolean }
   }
   const shown = limitNames.filter((name) => isUsed[name] || draft.limits[name] !== '')
   const isWrong = shown.some((name) => errorOf(`rate_limits.${name}`) !== undefined)
-  // Open ever after: a field that is emptied in order to be filled in anew must not be folded away.
+  // Once open, the section stays open: a field that the user has just emptied must not disappear.
   const wasOpen = useRef(false)
   wasOpen.current ||= isOpen || isWrong
   return (
@@ -275,7 +275,7 @@ function SiteChoice({ sites, value, onChange, problem }: SiteChoiceProps) {
   // The sites of the key that the list lacks come last: a box that is ticked must stay where it is.
   const offered = [...new Set([...idsOf(sites), ...(value ?? [])])]
   const found = offered.filter((site) => isFound(search, site))
-  // A problem is told with a box.
+  // The problem is attached to the first checkbox, so at least one must be listed.
   const listed = found.length === 0 && problem !== undefined ? offered : found
   return (
     <div>

@@ -22,21 +22,21 @@ import { useOverdue } from '../../ui/use-overdue.ts'
 import { Feed } from './feed.tsx'
 import { texts } from './messages.ts'
 
-const visibleMs = 2_000
-const hiddenMs = 15_000
-const spokenMs = 30_000
+const visibleRefetchMs = 2_000
+const hiddenRefetchMs = 15_000
+const announceIntervalMs = 30_000
 /** Older figures are muted: they are no longer the present. */
-const presentMs = hiddenMs + 5_000
+const presentMs = hiddenRefetchMs + 5_000
 /** The latest events are of the last 24 hours. */
 const feedMs = dayMs
 
-/** Refetches each 2 seconds, each 15 while the page is hidden, and at once when it is shown again. */
+/** Refetches every 2 seconds, every 15 while the page is hidden, and at once when it is shown again. */
 const useLive = (query: LiveQuery) =>
   useApi(
     'live',
     { query },
     {
-      refetchMs: () => (document.visibilityState === 'visible' ? visibleMs : hiddenMs),
+      refetchMs: () => (document.visibilityState === 'visible' ? visibleRefetchMs : hiddenRefetchMs),
       refetchInBackground: true,
       staleMs: 0,
     },
@@ -59,7 +59,7 @@ export default function Page() {
     const timer = setInterval(() => {
       if (present.current !== undefined && document.visibilityState === 'visible')
         announce(texts.spoken(present.current.visitors_5m, present.current.events_5m))
-    }, spokenMs)
+    }, announceIntervalMs)
     return () => clearInterval(timer)
   }, [])
   // What is shown belongs to this query until the next one is answered.

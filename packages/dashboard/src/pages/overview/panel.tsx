@@ -26,7 +26,10 @@ const rareRowsMax = 4
 const hasMoreRows = (groups: readonly PanelRow[], listed: readonly PanelRow[]): boolean =>
   listed.length < groups.length || (isNarrow.value && listed.length > narrowRows)
 
-/** The query about the first of some values alone: more frequent ones would leave no room for them. */
+/**
+ * The query for the first `rareRowsMax` of `values` only: without the filter, more frequent values would fill the
+ * limit.
+ */
 function queryAbout(values: readonly string[], statsQuery: StatsQuery, dimension: Dimension): StatsQuery {
   const { filter = [], ...others } = statsQuery
   const condition = conditionOf(dimension, values.slice(0, rareRowsMax), false)
