@@ -26,16 +26,16 @@ function print(block: Block, place: { partition: number; offset: bigint }): void
 }
 
 /**
- * Ends a list that can't be written. `… | head` closes the pipe early; 141 is the exit code of SIGPIPE, which shells
- * know.
+ * Ends the process when standard output can't be written. A closed pipe (`… | head`) ends it with 141, the exit code of
+ * SIGPIPE.
  */
-function endUnlisted(error: NodeJS.ErrnoException): void {
+function exitOnWriteError(error: NodeJS.ErrnoException): void {
   if (error.code === 'EPIPE') process.exit(141)
   console.error(`Standard output can't be written: ${error.message}`)
   process.exit(1)
 }
 
-/** The Postgres that notes the replays of a log that forgets them; undefined for a `file:` log. */
+/** The Postgres that records how far dead letters were replayed; undefined for a `file:` log. */
 function openPostgresFor(logUrl: string, postgresUrl: string | undefined): Postgres | undefined {
   if (logUrl.startsWith('file:')) return undefined
   if (postgresUrl === undefined || postgresUrl.startsWith('file:')) {
@@ -49,7 +49,7 @@ function openPostgresFor(logUrl: string, postgresUrl: string | undefined): Postg
 /** The resources that are open, to be closed in reverse order. */
 const opened: { close(): Promise<void> }[] = []
 
-async function replay(): Promise<void> {
+async function run(): Promise<void> {
   const { list } = readArguments(
     usage,
     { options: { list: { type: 'boolean', default: false } } },
@@ -72,7 +72,7 @@ async function replay(): Promise<void> {
   const deadLetters = await openDeadLetters(url, { logger: silentLogger })
   opened.push(deadLetters)
   if (list) {
-    process.stdout.on('error', endUnlisted)
+    process.stdout.on('error', exitOnWriteError)
     const { letters, rows } = await listDeadLetters({ deadLetters, positions }, print)
     // A write error ends the process here, before the list counts as complete.
     await new Promise<void>((resolve) => {
@@ -94,7 +94,7 @@ async function replay(): Promise<void> {
 
 await runCommand(async () => {
   try {
-    await replay()
+    await run()
   } finally {
     // A failure ends the process, which prints the reason at once.
     for (const each of opened.reverse()) await settledOrAfter(each.close(), 1_000)

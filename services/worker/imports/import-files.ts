@@ -11,7 +11,7 @@ import type { WorkerTask } from '../worker-task.ts'
 const intervalMs = hourMs
 /** An upload writes a blob at least every few minutes. If it has written none for this long, it is not under way. */
 const orphanMs = dayMs
-/** Queries answer 410 by then. */
+/** From then on, the query service answers 410. */
 const errorRetentionMs = importLimits.errorRetentionDays * dayMs
 
 export interface ImportFilesDeps {
@@ -29,10 +29,10 @@ interface Files {
 }
 
 /**
- * Removes the files that nobody needs: segments of imports that have ended, unless workers or queries have removed
- * them; errors 30 days after the end; a day after the last write, the files of uploads that became no import, blobs
- * whose writer died, and what killed checks of the store have left. Any number of processes may do so at once. Throws
- * the errors of `requireComparedClock`, and then removes nothing.
+ * Removes the files that nobody needs: the segments of ended imports that workers or queries have left; errors 30 days
+ * after the import has ended; and, a day after their last write, files of uploads that never became an import,
+ * incomplete uploads of writers that died, and leftovers of interrupted store checks. Any number of processes may do so
+ * at once. Throws the errors of `requireComparedClock`, and then removes nothing.
  */
 export async function removeUnneededImportFiles({ blobs, imports, clock }: ImportFilesDeps): Promise<void> {
   requireComparedClock(clock)

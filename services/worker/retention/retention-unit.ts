@@ -18,7 +18,7 @@ export interface RetentionUnitDeps {
 }
 
 /** Twice a day: what expires just after a run is deleted within 24 hours, if the next run takes less than 12 hours. */
-const everyMs = dayMs / 2
+const runIntervalMs = dayMs / 2
 /** The pause after the start of a deletion, which has mostly ended by then. */
 const startedPauseMs = 1_000
 /** The pause before a deletion that takes longer is looked at again. */
@@ -45,7 +45,7 @@ export function retentionUnit({
   return async ({ run }, lease) => {
     if (await eraser.isDeleting()) return { next: clock.now() + pollMs, log: { waits: 'for ClickHouse' } }
     // The same time in all units of a run. Otherwise further events would have expired in each unit.
-    const at = run?.at ?? Math.floor(clock.now() / everyMs) * everyMs
+    const at = run?.at ?? Math.floor(clock.now() / runIntervalMs) * runIntervalMs
     const expired = (await sites.listRetention())
       .map(({ siteId, retentionDays }) => ({ siteId, retentionDays, before: at - retentionDays * dayMs }))
       .filter(({ siteId }) => run === null || siteId > run.afterSite)
@@ -80,7 +80,7 @@ export function retentionUnit({
     // After the deletions: mutations are carried out in their order.
     await eraser.startCleanup()
     await runs.end(lease)
-    return { next: at + everyMs, log }
+    return { next: at + runIntervalMs, log }
   }
 }
 
