@@ -100,8 +100,8 @@ export function keyCache(
   const refreshAgeMs = (): number => performance.now() - (polledAt ?? createdAt)
 
   /**
-   * Notes the use of a key; throws AppError `unauthenticated` for a key that is revoked or expired, `unavailable` when
-   * its record may be outdated.
+   * Records the use of a key and returns its credential. Throws AppError `unauthenticated` for a key that is revoked or
+   * expired, `unavailable` when its record may be outdated.
    */
   function useKey(key: KeyRecord): Credential {
     const now = clock.now()

@@ -9,6 +9,7 @@ const perMinute = joi
   .max(limitMax)
   .messages({ 'number.base': 'must be a number', 'number.integer': 'must be an integer' })
 
+/** Schema of a key's own rate limits, per minute. Null: the defaults apply. */
 export const rateLimits = nestedObject(
   joi.object<RateLimits>({
     events_per_minute: perMinute,

@@ -3,7 +3,7 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { isatty } from 'node:tty'
 import { DataType, load, open } from 'ffi-rs'
-import { serveForever } from './clickhouse-config.ts'
+import { serverStatements } from './clickhouse-config.ts'
 import { exitWithParent } from './exit-with-parent.ts'
 
 // A killed ClickHouse loses nothing that it has acknowledged, and a regular shutdown crashes in the library (tried).
@@ -13,7 +13,7 @@ const [dir = ''] = process.argv.slice(2)
 // Without a terminal the library ends the process at an exception of any connection's thread, such as a client's reset
 // of the connection (ClickHouse issue 115666). With a terminal it logs the exception, as a server does.
 const interactive = isatty(0) ? ['--interactive'] : []
-const argv = ['clickhouse', `--config-file=${join(dir, 'config.xml')}`, ...interactive, '-q', serveForever]
+const argv = ['clickhouse', `--config-file=${join(dir, 'config.xml')}`, ...interactive, '-q', serverStatements]
 
 try {
   open({ library: 'chdb', path: findLibrary() })

@@ -18,7 +18,7 @@ export interface ClickHouseConfig {
  * Statements that turn the library into a server: the first one listens, the second never ends.
  * They run as `default`, the only user that the embedded library can log in as, without a password.
  */
-export const serveForever =
+export const serverStatements =
   'SYSTEM START LISTEN HTTP; ' +
   'SELECT sleepEachRow(3) FROM system.numbers SETTINGS max_block_size = 1, function_sleep_max_microseconds_per_block = 0 FORMAT Null'
 
@@ -62,12 +62,12 @@ function renderBackupDisk(folder: string): string {
 }
 
 /**
- * users.xml. Any web page can make a browser post to our port as \`default\`, which has no password. This user may
- * therefore only start the server and have one session: that of serveForever, which never ends, so that every log-in
- * over HTTP is refused (tried: a quota is not enough, \`SELECT\` without a table isn't counted).
+ * users.xml. Any web page can make a browser post to our port as `default`, which has no password. This user may
+ * therefore only start the server and have one session: that of `serverStatements`, which never ends, so that every
+ * log-in over HTTP is refused (tried: a quota is not enough, `SELECT` without a table isn't counted).
  *
- * \`sluice\` owns all databases but can't reach files or web addresses, stop the listener, or shut down: SYSTEM
- * SHUTDOWN signals the whole process group. \`sluice_reader\` reads the databases sluice, sluice_* and test_*, and how
+ * `sluice` owns all databases but can't reach files or web addresses, stop the listener, or shut down: SYSTEM
+ * SHUTDOWN signals the whole process group. `sluice_reader` reads the databases sluice, sluice_* and test_*, and how
  * much memory the server has; readonly = 2 permits it to set limits, and external tables and table functions like
  * numbers() need the right to create temporary tables.
  */

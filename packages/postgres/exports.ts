@@ -139,9 +139,9 @@ export interface ExportStore {
   withdrawnFiles(siteId: string, since: number): Promise<ExportFiles>
   /**
    * Makes the next run of a schedule and advances the schedule to its next occurrence. A run by time of receipt begins
-   * at the end of the previous run, or at the previous run's beginning if that has failed. It ends at `completeUntil`
-   * but not after `at`, or earlier at the acceptance of the site's oldest import whose rows may not all be stored. Every row is therefore
-   * in exactly one run. Undefined when the schedule already had a run for this occurrence.
+   * at the end of the previous run, or at the beginning of that run if it has failed. It ends at the earliest of:
+   * `completeUntil`, `at`, and the acceptance of the site's oldest import whose rows may not all be stored. Every row is
+   * therefore in exactly one run. Undefined when the schedule already had a run for this occurrence.
    */
   createRun(lease: LeaseKey, run: NewRun, at: number): Promise<ExportRecord | undefined>
 }

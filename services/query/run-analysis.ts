@@ -10,8 +10,8 @@ import { AppError, invalidField, isRetryable, unavailable } from '@sluice/runtim
 import type { AnalysisKind, ObserveAnalysis } from './metrics.ts'
 
 /**
- * Read access to the event store for request handlers: `as(caller)` returns a runner that queues, limits and cancels
- * the caller's statements.
+ * Read access to the event store for request handlers: `runnerFor(caller)` returns a runner that queues, limits and
+ * cancels the caller's statements.
  */
 export interface AnalysisReader extends Pick<QueryReader, 'runnerFor'> {
   /** Called with the kind of each analysis that names one, and how long it took. */
