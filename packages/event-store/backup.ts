@@ -95,8 +95,8 @@ export function openStoreBackup(url: string, credentials?: BackupCredentials): S
     if (backedUp === shards) return
     throw new Error(
       `The backup is of ${backedUp} ${backedUp === 1 ? 'server' : 'shards'} of ClickHouse, and SLUICE_CLICKHOUSE_URL leads to ` +
-        `${shards}. It is restored to as many as it is of: ` +
-        `${backedUp === 1 ? 'name a single server' : `name a cluster of ${backedUp} shards by "?cluster="`} there.`,
+        `${shards}. A backup can be restored only to the same number: set SLUICE_CLICKHOUSE_URL to ` +
+        `${backedUp === 1 ? 'a single server' : `a cluster of ${backedUp} shards ("?cluster=")`}.`,
     )
   }
 

@@ -441,7 +441,7 @@ describeWithPgbouncer('behind PgBouncer', () => {
   test.each(poolings)('a pool of %s is refused, and nothing is changed', async (_, settings) => {
     await behind(settings, { queryTimeoutMs: 0 }, async (pooled) => {
       expect(await rejection(withMigrationLock(pooled, () => migratePostgres(pooled)))).toMatchObject({
-        internal: expect.stringMatching(/^SLUICE_POSTGRES_URL leads to a pooler of transactions/) as unknown,
+        internal: expect.stringMatching(/^SLUICE_POSTGRES_URL leads to a transaction pooler/) as unknown,
       })
     })
     const { rows } = await sql<{ found: boolean }>`SELECT to_regclass('sites') IS NOT NULL AS found`.execute(

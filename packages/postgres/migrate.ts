@@ -298,8 +298,8 @@ async function requireOwnSession(connection: Db, db: Db): Promise<void> {
   await db.transaction().execute(async (other) => {
     if (sessions.size > 1 || sessions.has(await sessionOf(other))) {
       throw internalError(
-        'SLUICE_POSTGRES_URL leads to a pooler of transactions, behind which the lock against a second migration means ' +
-          'nothing. Give npm run migrate the URL of Postgres itself, or of a pool in session mode.',
+        'SLUICE_POSTGRES_URL leads to a transaction pooler, behind which the migration lock has no effect. Set it to ' +
+          'Postgres itself, or to a pool in session mode, and run the command again.',
       )
     }
   })

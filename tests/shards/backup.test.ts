@@ -176,11 +176,11 @@ test('the piece of another shard is refused', async () => {
 
 test('another number of shards is refused with the sentence on what to do', async () => {
   await expect(restored.stage(locations().slice(0, 1), { database, storeId })).rejects.toThrow(
-    'The backup is of 1 server of ClickHouse, and SLUICE_CLICKHOUSE_URL leads to 2. It is restored to as many as it is of: name a single server there.',
+    'The backup is of 1 server of ClickHouse, and SLUICE_CLICKHOUSE_URL leads to 2. A backup can be restored only to the same number: set SLUICE_CLICKHOUSE_URL to a single server.',
   )
   const single = openStoreBackup(cluster.servers[0]?.url(target) ?? '')
   await expect(single.stage(locations(), { database, storeId })).rejects.toThrow(
-    'The backup is of 2 shards of ClickHouse, and SLUICE_CLICKHOUSE_URL leads to 1. It is restored to as many as it is of: name a cluster of 2 shards by "?cluster=" there.',
+    'The backup is of 2 shards of ClickHouse, and SLUICE_CLICKHOUSE_URL leads to 1. A backup can be restored only to the same number: set SLUICE_CLICKHOUSE_URL to a cluster of 2 shards ("?cluster=").',
   )
   await single.close()
   expect(await databases()).toStrictEqual([])

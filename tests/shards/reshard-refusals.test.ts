@@ -62,8 +62,8 @@ describe('a reshard refuses, with what to do and nothing changed,', () => {
     await expectRefusal(copyEvents, { database: rig.database }, /another than test_/)
   })
 
-  test('to give up what was not started', async () => {
-    await expectRefusal(cancelReshard, {}, /There is nothing to give up/)
+  test('to cancel what was not started', async () => {
+    await expectRefusal(cancelReshard, {}, /There is nothing to cancel/)
   })
 
   test('a second step without the first one', async () => {

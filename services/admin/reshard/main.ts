@@ -11,7 +11,7 @@ Doubles the number of ClickHouse shards: copies the events to a new database on 
 services run. SLUICE_CLICKHOUSE_URL still names the old store.
   --plan     prints what each server would get, and changes nothing
   --finish   copies what has changed since, with the query services, writers and workers stopped, and ends the reshard
-  --cancel   gives up a reshard that is not finished`
+  --cancel   cancels a reshard that is not finished`
 
 const flag = { type: 'boolean', default: false } as const
 const text = { type: 'string' } as const

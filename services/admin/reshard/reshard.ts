@@ -81,8 +81,8 @@ export async function finishReshard(engines: ReshardEngines, options: ReshardOpt
       // With another database, `migrate` would make a new store there, or open a different one.
       if (await resharding.isDone()) return resharding.url
       throw internalError(
-        `The number of shards is doubled already, and not into the database ${options.database}. Name the one that it was, if ` +
-          'that command did not end.',
+        `The number of shards was already doubled, but not into the database ${options.database}. If the earlier command was ` +
+          'interrupted, run it again with the same --database.',
       )
     }
     await requireDoubling(engines, resharding)
@@ -119,7 +119,7 @@ export async function finishReshard(engines: ReshardEngines, options: ReshardOpt
 }
 
 /**
- * Gives up a doubling that is not finished: services use the old database again. Servers that join may be unavailable;
+ * Cancels a doubling that is not finished: services use the old database again. Servers that join may be unavailable;
  * they are listed with what is left there. A repeated call continues where an interrupted one stopped.
  */
 export async function cancelReshard(engines: ReshardEngines, options: ReshardOptions): Promise<void> {
@@ -129,7 +129,7 @@ export async function cancelReshard(engines: ReshardEngines, options: ReshardOpt
     const recorded = await shards.readState()
     const isDoubling = recorded !== undefined && recorded.doublingSince !== null
     if (!(await resharding.checkStarted()) && !isDoubling) {
-      throw internalError(`There is nothing to give up: no reshard into the database ${options.database} was started.`)
+      throw internalError(`There is nothing to cancel: no reshard into the database ${options.database} was started.`)
     }
     // First, so that a command which has lost its lock can't double the number any more.
     if (isDoubling) await shards.cancelDoubling(recorded)
