@@ -137,7 +137,7 @@ async function migrateServer(
       await recordShard(clickHouse, identity, { isClosed })
     }
     const applied = await applyMigrations(clickHouse, folder)
-    if (identity.shards > 1) await noteOldestBuildOfShards(clickHouse)
+    if (identity.shards > 1) await recordOldestBuildOfShards(clickHouse)
     return applied
   })
 }
@@ -169,7 +169,7 @@ async function applyMigrations(clickHouse: ClickHouse, folder: URL): Promise<rea
  * A build that knows no shards may start while Postgres is unavailable and can't refuse it. Then the schema of
  * ClickHouse refuses it.
  */
-async function noteOldestBuildOfShards(clickHouse: ClickHouse): Promise<void> {
+async function recordOldestBuildOfShards(clickHouse: ClickHouse): Promise<void> {
   await clickHouse.command(
     `INSERT INTO schema_migrations (name, oldest_build) SELECT '010-shards', {oldestBuild:UInt32}
      WHERE (SELECT max(oldest_build) FROM schema_migrations WHERE name = '010-shards') < {oldestBuild:UInt32}`,

@@ -131,7 +131,7 @@ async function applyMissing(postgres: Postgres, wanted: Migrations): Promise<str
     if (await hasAll(postgres, wanted)) return []
     // Recorded before the migrations: a build that finds one of them applied must be able to tell whether it can work
     // with it.
-    await noteOldestBuilds(postgres, wanted)
+    await recordOldestBuilds(postgres, wanted)
     const provider = { getMigrations: () => Promise.resolve({ ...wanted }) }
     const { error, results = [] } = await new Migrator({ db: postgres.db, provider }).migrateToLatest()
     if (error !== undefined) throw error instanceof Error ? error : new Error('migration failed', { cause: error })
@@ -139,7 +139,7 @@ async function applyMissing(postgres: Postgres, wanted: Migrations): Promise<str
   })
 }
 
-async function noteOldestBuilds({ db }: Postgres, wanted: Migrations): Promise<void> {
+async function recordOldestBuilds({ db }: Postgres, wanted: Migrations): Promise<void> {
   const oldestBuilds = Object.values(wanted).map(({ oldestBuild }) => oldestBuild)
   await sql`
     CREATE TABLE IF NOT EXISTS migration_builds (name text PRIMARY KEY, oldest_build integer NOT NULL)`.execute(db)

@@ -8,7 +8,7 @@ import type { StoreBackup } from '@sluice/event-store/backup'
 import { appliedPostgresMigrations } from '@sluice/postgres/migrate'
 import { testSecretsKey } from '../../../tests/support/secrets-key.ts'
 import { openTestPostgres, type TestPostgres } from '../../../tests/support/test-postgres.ts'
-import { type BackupEngines, renewPostgres } from './backup.ts'
+import { type BackupEngines, renewPostgresDump } from './backup.ts'
 import { fingerprintOf, manifestFormat, readManifest, writeManifest } from './manifest.ts'
 
 const keys = { secretsKey: testSecretsKey, previousSecretsKey: undefined }
@@ -81,9 +81,9 @@ test('a slow dump of Postgres does not replace the newer one of a later call, an
       return written
     },
   }
-  const slow = renewPostgres(engines, { target: { url: 'the backup', store: slowStore }, ...keys })
+  const slow = renewPostgresDump(engines, { target: { url: 'the backup', store: slowStore }, ...keys })
   await isWritten.promise
-  await renewPostgres(engines, { target: { url: 'the backup', store }, ...keys })
+  await renewPostgresDump(engines, { target: { url: 'the backup', store }, ...keys })
   const newer = await namedDump()
   mayEnd.resolve(undefined)
   await slow
@@ -94,7 +94,7 @@ test('a slow dump of Postgres does not replace the newer one of a later call, an
 test('overlapping calls leave the dump that the backup names, and the one before it', async () => {
   for (let round = 0; round < 5; round++) {
     const calls = Array.from({ length: 4 }, () =>
-      renewPostgres(engines, { target: { url: 'the backup', store }, ...keys }),
+      renewPostgresDump(engines, { target: { url: 'the backup', store }, ...keys }),
     )
     expect((await Promise.all(calls)).filter(Boolean)).not.toStrictEqual([])
     expect((await dumps()).at(-1)).toBe(await namedDump())
@@ -107,12 +107,12 @@ test('a dump that is older than the one of the backup is not kept', async () => 
   await store.write('postgres-9999999999999.dump', [])
   const newer = { ...manifest.postgres, name: 'postgres-9999999999999.dump', at: 9_999_999_999_999 }
   await writeManifest(store, { ...manifest, postgres: newer })
-  expect(await renewPostgres(engines, { target: { url: 'the backup', store }, ...keys })).toBe(false)
+  expect(await renewPostgresDump(engines, { target: { url: 'the backup', store }, ...keys })).toBe(false)
   expect(await namedDump()).toBe(newer.name)
 })
 
 test('dumps that commands which were killed have left are removed with the next renewal', async () => {
-  const renew = () => renewPostgres(engines, { target: { url: 'the backup', store }, ...keys })
+  const renew = () => renewPostgresDump(engines, { target: { url: 'the backup', store }, ...keys })
   await renew()
   const former = await namedDump()
   await store.write('postgres-2.dump', [])

@@ -126,7 +126,7 @@ export async function backUp(engines: BackupEngines, options: BackupOptions): Pr
  * backup can be restored at every moment, and keeps the newest dump of overlapping calls. Returns whether that is the one
  * of this call. Throws when there is no backup of this installation.
  */
-export async function renewPostgres(
+export async function renewPostgresDump(
   engines: BackupEngines,
   { target, ...keys }: Pick<BackupOptions, 'target'> & SecretsKeys,
 ): Promise<boolean> {
@@ -179,7 +179,7 @@ async function recordBackup(postgres: Postgres, backup: FinishedBackup): Promise
     })
   } catch (error) {
     throw new Error(
-      `The backup in ${backup.target} is complete and can be restored, but Postgres could not note it: ${internalMessage(error)}`,
+      `The backup in ${backup.target} is complete and can be restored, but Postgres could not record it: ${internalMessage(error)}`,
       { cause: error },
     )
   }

@@ -2,7 +2,7 @@
 import { loadCommandConfig } from '@sluice/runtime/load-command-config'
 import { readArguments } from '@sluice/runtime/read-arguments'
 import { runCommand } from '@sluice/runtime/run-command'
-import { backUp, renewPostgres } from './backup.ts'
+import { backUp, renewPostgresDump } from './backup.ts'
 import { secretsKeysOf, variables } from './config.ts'
 import { openEngines } from './open-engines.ts'
 
@@ -34,7 +34,7 @@ await runCommand(async () => {
   try {
     const opened = await open(target, 'The target', { mustExist: postgresOnly })
     if (postgresOnly) {
-      const isNewest = await renewPostgres(engines, { target: opened, ...secretsKeysOf(config) })
+      const isNewest = await renewPostgresDump(engines, { target: opened, ...secretsKeysOf(config) })
       console.log(
         isNewest
           ? `Renewed the dump of Postgres in ${target}.`

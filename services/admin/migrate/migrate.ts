@@ -183,8 +183,8 @@ export function newLogPartitions(shards: number): number {
 }
 
 /**
- * Notes the number of shards, and registers the log. With `takesOver`, gives the store's group of writers the positions
- * of the group that all stores behind the log shared before they had ids.
+ * Records the number of shards, and registers the log. With `takesOver`, gives the store's group of writers the
+ * positions of the group that all stores behind the log shared before they had ids.
  */
 async function prepareLog({
   postgres,
