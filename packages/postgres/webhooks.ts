@@ -128,13 +128,13 @@ export function webhookStore(postgres: Postgres): WebhookStore {
         return { webhooks: rows.map(toEndpoint), total }
       }),
     update: async (webhookId, siteIds, change, at) => {
-      // Of a long queue, some deliveries may still wait from the time before the webhook was disabled.
-      await failWhatWaits(postgres, webhookId, at)
+      // Some deliveries of a long queue may still wait from the time before the webhook was disabled.
+      await failWaitingIfOff(postgres, webhookId, at)
       const updated = await postgres.transaction(async (transaction) => {
         const found = await find(transaction, webhookId, siteIds, sql`FOR NO KEY UPDATE`)
         return found && updateEndpoint(transaction, webhookId, change(found), at)
       })
-      await failWhatWaits(postgres, webhookId, at)
+      await failWaitingIfOff(postgres, webhookId, at)
       return updated
     },
     delete: async (webhookId, siteIds) => {
@@ -182,19 +182,19 @@ export function webhookStore(postgres: Postgres): WebhookStore {
         return row && toDelivery(row, await readAttempts(db, attemptsOf([deliveryId], sql`response`)))
       }),
     replay: async (webhookId, deliveryId, at) =>
-      (await sendAgain(postgres, webhookId, sql`delivery_id = ${deliveryId}`, at)).length > 0,
+      (await requeueDeliveries(postgres, webhookId, sql`delivery_id = ${deliveryId}`, at)).length > 0,
     recover: (webhookId, since, at) => recover(postgres, webhookId, since, at),
   }
 }
 
-async function find(db: Db, webhookId: string, siteIds: SiteIds, locked = sql``): Promise<Endpoint | undefined> {
+async function find(db: Db, webhookId: string, siteIds: SiteIds, lockClause = sql``): Promise<Endpoint | undefined> {
   const { rows } = await sql<Selectable<Tables['endpoints']>>`
-    SELECT * FROM endpoints WHERE ${isVisible(webhookId, siteIds)} ${locked}`.execute(db)
+    SELECT * FROM endpoints WHERE ${isVisible(webhookId, siteIds)} ${lockClause}`.execute(db)
   return rows[0] && toEndpoint(rows[0])
 }
 
-/** Makes what waits of a webhook that is off `failed`, in several transactions. */
-async function failWhatWaits(postgres: Postgres, webhookId: string, at: number): Promise<void> {
+/** Fails the waiting deliveries of a webhook that is inactive or disabled, in several transactions. */
+async function failWaitingIfOff(postgres: Postgres, webhookId: string, at: number): Promise<void> {
   const failSome = async (transaction: Db) => {
     const found = await find(transaction, webhookId, null, sql`FOR NO KEY UPDATE`)
     const isOff = found !== undefined && (!found.active || found.disabledAt !== null)
@@ -213,11 +213,11 @@ function webhooksOf(db: Db, siteId: string) {
 }
 
 /**
- * Sends deliveries of the webhook that meet `condition` again, in the order of their creation, and
+ * Makes deliveries of the webhook that meet `condition` due again, in the order of their creation, and
  * `deliveriesAtOnceMax` of them at most. A running attempt is not interrupted: its outcome determines how the delivery
  * continues. Returns the deliveries.
  */
-async function sendAgain(
+async function requeueDeliveries(
   postgres: Postgres,
   webhookId: string,
   condition: ReturnType<typeof sql>,
@@ -243,12 +243,12 @@ async function sendAgain(
 /** Sends the deliveries since `since` that have not succeeded again, in several transactions. */
 async function recover(postgres: Postgres, webhookId: string, since: number, at: number): Promise<number> {
   let count = 0
-  // A Date, whose text has no sign in years that Postgres can't read with one.
+  // A Date, because pg writes years after 9999 without a sign, while Postgres can't read the sign of `toISOString`.
   let after: { created_at: Date | string; delivery_id: string } = { created_at: new Date(since), delivery_id: '' }
   for (;;) {
     const isNext = sql`
       status <> 'succeeded' AND (created_at, delivery_id) > (${after.created_at}::timestamptz, ${after.delivery_id})`
-    const sent = await sendAgain(postgres, webhookId, isNext, at)
+    const sent = await requeueDeliveries(postgres, webhookId, isNext, at)
     count += sent.length
     const last = sent.at(-1)
     if (!last || sent.length < deliveriesAtOnceMax) return count
