@@ -1,3 +1,4 @@
+import type { Page } from '@sluice/contracts/paging'
 import type { SiteIds } from '@sluice/contracts/scopes'
 import type { ChangeCursor, Changes } from './change-cursor.ts'
 import type { Credential } from './credential.ts'
@@ -72,12 +73,9 @@ export interface KeyStore {
    * Undefined for an unknown id, and unless the key is bound to sites that are all among `siteIds` (null: every key is
    * found).
    */
-  find(keyId: string, siteIds: ActingKey['siteIds']): Promise<KeyRecord | undefined>
+  find(keyId: string, siteIds: SiteIds): Promise<KeyRecord | undefined>
   /** Lists the keys that `find` finds, newest first; `total` counts all of them. */
-  list(
-    page: { limit: number; offset: number },
-    siteIds: ActingKey['siteIds'],
-  ): Promise<{ keys: KeyRecord[]; total: number }>
+  list(page: Page, siteIds: SiteIds): Promise<{ keys: KeyRecord[]; total: number }>
   /**
    * Changes a key. `change` gets the stored key, which is locked meanwhile, and returns the changes; when it throws,
    * nothing is changed and the error is passed on. Undefined where `find` returns undefined.
@@ -87,13 +85,9 @@ export interface KeyStore {
    * Creates a key with the same rights and sets the expiry of the old one, in one transaction; returns the new key.
    * `rotate` is called like `change` in `update`.
    */
-  rotate(
-    keyId: string,
-    siteIds: ActingKey['siteIds'],
-    rotate: (key: KeyRecord) => Rotation,
-  ): Promise<KeyRecord | undefined>
+  rotate(keyId: string, siteIds: SiteIds, rotate: (key: KeyRecord) => Rotation): Promise<KeyRecord | undefined>
   /** Revokes a key; returns it with the time of its first revocation. Undefined where `find` returns undefined. */
-  revoke(keyId: string, siteIds: ActingKey['siteIds']): Promise<KeyRecord | undefined>
+  revoke(keyId: string, siteIds: SiteIds): Promise<KeyRecord | undefined>
   /** Revokes every other key that a start or `npm run admin-key` made; returns their number. */
   revokeBootstrapKeysExcept(keyId: string): Promise<number>
   /**

@@ -1,3 +1,4 @@
+import type { Page } from '@sluice/contracts/paging'
 import type { SiteIds } from '@sluice/contracts/scopes'
 import type { SiteSettings } from '@sluice/contracts/sites'
 import type { ChangeCursor, Changes } from './change-cursor.ts'
@@ -15,7 +16,7 @@ export interface SiteRecord {
 export interface SiteStore {
   find(siteId: string): Promise<SiteRecord | undefined>
   /** Lists the sites among `siteIds`, sorted by the bytes of their id; `total` counts all of them. */
-  list(page: { limit: number; offset: number }, siteIds: SiteIds): Promise<{ sites: SiteRecord[]; total: number }>
+  list(page: Page, siteIds: SiteIds): Promise<{ sites: SiteRecord[]; total: number }>
   /**
    * Registers a site, by the key `keyId`. Returns undefined, and changes nothing, for a site that is registered
    * already.

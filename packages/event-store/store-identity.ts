@@ -198,7 +198,7 @@ export async function requireNoLostShard(
   recorded: RecordedShards,
 ): Promise<void> {
   const lost = servers.filter((_, shard) => recorded[shard] === undefined)
-  if (lost.length === 0 || lost.length === servers.length || !(await holdEvents(servers))) return
+  if (lost.length === 0 || lost.length === servers.length || !(await haveEvents(servers))) return
   throw internalError(
     `The ClickHouse server ${lost[0]?.origin ?? ''} holds no shard, and other servers of its store hold events. Restore its ` +
       'data (docs/scale-out.md), or correct its host in remote_servers.',
@@ -211,11 +211,11 @@ export async function requireNoLostShard(
  */
 export async function hasNoStore(servers: readonly ClickHouseAddress[]): Promise<boolean> {
   const recorded = await checkRecordedShards(servers)
-  return recorded.every((found) => found === undefined) && !(await holdEvents(servers))
+  return recorded.every((found) => found === undefined) && !(await haveEvents(servers))
 }
 
 /** Whether a server holds events; its database need not exist. Throws ClickHouseError. */
-export async function holdEvents(servers: readonly ClickHouseAddress[]): Promise<boolean> {
+export async function haveEvents(servers: readonly ClickHouseAddress[]): Promise<boolean> {
   return (await Promise.all(servers.map(hasStoredEvents))).includes(true)
 }
 

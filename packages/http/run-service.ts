@@ -97,11 +97,13 @@ export async function runService<V extends Variables>({
     labelNames: ['name'],
     registers: [metrics],
   })
-  for (const name of formerNamesInUse(variables, environment, renamed)) {
-    deprecated.set({ name: name.former }, 1)
-    logger.warn(name, describeFormerName(name))
+  for (const renaming of formerNamesInUse(variables, environment, renamed)) {
+    deprecated.set({ name: renaming.former }, 1)
+    logger.warn(renaming, describeFormerName(renaming))
   }
-  for (const name of misspeltNames(variables, environment, renamed)) logger.warn(name, describeMisspeltName(name))
+  for (const misspelling of misspeltNames(variables, environment, renamed)) {
+    logger.warn(misspelling, describeMisspeltName(misspelling))
+  }
   const clock = synchronizedClock()
   const stopSignal = onStopSignal()
   const endInTime = (): void => {

@@ -1,5 +1,6 @@
 import { type Selectable, sql } from 'kysely'
-import type { ActingKey, KeyChanges, KeyRecord, KeyStore } from '@sluice/access/keys'
+import type { KeyChanges, KeyRecord, KeyStore } from '@sluice/access/keys'
+import type { SiteIds } from '@sluice/contracts/scopes'
 import { isChangedSince, readChangeCursor } from './changes.ts'
 import type { Postgres } from './open.ts'
 import { requirePageSize, selectPage } from './page.ts'
@@ -190,7 +191,7 @@ export function keyStore(postgres: Postgres): KeyStore {
  * Selects the keys that a key bound to `siteIds` may see: the keys that are bound to a subset of these sites. Null: all
  * keys.
  */
-function selectVisible(db: Db, siteIds: ActingKey['siteIds']) {
+function selectVisible(db: Db, siteIds: SiteIds) {
   const keys = db.selectFrom('api_keys')
   return siteIds === null ? keys : keys.where(sql<boolean>`site_ids <@ ${[...siteIds]}::text[]`)
 }
@@ -199,7 +200,7 @@ function selectVisible(db: Db, siteIds: ActingKey['siteIds']) {
 async function lockKey(
   transaction: Db,
   keyId: string,
-  siteIds: ActingKey['siteIds'],
+  siteIds: SiteIds,
 ): Promise<Selectable<Tables['api_keys']> | undefined> {
   return selectVisible(transaction, siteIds).selectAll().where('key_id', '=', keyId).forUpdate().executeTakeFirst()
 }

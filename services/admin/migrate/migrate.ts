@@ -9,7 +9,7 @@ import { storeServers } from '@sluice/event-store/clickhouse/cluster'
 import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
 import { lastImportOfUsers } from '@sluice/event-store/insert/insert-users'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
-import { checkRecordedShards, hasNoStore, holdEvents } from '@sluice/event-store/store-identity'
+import { checkRecordedShards, hasNoStore, haveEvents } from '@sluice/event-store/store-identity'
 import { reconcile, type Reconciled } from '@sluice/postgres/after-restore'
 import { importStore } from '@sluice/postgres/imports'
 import { appliedPostgresMigrations, migratePostgres, withMigrationLock } from '@sluice/postgres/migrate'
@@ -76,7 +76,7 @@ export async function migrate({
     await continueImports(postgres, servers)
     // An empty store that replaces a lost one reads the log from the beginning, also when `migrate` runs again before
     // its writers have committed an offset.
-    await prepareLog({ postgres, logUrl, clickHouseUrl, shards, takesOver: !isLost && !isKnown })
+    await prepareLog({ postgres, logUrl, clickHouseUrl, shards, shouldTakeOver: !isLost && !isKnown })
     return { postgres: postgresMigrations, clickHouse: clickHouseMigrations, topics, reconciled }
   })
 }
@@ -124,7 +124,7 @@ export async function isPostgresLost(postgres: Postgres, servers: readonly Click
   const isCompleted = applied.some(([name]) => name === shardsMigration)
     ? (await shardStore(postgres).read()) !== undefined
     : applied.length > 0
-  return !isCompleted && holdEvents(servers)
+  return !isCompleted && haveEvents(servers)
 }
 
 /** The error of a Postgres that is lost, with what an operator does about it. */
@@ -183,7 +183,7 @@ export function newLogPartitions(shards: number): number {
 }
 
 /**
- * Records the number of shards, and registers the log. With `takesOver`, gives the store's group of writers the
+ * Records the number of shards, and registers the log. With `shouldTakeOver`, gives the store's group of writers the
  * positions of the group that all stores behind the log shared before they had ids.
  */
 async function prepareLog({
@@ -191,13 +191,13 @@ async function prepareLog({
   logUrl,
   clickHouseUrl,
   shards,
-  takesOver,
+  shouldTakeOver,
 }: {
   postgres: Postgres
   logUrl: string
   clickHouseUrl: string
   shards: number
-  takesOver: boolean
+  shouldTakeOver: boolean
 }): Promise<void> {
   const inserter = openEventInserter(clickHouseUrl)
   const log = await openEventLog(logUrl, { logger: silentLogger })
@@ -208,7 +208,7 @@ async function prepareLog({
       await requireFittingLogs([log, backfill], { shards, areShardsRecorded })
       const group = writerGroup(await inserter.storeId())
       // Done before the number of shards is recorded, because a later call takes nothing over.
-      if (takesOver)
+      if (shouldTakeOver)
         for (const each of [log, backfill]) await each.replaceGroup(formerWriterGroup(await each.id()), group)
       // Recorded before the log is registered, because gateways then publish to it.
       await shardStore(postgres).record(shards)
