@@ -36,13 +36,13 @@ const textOf = (value: string | string[] | undefined) => (Array.isArray(value) ?
 export function FilterDialog({ condition, hasRoom = () => true, onApply, onRemove, onClose }: Props) {
   const { siteId } = useView()
   const { environment } = useViewQueries()
-  const seen = useApi('properties', { query: { site_id: siteId, environment } }, { staleMs: 300_000 })
+  const observed = useApi('properties', { query: { site_id: siteId, environment } }, { staleMs: 300_000 })
   const [property, setProperty] = useState(condition?.property ?? 'path')
   const [operator, setOperator] = useState<Operator>(condition?.operator ?? 'equals')
   const [value, setValue] = useState(textOf(condition?.value))
   const [isMissing, setMissing] = useState(false)
   const [error, setError] = useState<string>()
-  const names = seen.data?.properties ?? []
+  const names = observed.data?.properties ?? []
   const isList = isOneOf(listOperators, operator)
   const isBare = isOneOf(bareOperators, operator)
   const known = names.find((each) => each.name === property)?.values ?? []
@@ -76,7 +76,7 @@ export function FilterDialog({ condition, hasRoom = () => true, onApply, onRemov
           submit()
         }}
       >
-        <ErrorPanel error={seen.error} onRetry={seen.retry} />
+        <ErrorPanel error={observed.error} onRetry={observed.retry} />
         <Field label={messages.filters.property} error={isMissing ? messages.filters.missingProperty : undefined}>
           {(attributes) => (
             <Combobox

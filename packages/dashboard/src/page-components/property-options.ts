@@ -9,10 +9,10 @@ import type { ComboboxOption } from '../ui/combobox.tsx'
  * What a condition may name, as options: the properties of recent events with their counts, then the other fields of
  * events and the imported fields of users.
  */
-export const propertyOptions = (seen: readonly ObservedProperty[]): ComboboxOption[] => [
-  ...seen.map(({ name, count }) => ({ value: name, label: propertyLabel(name), detail: formatCompact(count) })),
+export const propertyOptions = (observed: readonly ObservedProperty[]): ComboboxOption[] => [
+  ...observed.map(({ name, count }) => ({ value: name, label: propertyLabel(name), detail: formatCompact(count) })),
   ...eventFields
-    .filter((field) => seen.every(({ name }) => name !== field))
+    .filter((field) => observed.every(({ name }) => name !== field))
     .map((field) => ({ value: field, label: propertyLabel(field) })),
   ...userFields.map((field) => ({ value: `${userPrefix}${field}`, label: messages.filters.userField(field) })),
 ]

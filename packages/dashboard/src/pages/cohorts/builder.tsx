@@ -24,7 +24,7 @@ export interface BuilderProps {
   criteria: Criteria
   onChange: (criteria: Criteria) => void
   /** Names and values that recent events had. */
-  seen: readonly ObservedProperty[]
+  observed: readonly ObservedProperty[]
   /** The id of the sentence that says that fields are empty: they are marked. */
   problemId: string | undefined
 }
@@ -146,7 +146,7 @@ function Items({ editor, criteria, path }: { editor: Editor; criteria: Criteria;
 
 function ConditionRow({ editor, condition, path }: { editor: Editor; condition: Condition; path: Path }) {
   const { property, operator } = condition
-  const { seen, problemId } = editor
+  const { observed, problemId } = editor
   const isEmpty = (condition.value ?? '').length === 0
   const marksOf = (isMarked: boolean): Marks =>
     problemId !== undefined && isMarked ? { 'aria-invalid': 'true', 'aria-describedby': problemId } : {}
@@ -161,7 +161,7 @@ function ConditionRow({ editor, condition, path }: { editor: Editor; condition: 
         placeholder={texts.property}
         attributes={marksOf(property === '')}
         value={property}
-        options={propertyOptions(seen)}
+        options={propertyOptions(observed)}
         onChange={(chosen) => {
           change({ property: chosen })
         }}
@@ -192,7 +192,7 @@ function ConditionRow({ editor, condition, path }: { editor: Editor; condition: 
           placeholder={texts.value}
           attributes={marksOf(isEmpty)}
           value={typeof condition.value === 'string' ? condition.value : ''}
-          options={(seen.find(({ name }) => name === property)?.values ?? []).map(({ value, count }) => ({
+          options={(observed.find(({ name }) => name === property)?.values ?? []).map(({ value, count }) => ({
             value,
             label: valueLabel(property, value),
             detail: formatCompact(count),

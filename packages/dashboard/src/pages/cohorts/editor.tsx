@@ -36,7 +36,7 @@ export interface EditorProps {
   onClose: (cohortId?: string) => void
 }
 
-const refreshed = ['listCohorts', 'getCohort', 'cohortAnalysis', 'retention'] as const
+const invalidatedOperations = ['listCohorts', 'getCohort', 'cohortAnalysis', 'retention'] as const
 
 /**
  * Makes or changes a cohort; its size follows 400 ms after the last edit. The draft is in the address and survives a
@@ -54,7 +54,7 @@ export function Editor({ cohort, onClose }: EditorProps) {
     () => (draft === undefined ? undefined : parseDraft(draft)) ?? opened?.criteria ?? emptyCriteria,
   )
   const [problem, setProblem] = useState<'name' | 'criteria'>()
-  const seen = useApi('properties', { query: { site_id: siteId, environment } }, { staleMs: 300_000 })
+  const observed = useApi('properties', { query: { site_id: siteId, environment } }, { staleMs: 300_000 })
   const debouncedJson = useDebouncedValue(JSON.stringify(criteria))
   const debouncedCriteria = sentCriteria(JSON.parse(debouncedJson) as Criteria)
   const isChanged = debouncedJson !== JSON.stringify(opened?.criteria ?? emptyCriteria)
@@ -68,8 +68,8 @@ export function Editor({ cohort, onClose }: EditorProps) {
     const kept = isChanged && !isTooLong ? debouncedJson : undefined
     if (kept !== draft) setDraft(kept, true)
   }, [debouncedJson, isTooLong])
-  const create = useOperationMutation('createCohort', refreshed)
-  const update = useOperationMutation('updateCohort', refreshed)
+  const create = useOperationMutation('createCohort', invalidatedOperations)
+  const update = useOperationMutation('updateCohort', invalidatedOperations)
   const change = opened === undefined ? create : update
   const form = useRef<HTMLFormElement>(null)
   const problemId = useId()
@@ -128,7 +128,7 @@ export function Editor({ cohort, onClose }: EditorProps) {
           onInput={setDescription}
         />
       </div>
-      <ErrorPanel error={seen.error} onRetry={seen.retry} />
+      <ErrorPanel error={observed.error} onRetry={observed.retry} />
       <Builder
         criteria={criteria}
         onChange={(next) => {
@@ -136,7 +136,7 @@ export function Editor({ cohort, onClose }: EditorProps) {
           forgetFailure()
           if (problem === 'criteria') setProblem(undefined)
         }}
-        seen={seen.data?.properties ?? []}
+        observed={observed.data?.properties ?? []}
         problemId={problem === 'criteria' ? problemId : undefined}
       />
       <div class="cohort-foot">

@@ -27,9 +27,9 @@ export function Properties() {
   const { environment } = useViewQueries()
   const [chosen, setChosen] = usePageParameter('property')
   const query = { site_id: siteId, environment }
-  const seen = useApi('properties', { query }, { staleMs: 300_000 })
-  const { data } = seen
-  const source = useFromAnswer(seen, (answered) => ({
+  const observed = useApi('properties', { query }, { staleMs: 300_000 })
+  const { data } = observed
+  const source = useFromAnswer(observed, (answered) => ({
     label: texts.properties,
     request: requestOf('properties', { query }),
     rows: () => rowsOf(answered),
@@ -43,8 +43,8 @@ export function Properties() {
         <span class="muted small grow">{texts.propertiesWhy}</span>
         <MoreMenu source={source} />
       </header>
-      <ErrorPanel error={seen.error} onRetry={seen.retry} />
-      {seen.isLoading ? (
+      <ErrorPanel error={observed.error} onRetry={observed.retry} />
+      {observed.isLoading ? (
         <div class="observed">
           <div class="observed-list">
             <SkeletonRows rows={8} />
@@ -56,7 +56,7 @@ export function Properties() {
         <EmptyState title={texts.noProperties} why={texts.noPropertiesWhy} />
       ) : null}
       {data === undefined || property === undefined ? null : (
-        <div class={`observed${seen.isPlaceholderData ? ' old' : ''}`}>
+        <div class={`observed${observed.isPlaceholderData ? ' old' : ''}`}>
           <Names
             properties={data.properties}
             chosen={property.name}

@@ -32,7 +32,7 @@ export default function Page() {
   const { hrefOf, range } = useView()
   const funnel = useFunnel()
   useMenuKey()
-  const { seen, steps, types, isSuggested, problems } = funnel
+  const { observed, steps, types, isSuggested, problems } = funnel
   const liveHref = hrefOf({}, 'live')
   return (
     <>
@@ -40,10 +40,10 @@ export default function Page() {
       <div class="stack funnels">
         <UnusedFilters why={texts.chips} />
         <AddressProblems problems={problems} />
-        <ErrorPanel error={seen.error} onRetry={seen.retry} />
+        <ErrorPanel error={observed.error} onRetry={observed.retry} />
         {steps.length > 0 ? (
           <>
-            {seen.data !== undefined && types.length === 0 ? (
+            {observed.data !== undefined && types.length === 0 ? (
               <p class="muted small">
                 {texts.unknownTypes} <a href={liveHref}>{texts.toLive}</a>
               </p>
@@ -54,9 +54,9 @@ export default function Page() {
             <Result funnel={funnel} />
             <Steps funnel={funnel} />
           </>
-        ) : seen.isLoading ? (
+        ) : observed.isLoading ? (
           <SkeletonRows rows={8} />
-        ) : seen.error === undefined ? (
+        ) : observed.error === undefined ? (
           <EmptyState
             title={texts.noEvents}
             why={texts.noEventsWhy}

@@ -27,7 +27,7 @@ export interface Funnel {
   actor: Actor
   setActor: (actor: Actor) => void
   problems: readonly AddressProblem[]
-  seen: ApiState<Data<'properties'>>
+  observed: ApiState<Data<'properties'>>
   /** Event types with counts, the most frequent first. */
   types: readonly { value: string; count: number }[]
   input: Input<'funnel'> | null
@@ -48,10 +48,10 @@ export function useFunnel(): Funnel {
   const [windowText, setWindow] = usePageParameter('window')
   const window = windowText !== undefined && isDuration(windowText) ? windowText : windowDefault
   const [actorText, setActor] = usePageParameter('of')
-  const seen = useApi('properties', { query: { site_id: siteId, environment } }, { staleMs: 300_000 })
-  const types = seen.data?.properties.find(({ name }) => name === 'event_type')?.values ?? []
+  const observed = useApi('properties', { query: { site_id: siteId, environment } }, { staleMs: 300_000 })
+  const types = observed.data?.properties.find(({ name }) => name === 'event_type')?.values ?? []
   const parsed = text === undefined ? undefined : parseSteps(text)
-  const isOld = lastAt !== null && seen.data !== undefined && types.length === 0
+  const isOld = lastAt !== null && observed.data !== undefined && types.length === 0
   const queriedSteps = parsed ?? (isOld ? emptySteps : suggestedSteps(types.map(({ value }) => value)))
   const [draft, setDraft] = useState<readonly Step[]>()
   const timer = useRef<ReturnType<typeof setTimeout>>()
@@ -111,7 +111,7 @@ export function useFunnel(): Funnel {
     problems: problems.flatMap(([parameter, value, isKnown]) =>
       value === undefined || isKnown ? [] : [{ parameter, value }],
     ),
-    seen,
+    observed,
     types,
     input,
     isOld: result.isPlaceholderData || formatSteps(steps) !== formatSteps(queriedSteps),

@@ -10,17 +10,17 @@ import { Panel } from './panel.tsx'
 export function PropertiesPanel({ viewQueries, isEnabled }: { viewQueries: ViewQueries; isEnabled: boolean }) {
   const { siteId } = useView()
   const [chosen, setChosen] = usePageParameter('property')
-  const seen = useApi(
+  const observed = useApi(
     'properties',
     isEnabled ? { query: { site_id: siteId, environment: viewQueries.environment } } : null,
     { staleMs: 300_000 },
   )
-  const names = (seen.data?.properties ?? [])
+  const names = (observed.data?.properties ?? [])
     .filter(({ name }) => name.startsWith(propertyPrefix))
     .map(({ name }) => name.slice(propertyPrefix.length))
   const name = chosen ?? names[0]
   const choice =
-    seen.data !== undefined && names.length === 0 ? (
+    observed.data !== undefined && names.length === 0 ? (
       <input
         class="input"
         aria-label={texts.property}
@@ -38,9 +38,9 @@ export function PropertiesPanel({ viewQueries, isEnabled }: { viewQueries: ViewQ
       />
     )
   const empty =
-    seen.error !== undefined ? (
-      <ErrorPanel error={seen.error} onRetry={seen.retry} />
-    ) : seen.data === undefined ? undefined : (
+    observed.error !== undefined ? (
+      <ErrorPanel error={observed.error} onRetry={observed.retry} />
+    ) : observed.data === undefined ? undefined : (
       <p class="muted panel-empty">{texts.noProperties}</p>
     )
   return (

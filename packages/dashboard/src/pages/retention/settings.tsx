@@ -64,10 +64,10 @@ export function Settings({ settings }: { settings: RetentionSettings }) {
     'listCohorts',
     mayCohorts ? { query: { site_id: siteId, limit: pageDefaults.limitMax } } : null,
   )
-  const seen = useApi('properties', mayProperties ? { query: { site_id: siteId, environment } } : null, {
+  const observed = useApi('properties', mayProperties ? { query: { site_id: siteId, environment } } : null, {
     staleMs: 300_000,
   })
-  const types = seen.data?.properties.find(({ name }) => name === 'event_type')?.values ?? []
+  const types = observed.data?.properties.find(({ name }) => name === 'event_type')?.values ?? []
   const known = cohorts.data?.cohorts ?? []
   const isKnown = cohortId === undefined || known.some(({ cohort_id }) => cohort_id === cohortId)
   const choices = [...new Set([...offeredWeeks, weeks])].sort((one, other) => one - other)
@@ -123,7 +123,7 @@ export function Settings({ settings }: { settings: RetentionSettings }) {
         />
       </div>
       <ErrorPanel error={cohorts.error} onRetry={cohorts.retry} />
-      <ErrorPanel error={seen.error} onRetry={seen.retry} />
+      <ErrorPanel error={observed.error} onRetry={observed.retry} />
     </>
   )
 }
