@@ -2,7 +2,7 @@ import { requestOf } from '../api/request.ts'
 import type { Input, OperationId } from '../api/wire.ts'
 import { type CsvRow, fileNameOf } from '../format/csv.ts'
 import { formatIso, ownZone } from '../format/dates.ts'
-import type { NumberSource } from './numbers.tsx'
+import type { NumberSource } from './more-menu.tsx'
 
 /** Names of the interface's fields that are moments, in Unix ms. */
 const momentName = /(^|_)(at|since|until|timestamp)$|^(start_date|end_date|next_run)$/

@@ -8,7 +8,7 @@ import { valueLabel } from '../../format/sentences.ts'
 import { EventFields } from '../../page-components/event-fields.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Icon } from '../../ui/icon.tsx'
-import { MoreMenu, type NumberSource } from '../../ui/numbers.tsx'
+import { MoreMenu, type NumberSource } from '../../ui/more-menu.tsx'
 import { texts } from './messages.ts'
 
 function Row({

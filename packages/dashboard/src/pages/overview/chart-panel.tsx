@@ -9,7 +9,7 @@ import { changeOf, formatChange, formatValue, kindOf } from '../../format/number
 import { messages } from '../../messages/en.ts'
 import { useView, type ViewQueries } from '../../state/hooks.ts'
 import { type Bounds, bucketEnd, customOfBuckets, isSplitBy } from '../../state/range.ts'
-import { MoreMenu, TableDialog } from '../../ui/numbers.tsx'
+import { MoreMenu, TableDialog } from '../../ui/more-menu.tsx'
 import { Select } from '../../ui/select.tsx'
 import { EmptyState } from '../../ui/states.tsx'
 import { BatchError, errorOf } from './batch-error.tsx'

@@ -11,7 +11,7 @@ import { valueLabel } from '../../format/sentences.ts'
 import { formatCondition, isChoiceOf } from '../../state/conditions.ts'
 import type { ViewQueries } from '../../state/hooks.ts'
 import { datesOf } from '../../state/range.ts'
-import type { NumberSource } from '../../ui/numbers.tsx'
+import type { NumberSource } from '../../ui/more-menu.tsx'
 import { texts } from './messages.ts'
 
 /** Metrics that groups by value can be ranked by; of rates, a single session would be the highest. */
