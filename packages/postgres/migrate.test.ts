@@ -319,6 +319,17 @@ describe('the migration lock', () => {
     await other.close()
   })
 
+  test('is lost before the next sign of life: an error of the work is thrown as it is', async () => {
+    const other = openPostgres(postgres.url)
+    const failure = new Error('ClickHouse: Timeout error.')
+    const work = async (): Promise<never> => {
+      await endLockHolder()
+      throw failure
+    }
+    expect(await rejection(withMigrationLock(other, work))).toBe(failure)
+    await other.close()
+  })
+
   test('is awaited within a limit, after which a sentence says what to do and nothing was done', async () => {
     const other = openPostgres(postgres.url)
     const entered = Promise.withResolvers<number>()

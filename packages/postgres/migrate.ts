@@ -236,14 +236,16 @@ export async function withMigrationLock<T>(
         (error: unknown) => ({ error }),
       )
       try {
-        return await Promise.race([outcome, lost.promise])
-      } finally {
-        clearInterval(timer)
+        const settled = await Promise.race([outcome, lost.promise])
         if (!state.isLost) {
-          await sql`SELECT pg_advisory_unlock(${migrationLock})`.execute(connection).catch((error: unknown) => {
-            if (!outlivesLock) throw error
+          const answer = sql`SELECT pg_advisory_unlock(${migrationLock})`.execute(connection)
+          await withDeadline(answer, aliveMs, () => new Error('no answer')).catch((error: unknown) => {
+            if (!outlivesLock && 'value' in settled) throw error
           })
         }
+        return settled
+      } finally {
+        clearInterval(timer)
       }
     }),
   )
