@@ -144,6 +144,9 @@ describeWithChromium('a sorted table', () => {
       expect(await numbersOf(rows.filter({ hasText: 'Direct or unknown' }))).toEqual(['19', '23', '0', '10'])
     })
     expect(await numbersOf(rows.filter({ hasText: 'host-8.example' }))).toEqual(['2', '2', '50', '5'])
+    await rows.page().getByRole('dialog').getByLabel('Search').fill('direct')
+    await rows.filter({ hasText: 'host-8.example' }).waitFor({ state: 'detached' })
+    expect(await rows.filter({ hasText: 'Direct or unknown' }).count()).toBe(1)
   })
 
   it('of all values says which numbers are beyond what is listed', async () => {

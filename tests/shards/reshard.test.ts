@@ -23,13 +23,13 @@ test(
     expect(await rig.refusal(rig.newUrl())).toBe('')
     const elsewhere = finishReshard(rig.engines, { ...rig.options, database: `${rig.target}_4` })
     await expect(elsewhere).rejects.toMatchObject({
-      internal: expect.stringMatching(/and not into the database/) as unknown,
+      internal: expect.stringMatching(/but not into the database/) as unknown,
     })
     // Neither into another store of as many shards.
     const other = `${rig.target}_4`
     await migrateClickHouse(rig.cluster.url(other, 'sluice', 'two'))
     await expect(finishReshard(rig.engines, { ...rig.options, database: other })).rejects.toMatchObject({
-      internal: expect.stringMatching(/and not into the database/) as unknown,
+      internal: expect.stringMatching(/but not into the database/) as unknown,
     })
     await rig.cluster.drop(other)
     // A repeat finds nothing to do, and nothing can be given up any more.
