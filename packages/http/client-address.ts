@@ -33,6 +33,7 @@ export function clientReader(trusted: readonly string[]): ClientReader {
       isSecure:
         (request.socket as Partial<TLSSocket>).encrypted === true ||
         forwarded(request, 'x-forwarded-proto')?.toLowerCase() === 'https',
+      // A proxy may forward an empty host when it has none.
       host: [forwarded(request, 'x-forwarded-host'), request.headers.host].find((host) => host),
     }),
   }
