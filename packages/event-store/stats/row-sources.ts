@@ -39,7 +39,18 @@ export interface RowSource {
 
 /** Chooses the rows that a plan is evaluated over. */
 export function rowSourceOf(plan: StatsPlan): RowSource {
-  return isSessionMetric(plan.metric) ? sessionRows(plan) : (countRowSource(plan) ?? eventRows(plan))
+  return isSessionMetric(plan.metric) ? sessionRows(plan) : (countRowSource(plan) ?? eventRows(plan, hasKey(plan)))
+}
+
+/**
+ * SQL of the condition that an event has the key whose distinct values the metric counts. ClickHouse then removes the
+ * other events before it counts, which takes less time than the same condition in the aggregate function. A group by
+ * value whose events have no key is listed with 0, so such a plan has no condition.
+ */
+function hasKey(plan: StatsPlan): string[] {
+  const key = distinctKeyOf(plan)
+  const isByValue = plan.groupBy !== undefined && !isTimeUnit(plan.groupBy)
+  return key === undefined || isByValue ? [] : [`${key} != 0`]
 }
 
 /** The events of the range that match the filters and the further conditions, which are SQL. */
