@@ -13,7 +13,7 @@ import type { ClientReader } from './client-address.ts'
 import { sendErrorPage, wantsPage } from './error-page.ts'
 import { corsHeaders, type CorsRule, type Headers, rateLimitHeaders, transportHeaders } from './headers.ts'
 import { withIdempotency } from './idempotency.ts'
-import { addFailure, createRequestObserver } from './observe-requests.ts'
+import { addFailure, createRequestObserver, observedStatus } from './observe-requests.ts'
 import { checksOf, type RequestContext } from './request-checks.ts'
 import { releaseRequest, reserveDownload, reserveResponse } from './response-memory.ts'
 import type { ApiRequest, HandlerResult, Route, RouteRule } from './route.ts'
@@ -165,10 +165,13 @@ function tracedRoute(dispatch: Dispatch): Dispatch['route'] {
       `${method} ${route.path}`,
       { kind: 'server', attributes, parentAndLinks: spanContextsOf(headers) },
       async () => {
+        let statusAtClose: number | undefined
+        response.once('close', () => {
+          statusAtClose = observedStatus(response)
+        })
         await dispatch.route(route, params, request, response)
-        const { statusCode } = response
-        const failure = statusCode >= 500 ? `answered ${statusCode}` : undefined
-        describeSpan({ 'http.response.status_code': statusCode }, failure)
+        const status = statusAtClose ?? observedStatus(response)
+        describeSpan({ 'http.response.status_code': status }, status >= 500 ? `answered ${status}` : undefined)
       },
     )
   }

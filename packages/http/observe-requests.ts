@@ -70,7 +70,7 @@ export function createRequestObserver(
     response.once('close', () => {
       const method = request.method ?? ''
       const durationMs = performance.now() - started
-      const status = response.headersSent ? response.statusCode : clientClosedRequest
+      const status = observedStatus(response)
       count(path, method, status).inc()
       observeDuration(path, method).observe(durationMs / 1000)
       // Clients that treat any 2xx as the success of the whole batch do not report refused events.
@@ -110,10 +110,16 @@ export function addFailure(fields: Record<string, unknown>, error: unknown, isLo
   if (isLoggedWithStack) fields.err = error
 }
 
-/**
- * Status in logs and metrics of a request whose client disconnected before the response; nginx uses the same number.
- */
+/** Status of a request whose client disconnected before the response; nginx uses the same number. */
 const clientClosedRequest = 499
+
+/**
+ * Status of a request in logs, metrics and spans. Call it when the response closes, because a handler that notices the
+ * disconnection later still writes its headers.
+ */
+export function observedStatus(response: ServerResponse): number {
+  return response.headersSent ? response.statusCode : clientClosedRequest
+}
 
 /**
  * The request id for the response's `X-Request-Id` and the log line: the incoming one if it is short, printable and no

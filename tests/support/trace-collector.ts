@@ -13,6 +13,8 @@ export interface CollectedSpan {
   /** Trace ids of the linked spans. */
   linkedTraces: string[]
   attributes: Record<string, unknown>
+  /** The message of the span's status; undefined without one. */
+  failure: string | undefined
 }
 
 export interface TraceCollector {
@@ -36,6 +38,7 @@ interface ExportRequest {
         parentSpanId?: string
         links?: { traceId: string }[]
         attributes: Attribute[]
+        status?: { message?: string }
       }[]
     }[]
   }[]
@@ -74,7 +77,7 @@ function spansOf({ resourceSpans }: ExportRequest): CollectedSpan[] {
   return resourceSpans.flatMap(({ resource, scopeSpans }) => {
     const service = String(valuesOf(resource.attributes)['service.name'])
     return scopeSpans.flatMap(({ spans }) =>
-      spans.map(({ name, traceId, spanId, parentSpanId = '', links = [], attributes }) => ({
+      spans.map(({ name, traceId, spanId, parentSpanId = '', links = [], attributes, status }) => ({
         service,
         name,
         traceId,
@@ -82,6 +85,7 @@ function spansOf({ resourceSpans }: ExportRequest): CollectedSpan[] {
         parentSpanId,
         linkedTraces: links.map((link) => link.traceId),
         attributes: valuesOf(attributes),
+        failure: status?.message,
       })),
     )
   })
