@@ -170,4 +170,6 @@ test('requests are counted by route, method and status, and all unknown paths sh
   // From the start, so that the first failures of a process increase a series.
   expect(text).toMatch(/sluice_http_requests_total\{route="\/things\/:id\/parts\/:part",method="GET",status="503"\} 0/)
   expect(text).not.toContain('/things/one')
+  // An analysis may take 60 s.
+  expect(text).toMatch(/sluice_http_request_duration_seconds_bucket\{le="60",route="\/things\/:id",method="GET"\} \d+/)
 })

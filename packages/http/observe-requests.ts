@@ -42,7 +42,7 @@ export function createRequestObserver(
     name: 'sluice_http_request_duration_seconds',
     help: 'Time from the request’s headers to the end of the answer.',
     labelNames: ['route', 'method'],
-    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
     registers: [metrics],
   })
 

@@ -72,7 +72,7 @@ export function leaseMetrics(metrics: Metrics): LeaseMetrics {
       name: 'sluice_worker_unit_seconds',
       help: 'Time of a unit of work, whatever its outcome.',
       labelNames,
-      buckets: [0.01, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300],
+      buckets: [0.01, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600],
       registers,
     }),
   }

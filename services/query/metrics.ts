@@ -14,7 +14,7 @@ export function analysisTimes(metrics: Metrics): ObserveAnalysis {
     name: 'sluice_query_question_seconds',
     help: 'Time of a query, with the wait for its turn, that was answered or could not be answered now.',
     labelNames: ['metric'],
-    buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
+    buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
     registers: [metrics],
   })
   return (kind, duration) => {

@@ -278,6 +278,13 @@ describe('the time of a question', () => {
     ])
   })
 
+  test('is told apart up to the 60 s that an analysis may take', async () => {
+    const metrics = createMetrics()
+    analysisTimes(metrics)('event_count', 45)
+    const buckets = (await metrics.metrics()).match(/^sluice_query_question_seconds_bucket.*metric="event_count".*$/gm)
+    expect(buckets?.slice(-3).map((line) => / (\d+)$/.exec(line)?.[1])).toStrictEqual(['0', '1', '1'])
+  })
+
   test('is noted for one that took too long', async () => {
     const sleeping: Pick<ClickHouse, 'query'> = {
       query: (_, params, options) => database.reader.query('SELECT sleep(3)', params, options),

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
+import { acceptance } from '@sluice/event-log/acceptance-deadline'
 import type { Block } from '@sluice/event-log/block'
 import type { PublishOptions } from '@sluice/event-log/log'
 import type { EncodedEvent } from '@sluice/events/encode-event'
@@ -95,6 +96,15 @@ test('an event is published at once, and its request settles with the acknowledg
   expect(await isSettled(published)).toBe(false)
   first.acknowledge()
   await published
+})
+
+test('the times of publishes are told apart from 1 ms to the longest one', async () => {
+  const metrics = createMetrics()
+  const { seconds } = publishing.createPublishState(metrics)
+  for (const time of [0.000_9, 0.002, 2.4]) seconds.observe(time)
+  const { values } = await seconds.get()
+  const upTo = (limit: number | string) => values.find(({ labels }) => labels.le === limit)?.value
+  expect([0.001, 0.002_5, 1, acceptance.msMax / 1000, '+Inf'].map(upTo)).toStrictEqual([1, 2, 2, 3, 3])
 })
 
 test('requests that arrive together share one publish', async () => {

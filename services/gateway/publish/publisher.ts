@@ -81,6 +81,8 @@ export function createPublishState(metrics: Metrics): PublishState {
     seconds: new Histogram({
       name: 'sluice_gateway_publish_seconds',
       help: 'Time from a publish to its acknowledgement.',
+      // A publish that takes longer than acceptance.msMax is given up.
+      buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5],
       registers,
     }),
     unacknowledgedBytes: 0,
