@@ -228,6 +228,48 @@ test('the watermarks follow partitions that move to another writer and back', as
   await waitUntilComplete()
 })
 
+test('a partition that comes back has no age before it has a new watermark', async () => {
+  const holdingOf = (partition: number) => ({ partition, committed: 0n, blocks: 0, oldestAppendedAt: undefined })
+  const all = Array.from({ length: partitions }, (_, partition) => holdingOf(partition))
+  let owned = all
+  const ends = all.map(() => 0n)
+  let requests = 0
+  const log = {
+    id: () => Promise.resolve('log'),
+    endOffsets: () => {
+      requests++
+      return Promise.resolve([...ends])
+    },
+  }
+  let reports = 0
+  const advance = () => {
+    reports++
+    return Promise.resolve()
+  }
+  const { metrics } = startReporter(startWriter(), {
+    lag: () => owned,
+    logs: { live: log, backfill: log },
+    store: { advance },
+  })
+  const partitionsWithAge = async () => {
+    const gauge = await metrics.getSingleMetric('sluice_writer_complete_until_age_seconds')?.get()
+    return gauge?.values.map(({ labels }) => Number((labels as { partition?: string }).partition)) ?? []
+  }
+  /** Resolves after two events more: the first may have begun before. */
+  const waitForTwo = (count: () => number, what: string) => {
+    const before = count()
+    return waitUntil(() => count() >= before + 2, what)
+  }
+  await waitUntil(async () => (await partitionsWithAge()).length === partitions, 'all have an age')
+  owned = all.filter(({ partition }) => partition !== 1)
+  ends[1] = 1n
+  await waitForTwo(() => requests, 'the new end is known')
+  await waitForTwo(() => reports, 'the others are reported')
+  owned = all
+  await waitForTwo(() => reports, 'they are reported with the partition')
+  expect((await partitionsWithAge()).sort()).toStrictEqual(all.map(({ partition }) => partition).filter((n) => n !== 1))
+})
+
 describe('while Postgres is unavailable', () => {
   test.each(['away', 'hanging'])(
     '(%s) events are stored, the watermarks do not move, and one line is logged',

@@ -54,7 +54,7 @@ export function watermarkReporter({
   intervalMs = defaultIntervalMs,
 }: WatermarkReporterDeps): Component {
   const rule = watermarkRule()
-  /** The last stored watermarks by partition, Unix ms. */
+  /** The last stored watermarks of the partitions that this writer owns, Unix ms. */
   let reported: readonly (number | undefined)[] = []
   new Gauge({
     name: `${metricPrefix[lane]}_complete_until_age_seconds`,
@@ -92,6 +92,8 @@ export function watermarkReporter({
     const logId = await logs.live.id()
     const recent = await recentEnds()
     const committed = new Map(lag().map((each) => [each.partition, each.committed]))
+    // While another writer owns a partition, its watermark advances, so the value of before is too old afterwards.
+    reported = reported.map((each, partition) => (committed.has(partition) ? each : undefined))
     // Partitions that this writer does not own have no time. Before the first comparison of the clock, no partition has
     // one.
     const until = rule({ ...recent, committed }).map((each) => (each === -Infinity ? undefined : each))
