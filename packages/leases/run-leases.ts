@@ -35,7 +35,8 @@ export function runLeases<Job>(options: LeaseOptions<Job>): Component {
   let countedAt = -Infinity
   leaseMetrics.addOldestDue(kind, () => (oldestDueAt === undefined ? 0 : Math.max(0, clock.now() - oldestDueAt) / 1000))
   leaseMetrics.addJobs(kind, () => counts)
-  beginAtZero(leaseMetrics.leasesLost, { kind: [kind] })
+  const { leasesLost, waitSeconds, unitSeconds } = leaseMetrics
+  for (const metric of [leasesLost, waitSeconds, unitSeconds]) beginAtZero(metric, { kind: [kind] })
 
   async function work(leased: Leased<Job>, takenAt: number): Promise<void> {
     const unit = startUnit(options, leased, takenAt)
@@ -66,7 +67,7 @@ export function runLeases<Job>(options: LeaseOptions<Job>): Component {
       return
     }
     for (const leased of taken) {
-      leaseMetrics.waitSeconds.observe({ kind }, Math.max(0, takenAt - leased.dueAt) / 1000)
+      waitSeconds.observe({ kind }, Math.max(0, takenAt - leased.dueAt) / 1000)
       follow(work(leased, takenAt))
     }
     oldestDueAt = taken.length < free ? undefined : await table.oldestDue(clock.now())

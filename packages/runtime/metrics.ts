@@ -1,4 +1,4 @@
-import { collectDefaultMetrics, type Counter, Registry } from 'prom-client'
+import { collectDefaultMetrics, type Counter, type Histogram, Registry } from 'prom-client'
 import { withDeadline } from './deadline.ts'
 
 export { Counter, Gauge, Histogram } from 'prom-client'
@@ -16,17 +16,20 @@ export function createMetrics(): Metrics {
 }
 
 /**
- * Makes the series of a counter begin at 0, one for each combination of these values of its labels: an alert on an
- * increase would miss the first increment of a series that did not exist before.
+ * Makes the series of a counter or histogram begin at 0, one for each combination of these values of its labels: an
+ * alert on an increase and a panel of a rate would miss the first increment of a series that did not exist before.
  */
 export function beginAtZero<Label extends string>(
-  counter: Counter<Label>,
+  metric: Counter<Label> | Histogram<Label>,
   values: Readonly<Record<Label, readonly string[]>>,
 ): void {
   let series: Partial<Record<Label, string>>[] = [{}]
   for (const label in values)
     series = series.flatMap((labels) => values[label].map((value) => ({ ...labels, [label]: value })))
-  for (const labels of series) counter.inc(labels, 0)
+  for (const labels of series) {
+    if ('zero' in metric) metric.zero(labels)
+    else metric.inc(labels, 0)
+  }
 }
 
 /** The time that a scrape waits for an engine, in ms; Prometheus waits for 10 s. */

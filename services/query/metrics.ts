@@ -1,9 +1,19 @@
-import type { Metric } from '@sluice/contracts/stats'
-import { Histogram, type Metrics } from '@sluice/runtime/metrics'
+import { type Metric, metrics as statsMetrics } from '@sluice/contracts/stats'
+import { beginAtZero, Histogram, type Metrics } from '@sluice/runtime/metrics'
+
+const otherKinds = [
+  'alert_preview',
+  'cohort',
+  'cohort_preview',
+  'events',
+  'funnel',
+  'live',
+  'properties',
+  'retention',
+] as const
 
 /** A metric of the statistics, or another analysis. Never a name that users chose. */
-export type AnalysisKind =
-  Metric | 'alert_preview' | 'cohort' | 'cohort_preview' | 'events' | 'funnel' | 'live' | 'properties' | 'retention'
+export type AnalysisKind = Metric | (typeof otherKinds)[number]
 
 /** Records how long an analysis took, in seconds. */
 export type ObserveAnalysis = (kind: AnalysisKind, seconds: number) => void
@@ -17,6 +27,7 @@ export function analysisTimes(metrics: Metrics): ObserveAnalysis {
     buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
     registers: [metrics],
   })
+  beginAtZero(seconds, { metric: [...statsMetrics, ...otherKinds] })
   return (kind, duration) => {
     seconds.observe({ metric: kind }, duration)
   }

@@ -269,13 +269,21 @@ describe('the time of a question', () => {
     const range = { start_date: String(noon), end_date: String(noon + hour) }
     const query = { site_id: siteId, metric: 'unique_users', ...range }
     await Promise.resolve(handle(apiRequest({ query }))).catch(() => undefined)
-    return (await metrics.metrics()).match(/^sluice_query_question_seconds_count.*$/gm) ?? []
+    return (await metrics.metrics()).match(/^sluice_query_question_seconds_count.* [1-9]\d*$/gm) ?? []
   }
 
   test('is noted by its metric', async () => {
     expect(await timesOf(database.reader)).toStrictEqual([
       'sluice_query_question_seconds_count{metric="unique_users"} 1',
     ])
+  })
+
+  test('has a series of each kind from the start, which its first value increases', async () => {
+    const metrics = createMetrics()
+    analysisTimes(metrics)
+    const text = await metrics.metrics()
+    for (const kind of ['event_count', 'funnel'])
+      expect(text).toContain(`sluice_query_question_seconds_count{metric="${kind}"} 0\n`)
   })
 
   test('is told apart up to the 60 s that an analysis may take', async () => {

@@ -68,6 +68,14 @@ export function writerMetrics(
     registers,
   })
   beginAtZero(deadLetters, { reason: deadLetterReasons })
+  const insertSeconds = new Histogram({
+    name: `${prefix}_insert_seconds`,
+    help: 'Time of a statement that stored rows: dated ones, or with some that have no timestamp of their own (undated).',
+    labelNames: ['kind'],
+    buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60],
+    registers,
+  })
+  beginAtZero(insertSeconds, { kind: ['dated', 'undated'] })
   return {
     deadLetters,
     rows: new Counter({ name: `${prefix}_rows_total`, help: 'Rows read from the log.', registers }),
@@ -81,13 +89,7 @@ export function writerMetrics(
       help: 'Attempts to store a batch or its dead letters that failed and were repeated.',
       registers,
     }),
-    insertSeconds: new Histogram({
-      name: `${prefix}_insert_seconds`,
-      help: 'Time of a statement that stored rows: dated ones, or with some that have no timestamp of their own (undated).',
-      labelNames: ['kind'],
-      buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60],
-      registers,
-    }),
+    insertSeconds,
     seconds: new Histogram({
       name: `${prefix}_batch_seconds`,
       help: 'Time to store a batch, with all its attempts and the commit.',
