@@ -23,7 +23,7 @@ const site = 'panels'
 const key = generateKey('prod')
 
 /** Queries that a standalone can't fill, each with the reason. A query that is filled must not be here. */
-const onlyElsewhere = new Map([['max(sluice_backup_age_seconds)', 'there is no backup yet']])
+const onlyElsewhere = new Map([['min(sluice_backup_age_seconds)', 'there is no backup yet']])
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-panels-'))
 const children = []
