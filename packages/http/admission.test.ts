@@ -18,6 +18,8 @@ import { serverLimits } from './server-limits.ts'
 const mebibyte = 1024 * 1024
 const key = generateKey('prod')
 const otherKey = generateKey('prod')
+/** A key of a web page. */
+const pageKey = generateKey('prod')
 const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' }
 
 let running: TestService | undefined
@@ -54,10 +56,19 @@ async function startBatches(): Promise<TestService> {
         },
       ],
     },
-    keysInMemory({ [key]: { scopes: ['events:write'] }, [otherKey]: { scopes: ['events:write'] } }),
+    keysInMemory({
+      [key]: { scopes: ['events:write'] },
+      [otherKey]: { scopes: ['events:write'] },
+      [pageKey]: { scopes: ['events:write'], rateLimits: { events_per_minute_per_address: 300 } },
+    }),
+    undefined,
+    behindProxy,
   )
   return running
 }
+
+/** A client's address is the one in `X-Forwarded-For`. */
+const behindProxy = { SLUICE_TRUSTED_PROXIES: ['loopback'] }
 
 test('a key that has reserved half of the memory gets 503 for a large body, while small bodies and other keys are served', async () => {
   const service = await startBatches()
@@ -128,9 +139,71 @@ async function startSegment(): Promise<TestService> {
       ],
     },
     keysInMemory({ [key]: { scopes: ['events:write'] } }),
+    undefined,
+    behindProxy,
   )
   return running
 }
+
+/**
+ * Sends all but the last byte of bodies of `bytes`, one client after the other, from one address. Each is held or
+ * refused when this resolves; the result is the number of refused ones.
+ */
+async function holdBodies(service: TestService, head: string, count: number, bytes: number): Promise<number> {
+  const holds = bytes - 1 + (head.includes('Authorization') ? serverLimits.requestBytes : 0)
+  let refused = 0
+  for (let sent = 1; sent <= count; sent++) {
+    const { socket, send, received } = await connectRaw(service.port)
+    unreading.push(socket)
+    send(`${head}X-Forwarded-For: 203.0.113.1\r\nContent-Type: application/json\r\nContent-Length: ${bytes}\r\n\r\n`)
+    send(Buffer.alloc(bytes - 1, ' '))
+    void received(/ 503 /).then(
+      () => refused++,
+      () => undefined,
+    )
+    const isSettled = async () => (await reservedBytesOf(service)) === (sent - refused) * holds
+    await waitUntil(isSettled, `body ${sent} is held or refused`)
+  }
+  return refused
+}
+
+test('slow bodies with the key in them leave half of their memory to clients of other networks', async () => {
+  const service = await startSegment()
+  const track = async (address: string) => {
+    const response = await fetch(`${service.url}/v1/track`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', 'X-Forwarded-For': address },
+      body: JSON.stringify({ writeKey: key }),
+    })
+    return response.status
+  }
+  expect(await holdBodies(service, 'POST /v1/track HTTP/1.1\r\nHost: a\r\n', 8, mebibyte)).toBe(4)
+  expect(await track('203.0.113.2')).toBe(200)
+  expect(await track('203.0.113.1')).toBe(503)
+  for (const socket of unreading) socket.destroy()
+  await waitUntil(async () => (await reservedBytesOf(service)) === 0, 'nothing is held')
+  expect(await track('203.0.113.1')).toBe(200)
+})
+
+test("slow bodies with the key of a web page leave half of the key's memory to visitors of other networks", async () => {
+  const service = await startBatches()
+  const post = async (address: string) => {
+    const response = await fetch(`${service.url}/batch`, {
+      method: 'POST',
+      headers: { ...headers, Authorization: `Bearer ${pageKey}`, 'X-Forwarded-For': address },
+      body: '{}',
+    })
+    return response.status
+  }
+  const head = `POST /batch HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${pageKey}\r\n`
+  // With its request, each is 8 MiB, so that four are all that the key may reserve.
+  expect(await holdBodies(service, head, 4, 8 * mebibyte - serverLimits.requestBytes)).toBe(2)
+  expect(await post('203.0.113.2')).toBe(202)
+  expect(await post('203.0.113.1')).toBe(503)
+  for (const socket of unreading) socket.destroy()
+  await waitUntil(async () => (await reservedBytesOf(service)) === 0, 'nothing is held')
+  expect(await post('203.0.113.1')).toBe(202)
+})
 
 test('a small body with the key in it counts for its request while it waits to be decompressed', async () => {
   const service = await startSegment()
@@ -210,6 +283,22 @@ test('the memory is full when a request of a further key does not fit, until som
   const [largest] = reserved
   if (largest) admission.release(largest.quota, largest.bytes)
   expect(admission.isFull()).toBe(false)
+})
+
+test('a network has half of what the other networks of its quota leave', () => {
+  const admission = createAdmission(createMetrics())
+  const { bodyKeyQuota } = admission
+  const half = serverLimits.bodyKeyInFlightBytesMax / 2
+  const unavailable = expect.objectContaining({ code: 'unavailable' })
+  admission.reserve(bodyKeyQuota, half - 1, 'a')
+  admission.reserve(bodyKeyQuota, 1, 'a')
+  expect(() => admission.reserve(bodyKeyQuota, 1, 'a')).toThrow(unavailable)
+  admission.reserve(bodyKeyQuota, half / 2, 'b')
+  expect(() => admission.reserve(bodyKeyQuota, 1, 'b')).toThrow(unavailable)
+  admission.release(bodyKeyQuota, half, 'a')
+  admission.reserve(bodyKeyQuota, half / 4, 'b')
+  admission.release(bodyKeyQuota, (half / 4) * 3, 'b')
+  expect(bodyKeyQuota).toMatchObject({ reservedBytes: 0, networks: new Map() })
 })
 
 /**

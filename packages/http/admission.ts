@@ -7,6 +7,8 @@ export interface MemoryQuota {
   reservedBytes: number
   /** Upper limit of the quota, however much memory is free. */
   readonly bytesMax: number
+  /** The bytes of each network whose clients have reserved some with `network`. */
+  readonly networks: Map<string, number>
 }
 
 /**
@@ -16,9 +18,14 @@ export interface MemoryQuota {
 export interface SharedMemory {
   /** The quota of a key; for undefined, the quota that all requests without a key share. */
   quotaOf(keyId: string | undefined): MemoryQuota
-  /** Reserves `bytes` until they are released. Throws the 503 if they do not fit, and reserves nothing then. */
-  reserve(quota: MemoryQuota, bytes: number): void
-  release(quota: MemoryQuota, bytes: number): void
+  /**
+   * Reserves `bytes` until they are released. With `network`, that of the client, the same rule applies within the
+   * quota: one network may have at most half of what the other networks leave. Throws the 503 if the bytes do not fit,
+   * and reserves nothing then.
+   */
+  reserve(quota: MemoryQuota, bytes: number, network?: string): void
+  /** `network`: as in the call that reserved the bytes. */
+  release(quota: MemoryQuota, bytes: number, network?: string): void
 }
 
 /**
@@ -70,15 +77,19 @@ export function createAdmission(metrics: Metrics): Admission {
   })
   return {
     ...requests,
-    bodyKeyQuota: { reservedBytes: 0, bytesMax: bodyKeyInFlightBytesMax },
+    bodyKeyQuota: memoryQuota(bodyKeyInFlightBytesMax),
     isFull: () => requestBytes > (inFlightBytesMax - requests.reservedTotal()) / 2,
     responses,
   }
 }
 
+function memoryQuota(bytesMax: number): MemoryQuota {
+  return { reservedBytes: 0, bytesMax, networks: new Map() }
+}
+
 /** `full`: why a reservation is refused, for operators. */
 function sharedMemory(bytesMax: number, full: string): SharedMemory & { reservedTotal(): number } {
-  const publicQuota: MemoryQuota = { reservedBytes: 0, bytesMax: serverLimits.publicInFlightBytesMax }
+  const publicQuota = memoryQuota(serverLimits.publicInFlightBytesMax)
   const quotas = new Map<string, MemoryQuota>()
   let reservedTotal = 0
   return {
@@ -89,21 +100,31 @@ function sharedMemory(bytesMax: number, full: string): SharedMemory & { reserved
       if (quota === undefined) {
         if (quotas.size >= quotasMax)
           for (const [id, { reservedBytes }] of quotas) if (reservedBytes === 0) quotas.delete(id)
-        quota = { reservedBytes: 0, bytesMax }
+        quota = memoryQuota(bytesMax)
         quotas.set(keyId, quota)
       }
       return quota
     },
-    reserve: (quota, bytes) => {
-      const availableBytes = bytesMax - (reservedTotal - quota.reservedBytes)
-      const reservedAfter = quota.reservedBytes + bytes
-      if (reservedAfter > availableBytes / 2 || reservedAfter > quota.bytesMax) throw unavailable(full)
-      quota.reservedBytes = reservedAfter
+    reserve: (quota, bytes, network) => {
+      const { reservedBytes, networks } = quota
+      const quotaMax = Math.min((bytesMax - (reservedTotal - reservedBytes)) / 2, quota.bytesMax)
+      if (reservedBytes + bytes > quotaMax) throw unavailable(full)
+      if (network !== undefined) {
+        const held = networks.get(network) ?? 0
+        if (held + bytes > (quotaMax - (reservedBytes - held)) / 2) throw unavailable(full)
+        networks.set(network, held + bytes)
+      }
+      quota.reservedBytes += bytes
       reservedTotal += bytes
     },
-    release: (quota, bytes) => {
+    release: (quota, bytes, network) => {
       quota.reservedBytes -= bytes
       reservedTotal -= bytes
+      if (network === undefined) return
+      const held = (quota.networks.get(network) ?? 0) - bytes
+      // A network without a reservation is forgotten, because there may be any number of networks.
+      if (held > 0) quota.networks.set(network, held)
+      else quota.networks.delete(network)
     },
   }
 }

@@ -71,7 +71,7 @@ export class AdmittedRequest implements Omit<ApiRequest, 'credential'> {
   releaseBody(): void {
     const context = this.#context
     context.body.bytes = noBytes
-    if (context.quota) context.admission.release(context.quota, context.reservedBodyBytes)
+    if (context.quota) context.admission.release(context.quota, context.reservedBodyBytes, context.network)
     context.reservedBodyBytes = 0
   }
 

@@ -110,6 +110,7 @@ export function createDispatch({
         workQueue,
         clock,
         quota: undefined,
+        network: undefined,
         reservedBytes: 0,
         reservedBodyBytes: 0,
         credential: undefined,

@@ -31,6 +31,8 @@ export interface RequestContext {
   readonly clock: Pick<SynchronizedClock, 'now'>
   /** The quota that the memory of the request is reserved from. */
   quota: MemoryQuota | undefined
+  /** The client's network, where it is bounded within the quota; undefined elsewhere. */
+  network: string | undefined
   /** Bytes reserved for the request itself and for its body; both are released after the response. */
   reservedBytes: number
   reservedBodyBytes: number
@@ -118,13 +120,28 @@ function admit({ admission, workQueue }: RequestContext): void {
   workQueue.requireArrivalRoom()
 }
 
+/**
+ * Everybody can read the key of a web page, and a request with the key in its body is not authenticated yet. Within
+ * their quotas, each network is bounded, so that one client can't keep out all others.
+ */
+function networkOfClient({ clients, request }: RequestContext): string {
+  return networkOf(clients.read(request).address)
+}
+
+function networkWithinKey(context: RequestContext): string | undefined {
+  const isOfPages = context.credential?.rateLimits?.events_per_minute_per_address !== undefined
+  return isOfPages ? networkOfClient(context) : undefined
+}
+
 function reserveMemory(context: RequestContext): void {
+  context.network = networkWithinKey(context)
   reserveRequest(context, context.admission.quotaOf(context.credential?.keyId))
 }
 
 /** The parts of the body are reserved from the quota as they arrive. */
 function chooseBodyKeyQuota(context: RequestContext): void {
   context.quota = context.admission.bodyKeyQuota
+  context.network = networkOfClient(context)
 }
 
 function reserveBodyKeyMemory(context: RequestContext): void {
@@ -132,7 +149,7 @@ function reserveBodyKeyMemory(context: RequestContext): void {
 }
 
 function reserveRequest(context: RequestContext, quota: MemoryQuota): void {
-  context.admission.reserve(quota, serverLimits.requestBytes)
+  context.admission.reserve(quota, serverLimits.requestBytes, context.network)
   context.quota = quota
   context.reservedBytes = serverLimits.requestBytes
 }
@@ -145,13 +162,14 @@ async function authenticateByBody(context: RequestContext): Promise<void> {
 
 /** Moves the reserved memory of a request to the quota of its key. */
 function moveMemoryToKey(context: RequestContext): void {
-  const { admission, credential, quota, reservedBytes, reservedBodyBytes } = context
+  const { admission, credential, quota, network, reservedBytes, reservedBodyBytes } = context
   const bytes = reservedBytes + reservedBodyBytes
-  if (quota) admission.release(quota, bytes)
+  if (quota) admission.release(quota, bytes, network)
   // If the next reservation fails, nothing is left to release.
   context.quota = undefined
   const own = admission.quotaOf(credential?.keyId)
-  admission.reserve(own, bytes)
+  context.network = networkWithinKey(context)
+  admission.reserve(own, bytes, context.network)
   context.quota = own
 }
 
@@ -194,11 +212,9 @@ async function authenticateAgain(context: RequestContext): Promise<void> {
 
 /** From here on, every response has `X-RateLimit-*`, also the 503 when the key has no memory left. */
 function openRateLimit(context: RequestContext): void {
-  const { credential, route, access, clients, request } = context
+  const { credential, route, access } = context
   if (credential === undefined || route.limit === undefined) return
-  context.rate = new RequestRateLimit(access.limiter, route.limit, credential, () =>
-    networkOf(clients.read(request).address),
-  )
+  context.rate = new RequestRateLimit(access.limiter, route.limit, credential, () => networkOfClient(context))
 }
 
 function consumeRateLimit({ rate, route }: RequestContext): void | Promise<void> {
@@ -259,7 +275,7 @@ async function readRequestBody(context: RequestContext): Promise<void> {
 
 function reserveBody(context: RequestContext, bytes: number): void {
   if (!context.quota) return
-  context.admission.reserve(context.quota, bytes)
+  context.admission.reserve(context.quota, bytes, context.network)
   context.reservedBodyBytes += bytes
 }
 
@@ -288,6 +304,6 @@ function awaitTurn(context: RequestContext): void | Promise<void> {
 /** Reserves memory for the parts of an upload that are in memory at a time; its handler reads the body. */
 function reserveUpload(context: RequestContext): void {
   if (!context.quota) return
-  context.admission.reserve(context.quota, serverLimits.uploadBytes)
+  context.admission.reserve(context.quota, serverLimits.uploadBytes, context.network)
   context.reservedBodyBytes = serverLimits.uploadBytes
 }

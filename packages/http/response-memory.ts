@@ -39,17 +39,18 @@ export function releaseRequest(
   {
     admission,
     quota,
+    network,
     reservedBytes,
     reservedBodyBytes,
-  }: Pick<RequestContext, 'admission' | 'quota' | 'reservedBytes' | 'reservedBodyBytes'>,
+  }: Pick<RequestContext, 'admission' | 'quota' | 'network' | 'reservedBytes' | 'reservedBodyBytes'>,
   response: ServerResponse,
 ): void {
   if (!quota) return
   // Usually the kernel already holds the whole response.
   if (response.writableLength === 0 || response.closed) {
-    admission.release(quota, reservedBytes + reservedBodyBytes)
+    admission.release(quota, reservedBytes + reservedBodyBytes, network)
     return
   }
-  admission.release(quota, reservedBodyBytes)
-  response.once('close', () => admission.release(quota, reservedBytes))
+  admission.release(quota, reservedBodyBytes, network)
+  response.once('close', () => admission.release(quota, reservedBytes, network))
 }
