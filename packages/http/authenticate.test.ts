@@ -15,30 +15,32 @@ describe('the credential of a request', () => {
     const cookie = 'theme=dark; session=token'
     expect(credentialOf({ authorization: 'Bearer header', cookie }, 'api_key=query')).toStrictEqual({ key: 'header' })
     expect(credentialOf({ cookie }, 'api_key=query')).toStrictEqual({ key: 'query' })
-    expect(credentialOf({ cookie }, 'site_id=a')).toStrictEqual({ token: 'token' })
+    expect(credentialOf({ cookie }, 'site_id=a')).toStrictEqual({ tokens: ['token'] })
     expect(credentialOf({})).toBeUndefined()
     expect(credentialOf({ cookie: 'theme=dark' })).toBeUndefined()
   })
 
-  test('is the first cookie with the form of a token, whatever else has the name of the session cookie', () => {
+  test('is every cookie with the form of a token, four at most, whatever else has the name of the session cookie', () => {
     const token = 'Zm9yXzI1Nl9iaXRzLWFzLWEtdG9rZW4taGFzLXRoZW0'
     const flask = 'session=eyJ1c2VyX2lkIjo0Mn0.ZyX1aA.x2m0nB0o8pXk7qJtYwVbUeRdC1E'
     const tooLong = `session=${token}0`
-    expect(credentialOf({ cookie: `${flask}; session=${token}` })).toStrictEqual({ token })
-    expect(credentialOf({ cookie: `${tooLong};session=${token} ;${flask}` })).toStrictEqual({ token })
-    expect(credentialOf({ cookie: `session=${token}; session=${'x'.repeat(43)}` })).toStrictEqual({ token })
-    expect(credentialOf({ cookie: `my_session=${token}; ${flask}` })).toStrictEqual({ token: flask.slice(8) })
+    const others = Array.from({ length: 4 }, (_, n) => `${n}`.repeat(43))
+    expect(credentialOf({ cookie: `${flask}; session=${token}` })).toStrictEqual({ tokens: [token] })
+    expect(credentialOf({ cookie: `${tooLong};session=${token} ;${flask}` })).toStrictEqual({ tokens: [token] })
+    const cookie = [token, ...others].map((value) => `session=${value}`).join(';')
+    expect(credentialOf({ cookie })).toStrictEqual({ tokens: [token, ...others.slice(0, 3)] })
+    expect(credentialOf({ cookie: `my_session=${token}; ${flask}` })).toStrictEqual({ tokens: [flask.slice(8)] })
   })
 
   test('is an empty value of the first source, even when a later source has a value', () => {
     expect(credentialOf({ authorization: 'Bearer', cookie: 'session=token' })).toStrictEqual({ key: '' })
     expect(credentialOf({ cookie: 'session=token' }, 'api_key=')).toStrictEqual({ key: '' })
-    expect(credentialOf({ cookie: 'session=' })).toStrictEqual({ token: '' })
+    expect(credentialOf({ cookie: 'session=' })).toStrictEqual({ tokens: [''] })
   })
 
   test('is read from the Bearer scheme in any letter case and from no other scheme', () => {
     const cookie = 'session=token'
-    expect(credentialOf({ authorization: 'Basic YTpi', cookie })).toStrictEqual({ token: 'token' })
+    expect(credentialOf({ authorization: 'Basic YTpi', cookie })).toStrictEqual({ tokens: ['token'] })
     expect(credentialOf({ authorization: 'bEARER  key ' })).toStrictEqual({ key: 'key' })
   })
 })
@@ -66,20 +68,27 @@ describe('a session', () => {
   test('has the credential of its key and is looked up by the hash of its token', async () => {
     const lookedUpHashes: string[] = []
     const deps = { sessions, keys: keys((hash) => (lookedUpHashes.push(hash), credential)) }
-    expect(await authenticateSession('token', deps)).toStrictEqual({
+    expect(await authenticateSession(['token'], deps)).toStrictEqual({
       credential,
       session: { tokenHash: hashToken('token'), expiresAt: 5 },
     })
     expect(lookedUpHashes).toStrictEqual(['hash of the key'])
   })
 
+  test('is found behind the cookies of other applications', async () => {
+    const deps = { sessions, keys: keys(() => credential) }
+    expect(await authenticateSession(['another', 'token'], deps)).toMatchObject({
+      session: { tokenHash: hashToken('token') },
+    })
+  })
+
   test('is rejected when it is unknown, when its key is invalid, and while Redis is unavailable', async () => {
     const withInvalidKey = { sessions, keys: keys(() => { throw invalidApiKey() }) } // prettier-ignore
-    await expect(authenticateSession('token', withInvalidKey)).rejects.toMatchObject({ code: 'unauthenticated' })
+    await expect(authenticateSession(['token'], withInvalidKey)).rejects.toMatchObject({ code: 'unauthenticated' })
     const deps = { sessions, keys: keys(() => credential) }
-    await expect(authenticateSession('other', deps)).rejects.toMatchObject({ code: 'unauthenticated' })
+    await expect(authenticateSession(['other'], deps)).rejects.toMatchObject({ code: 'unauthenticated' })
     const withoutRedis = { ...deps, sessions: { find: () => Promise.reject(unavailable('Redis is unavailable')) } }
-    await expect(authenticateSession('token', withoutRedis)).rejects.toMatchObject({ code: 'unavailable' })
+    await expect(authenticateSession(['token'], withoutRedis)).rejects.toMatchObject({ code: 'unavailable' })
   })
 })
 

@@ -17,30 +17,36 @@ interface Authenticated {
 }
 
 /**
- * The credential in a request. The header wins over the query, the query over the cookie
+ * The credential in a request: a key, or the values that may be the token of a session. The header wins over the query, the query over the cookie
  * (docs/http-interface.md#credentials).
  */
-export type PresentedCredential = { key: string } | { token: string } | undefined
+export type PresentedCredential = { key: string } | { tokens: readonly string[] } | undefined
 
 /** An Authorization scheme other than Bearer is ignored. */
 export function readCredential(request: IncomingMessage, query: URLSearchParams): PresentedCredential {
   const key = readBearerToken(request.headers.authorization) ?? (query.size > 0 ? query.get('api_key') : null)
   if (key !== null) return { key }
-  const { cookie } = request.headers
-  const token = cookie === undefined ? undefined : readToken(cookie)
-  return token === undefined ? undefined : { token }
+  const tokens = readTokens(request)
+  return tokens.length === 0 ? undefined : { tokens }
 }
 
 /**
- * The first value of the session cookie that has the form of a token, else the first one: a browser also sends the
- * cookie of this name that another application has set for a parent domain.
+ * The values of the session cookie that have the form of a token, at most four, else its first value: a browser also
+ * sends the cookies of this name that other applications have set for a parent domain, and theirs may have this form.
  */
-function readToken(cookies: string): string | undefined {
-  return tokenCookie.exec(cookies)?.[1] ?? parseCookie(cookies)[sessionCookie]
+export function readTokens({ headers: { cookie } }: IncomingMessage): string[] {
+  if (cookie === undefined) return []
+  const tokens = [...cookie.matchAll(tokenCookies)].flatMap(([, token]) => token ?? [])
+  if (tokens.length > 0) return tokens.slice(0, tokensMax)
+  const first = parseCookie(cookie)[sessionCookie]
+  return first === undefined ? [] : [first]
 }
 
+/** Each value that is looked up is one command of Redis. */
+const tokensMax = 4
+
 /** 256 bits in base64url, as `POST /api/v1/session` makes them. */
-const tokenCookie = new RegExp(`(?:^|;)[ \\t]*${sessionCookie}=([\\w-]{43})[ \\t]*(?:;|$)`)
+const tokenCookies = new RegExp(`(?:^|;)[ \\t]*${sessionCookie}=([\\w-]{43})[ \\t]*(?=;|$)`, 'g')
 
 /**
  * The key of a request of Segment's clients, unless it is in the body: the user of Basic authentication without a
@@ -85,18 +91,21 @@ export function hashToken(token: string): string {
 }
 
 /**
- * The credential of the key that opened a session. Rejects with 401 for an unknown session and for one whose key is not
- * valid any more, with 503 while Redis is unavailable.
+ * The credential of the key that opened a session: of the first of `tokens` that has one. Rejects with 401 without a
+ * session and for one whose key is not valid any more, with 503 while Redis is unavailable.
  */
 export async function authenticateSession(
-  token: string,
+  tokens: readonly string[],
   { sessions, keys }: Pick<Access, 'sessions' | 'keys'>,
 ): Promise<Authenticated> {
-  const tokenHash = hashToken(token)
-  const found = await sessions.find(tokenHash)
-  if (!found) throw invalidApiKey()
-  const { keyHash, expiresAt } = found
-  return { credential: await keys.authenticateHash(keyHash), session: { tokenHash, expiresAt } }
+  for (const token of tokens) {
+    const tokenHash = hashToken(token)
+    const found = await sessions.find(tokenHash)
+    if (!found) continue
+    const { keyHash, expiresAt } = found
+    return { credential: await keys.authenticateHash(keyHash), session: { tokenHash, expiresAt } }
+  }
+  throw invalidApiKey()
 }
 
 /**

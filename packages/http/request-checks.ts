@@ -188,7 +188,7 @@ function authenticate(context: RequestContext): void | Promise<void> {
       context.credential = found
     })
   }
-  return authenticateSession(given.token, access).then(({ credential, session }) => {
+  return authenticateSession(given.tokens, access).then(({ credential, session }) => {
     context.credential = credential
     context.session = session
   })

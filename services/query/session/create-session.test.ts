@@ -173,6 +173,11 @@ describe('a session', () => {
     expect((await withCookie('/api/v1/session', Cookie)).status).toBe(401)
   })
 
+  test('is found behind the cookie of another application that has its form', async () => {
+    const { Cookie } = await opened(query.admin)
+    expect((await withCookie('/api/v1/session', `session=${'x'.repeat(43)}; ${Cookie}`)).status).toBe(200)
+  })
+
   test('ends with its key', async () => {
     const key = await query.createKey({ scopes: ['stats:read'] })
     const { Cookie, data } = await opened(key)
