@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Credential, Session } from '@sluice/access/credential'
+import { readTokens } from './authenticate.ts'
 import { addLogFields } from './log-fields.ts'
 import type { RequestContext } from './request-checks.ts'
 import type { ApiRequest, Client } from './route.ts'
@@ -58,6 +59,10 @@ export class AdmittedRequest implements Omit<ApiRequest, 'credential'> {
 
   get accept(): string {
     return this.#context.request.headers.accept ?? ''
+  }
+
+  get sessionTokens(): readonly string[] {
+    return readTokens(this.#context.request)
   }
 
   get incoming(): IncomingMessage {

@@ -17,6 +17,7 @@ export function apiRequest(parts: Partial<ApiRequest> = {}): ApiRequest {
     },
     session: undefined,
     accept: '',
+    sessionTokens: [],
     client: { address: '127.0.0.1', isSecure: false, host: 'localhost' },
     consume: () => undefined,
     params: {},
