@@ -1,4 +1,7 @@
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { Agent, type ClientRequest, type IncomingMessage, request } from 'node:http'
+import { json } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from '@jest/globals'
 import type { Receipt } from '@sluice/node'
@@ -37,20 +40,26 @@ describe('the examples of the Node SDK', () => {
     }, 'what came before the marker is stored')
   }
 
-  test('express: an order of the server joins the visit of the page, and is one event with the copy of the page', async () => {
+  const startExpress = async () => {
     const port = await findFreePort()
     const program = fileURLToPath(new URL('../../docs/sdk/examples/express/server.ts', import.meta.url))
     const { PATH } = process.env
     const env = {
       PATH,
+      // Express prints no error of a request that a test breaks off.
+      NODE_ENV: 'test',
       SLUICE_URL: rig.gateway.service.url,
       SLUICE_KEY: rig.gateway.keys.prod,
       PORT: String(port),
     }
     const server = spawn(process.execPath, [program], { env, stdio: ['ignore', 'inherit', 'inherit'] })
+    return { server, port, url: `http://127.0.0.1:${port}/orders` }
+  }
+
+  test('express: an order of the server joins the visit of the page, and is one event with the copy of the page', async () => {
+    const { server, url } = await startExpress()
     try {
       const exited = new Promise((resolve) => server.once('exit', resolve))
-      const url = `http://127.0.0.1:${port}/orders`
       const headers = { 'Content-Type': 'application/json', baggage }
       let answer: { receipt: Receipt } | undefined
       await waitUntil(async () => {
@@ -65,6 +74,65 @@ describe('the examples of the Node SDK', () => {
       const visit = { session_id: 'session-1', anonymous_id: 'anonymous-1' }
       expect(await orders(12.5)).toEqual([{ event_id: answer.receipt.event_id, ...visit }])
     } finally {
+      server.kill('SIGKILL')
+    }
+  })
+
+  /** An order whose body is not sent yet, once the server has its head: its connection is not idle. */
+  const beginOrder = async (url: string, agent: Agent) => {
+    const headers = { 'Content-Type': 'application/json', Expect: '100-continue' }
+    const order = request(url, { method: 'POST', agent, headers })
+    order.flushHeaders()
+    await once(order, 'continue')
+    return order
+  }
+
+  const answers = (port: number) =>
+    fetch(`http://127.0.0.1:${port}/`).then(
+      () => true,
+      () => false,
+    )
+
+  test('express: SIGTERM ends the server although a proxy keeps a connection busy, and its last order is stored', async () => {
+    const { server, port, url } = await startExpress()
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+    try {
+      const exited = once(server, 'exit')
+      await waitUntil(() => answers(port), 'the server answers')
+      const receipts: Receipt[] = []
+      let order: ClientRequest | undefined = await beginOrder(url, agent)
+      server.kill('SIGTERM')
+      await waitUntil(async () => !(await answers(port)), 'the server has stopped listening')
+      while (order && receipts.length < 100) {
+        const [response] = (await once(order.end('{"total":21.5}'), 'response')) as [IncomingMessage]
+        receipts.push(((await json(response)) as { receipt: Receipt }).receipt)
+        order = await beginOrder(url, agent).catch(() => undefined)
+      }
+      // The answer to the first order had begun before the signal: the answer to the second one closes the connection.
+      expect(receipts).toHaveLength(2)
+      expect(await exited).toEqual([0, null])
+      await waitUntil(async () => (await orders(21.5)).length >= receipts.length, 'the orders are stored')
+      expect((await orders(21.5)).map(({ event_id }) => event_id).sort()).toEqual(
+        receipts.map(({ event_id }) => event_id).sort(),
+      )
+    } finally {
+      agent.destroy()
+      server.kill('SIGKILL')
+    }
+  })
+
+  test('express: SIGINT ends the server although a request never ends', async () => {
+    const { server, port, url } = await startExpress()
+    const agent = new Agent()
+    try {
+      const exited = once(server, 'exit')
+      await waitUntil(() => answers(port), 'the server answers')
+      const order = await beginOrder(url, agent)
+      order.once('error', () => undefined)
+      server.kill('SIGINT')
+      expect(await exited).toEqual([0, null])
+    } finally {
+      agent.destroy()
       server.kill('SIGKILL')
     }
   })

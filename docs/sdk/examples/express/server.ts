@@ -10,6 +10,11 @@ const { SLUICE_URL = 'http://localhost:8080', SLUICE_KEY = '', SLUICE_SPOOL, POR
 const sluice = createSluice<ShopEvents>({ url: SLUICE_URL, key: SLUICE_KEY, site: 'shop', spool: SLUICE_SPOOL })
 
 const app = express()
+// A proxy that keeps a connection busy would keep a server that has stopped listening from ending.
+app.use((_request, response, next) => {
+  if (!server.listening) response.set('Connection', 'close')
+  next()
+})
 app.use(express.json())
 // Events that are tracked in a request get the session and the anonymous id of the page that has sent it.
 app.use(sluice.middleware())
@@ -23,9 +28,15 @@ app.post('/orders', (request, response) => {
 
 const server = app.listen(Number(PORT))
 
-process.once('SIGTERM', () => {
+// Answers the requests that have begun, for at most 5 s, and then sends the events that are queued.
+function stop(): void {
+  // npm passes on a Ctrl+C that the terminal has sent to this process as well.
+  if (!server.listening) return
   server.close(() => {
     void sluice.close()
   })
-  server.closeIdleConnections()
-})
+  setTimeout(() => {
+    server.closeAllConnections()
+  }, 5_000).unref()
+}
+process.on('SIGTERM', stop).on('SIGINT', stop)
