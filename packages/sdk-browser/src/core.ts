@@ -216,7 +216,9 @@ export function createCore(options: Options): Sluice {
   return {
     track,
     page: (properties) => page(undefined, properties),
-    identify: (user_id, traits) => track('identify', traits, null, () => ({ user_id })),
+    // Pages in JavaScript may pass no user, which must not become an event of nobody.
+    identify: (user_id: string | null | undefined, traits) =>
+      track('identify', traits, null, () => ({ user_id: user_id ?? '' })),
     reset: () => {
       // The visitor is forgotten at once, unless events are held that were made before: these still get the ids.
       if (!held.length) delivery?.visitor.forget()

@@ -34,7 +34,8 @@ export function propagate(
     const next = attempt(() => {
       const request = input as Partial<Request>
       const added = headerFor(request.url ?? (input as string | URL))
-      if (!added) return
+      // A Request as `init` can't be copied: its fields are getters of its class.
+      if (!added || (init as Partial<Request> | undefined)?.url) return
       const headers = new Headers(init?.headers ?? request.headers)
       headers.append('baggage', added)
       return { ...init, headers }

@@ -1,7 +1,7 @@
 /** Whether the browser sends Global Privacy Control or Do Not Track. */
-export function wantsPrivacy(): boolean {
+export function wantsPrivacy(): boolean | undefined {
   const browser = navigator as { globalPrivacyControl?: boolean; doNotTrack?: string | null }
-  return !!browser.globalPrivacyControl || browser.doNotTrack === '1'
+  return browser.doNotTrack === '1' || browser.globalPrivacyControl
 }
 
 /**

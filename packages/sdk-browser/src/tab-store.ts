@@ -26,7 +26,7 @@ export function openTabStore(storage: Storage, name: string, onFailure: () => vo
         .slice(0, count)
         // A duplicated tab has a copy of the queue. If both tabs corrected the time of an event, it would become two
         // events: so the time of an event from an earlier page is final.
-        .map((each) => String(storage[each]).replace(/^0/, '1')),
+        .map((each) => (storage[each] as string).replace(/^0/, '1')),
   }
   return store
 }

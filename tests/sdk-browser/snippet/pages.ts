@@ -59,7 +59,7 @@ export function testPages(shop: Shop): void {
       for (const call of [['track', 'x', round], ['track', 'x', { n: 1n }], ['track'], ['track', 'x', {}, { timestamp: NaN }],
         ['track', 'x', {}, { timestamp: null }],
         ['track', 'x', { text: 'x'.repeat(40_000) }], ['track', 'x', {}, { event_id: 'x'.repeat(65) }],
-        ['page', { get n() { throw new Error('of the page') } }], ['identify', ''], ['unknown'], ['track', 'last'], ['reset'], ['close'], ['track', 'after']]) sluice.q.push(call)
+        ['page', { get n() { throw new Error('of the page') } }], ['identify', ''], ['identify'], ['identify', null], ['unknown'], ['track', 'last'], ['reset'], ['close'], ['track', 'after']]) sluice.q.push(call)
     }`)
     await waitUntil(() => warnings.length >= 6, 'the console says what is wrong')
     expect((await sent(1)).map(({ event_type }) => event_type)).toEqual(['last'])
@@ -159,10 +159,13 @@ export function testPages(shop: Shop): void {
       const post = (body) => ({ method: 'POST', body, headers: { 'x-own': '1' } })
       await fetch('/api', post('fields'))
       await fetch(new Request('/api', post('a request')))
+      // Without a body: that of a request is a stream here, for which Chromium wants HTTP/2.
+      await fetch('/api', new Request('/', { method: 'DELETE', headers: { 'x-own': '1' } }))
     })()`)
     expect(seen).toEqual([
       ['POST', true, '1', 'fields'],
       ['POST', true, '1', 'a request'],
+      ['DELETE', false, '1', ''],
     ])
   })
 
