@@ -64,6 +64,32 @@ export function testServing(shop: Shop): void {
     expect((await sent(1)).map(({ event_type }) => event_type)).toEqual(['kept'])
   })
 
+  const guide = readFileSync(new URL('../../../docs/sdk/browser.md', import.meta.url), 'utf8')
+  const snippets = [...guide.matchAll(/^```js\n(.+?)^```/gms)].flatMap(([, code = '']) =>
+    code.includes('window.sluice') ? [code] : [],
+  )
+
+  it('may be blocked: the code of the documentation for pages with the script element does not throw', async () => {
+    expect(snippets).toHaveLength(2)
+    shop.site.serve('/blocked.js', (_request, response) => response.writeHead(404).end())
+    shop.site.show('<script defer src="/blocked.js"></script>')
+    const { page, expectMessages } = await visitors.open()
+    expectMessages(/404/)
+    for (const code of snippets) {
+      await page.goto(shop.site.url)
+      await page.evaluate(`{ const user = { id: 'ada' }; ${code} }`)
+    }
+  })
+
+  it('loads by the tag of the documentation for Google Tag Manager', async () => {
+    const [, tag = ''] = /^```html\n(<script>\n.+?)^```/ms.exec(guide) ?? []
+    shop.site.show(tag.replace('https://in.example', shop.proxy.url).replace('<key of the page>', shop.key))
+    const { page } = await visitors.open()
+    await page.goto(shop.site.url)
+    await page.waitForFunction('window.sluice?.flush?.()')
+    expect(await sent(1, 'page_view')).toMatchObject([{ site_id: siteId }])
+  })
+
   it('works in the example of a plain page', async () => {
     shop.site.serve('/plain', (_request, response) =>
       response.writeHead(200, { 'Content-Type': 'text/html' }).end(example('plain.html')),
