@@ -59,6 +59,21 @@ test('a name that hangs delays no other, however many ask for it', async () => {
   expect(names).toStrictEqual(['hangs.test', 'other.test'])
 })
 
+test.each(['failing', 'refused'] as const)(
+  'the operating system looks up a name without a dot when the answer of DNS is %s, but no other name',
+  async (answer) => {
+    dns = await startDnsServer(() => answer)
+    const names: string[] = []
+    const resolve = dnsResolver([dns.address], (name) => {
+      names.push(name)
+      return Promise.resolve(['192.0.2.1'])
+    })
+    expect(await resolve('receiver', ended())).toStrictEqual(['192.0.2.1'])
+    await expect(resolve('receiver.test', ended())).rejects.toThrow(HostNotResolvedError)
+    expect(names).toStrictEqual(['receiver'])
+  },
+)
+
 describe('a name that the operating system', () => {
   /** Milliseconds on the clock of the resolver. */
   let now: number

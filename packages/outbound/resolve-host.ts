@@ -27,8 +27,8 @@ const failedNamesMax = 1_000
 
 /**
  * Asks DNS (A and AAAA) on sockets of its own, so that names whose servers never answer cost no thread. A name that DNS
- * does not know is looked up as the operating system does it (its hosts file, search domains). `localhost` and names
- * below it are the loopback addresses (RFC 6761).
+ * does not know is looked up as the operating system does it (its hosts file, search domains), and so is a name without a
+ * dot that a DNS server refuses to look up. `localhost` and names below it are the loopback addresses (RFC 6761).
  *
  * For tests, `servers` replaces the machine's DNS servers, `lookUp` the look-up of the operating system, and `now` the
  * monotonic clock. With `servers` alone, nothing is looked up beyond DNS.
@@ -46,7 +46,7 @@ export function dnsResolver(
     const found = await queryDns(name, servers, signal)
     signal.throwIfAborted()
     if (found.addresses.length > 0) return found.addresses
-    if (!found.isUnknown || lookUpFairly === undefined) throw new HostNotResolvedError(name)
+    if (!found.isForSystem || lookUpFairly === undefined) throw new HostNotResolvedError(name)
     return settledOrAborted(lookUpFairly(name, signal), signal)
   }
 }
@@ -105,8 +105,8 @@ function fairLookups(lookUp: LookUp, now: () => number): (name: string, signal: 
 
 interface DnsAnswer {
   addresses: readonly string[]
-  /** A server has said that the name has no address; without it, no server has answered in time. */
-  isUnknown: boolean
+  /** Whether the operating system may know the name: a server has said that DNS doesn't, or refuses names without a dot. */
+  isForSystem: boolean
 }
 
 async function queryDns(name: string, servers: readonly string[] | undefined, signal: AbortSignal): Promise<DnsAnswer> {
@@ -118,7 +118,9 @@ async function queryDns(name: string, servers: readonly string[] | undefined, si
     const answers = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)])
     return {
       addresses: answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : [])),
-      isUnknown: answers.some((answer) => answer.status === 'rejected' && isNegative(answer.reason)),
+      isForSystem: answers.some(
+        (answer) => answer.status === 'rejected' && (isNegative(answer.reason) || isRefusedLabel(name, answer.reason)),
+      ),
     }
   } finally {
     signal.removeEventListener('abort', cancel)
@@ -127,6 +129,15 @@ async function queryDns(name: string, servers: readonly string[] | undefined, si
 
 function isNegative(reason: unknown): boolean {
   return ['ENOTFOUND', 'ENODATA', 'EBADNAME', 'EBADQUERY'].includes(errorCode(reason) ?? '')
+}
+
+/**
+ * Whether a name without a dot got the answer that systemd-resolved gives to all of them, because it applies search
+ * domains only to look-ups of the operating system. For other names, this answer means that their servers are broken,
+ * and anybody could make such names in order to occupy the look-ups of the operating system.
+ */
+function isRefusedLabel(name: string, reason: unknown): boolean {
+  return !name.includes('.') && ['ESERVFAIL', 'EREFUSED'].includes(errorCode(reason) ?? '')
 }
 
 async function lookUpBySystem(name: string): Promise<readonly string[]> {

@@ -7,7 +7,7 @@ type RecordType = 'A' | 'AAAA'
 
 /**
  * Decides the response about a name, for each query: addresses, `unknown` for a name that does not exist, `failing` for
- * a server that can't answer (SERVFAIL), or `silent` for no response. Addresses of the family that was not asked for
+ * a server that can't answer (SERVFAIL), `refused` for one that does not want to (REFUSED), or `silent` for no response. Addresses of the family that was not asked for
  * are left out; if none remains, the response says that there is no such record.
  */
 export type Answer = (name: string, type: RecordType) => readonly string[] | keyof typeof failures | 'silent'
@@ -19,7 +19,7 @@ export interface DnsServer {
 }
 
 /** The flags and the code of a response without records. */
-const failures = { unknown: 0x8183, failing: 0x8182 } as const
+const failures = { unknown: 0x8183, failing: 0x8182, refused: 0x8185 } as const
 
 const typeCodes: Readonly<Record<RecordType, number>> = { A: 1, AAAA: 28 }
 
