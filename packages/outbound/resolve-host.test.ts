@@ -59,6 +59,12 @@ test('a name that hangs delays no other, however many ask for it', async () => {
   expect(names).toStrictEqual(['hangs.test', 'other.test'])
 })
 
+test('a server that answers for one family only delays the address of the other by about a second', async () => {
+  dns = await startDnsServer((_name, type) => (type === 'AAAA' ? 'silent' : ['192.0.2.1']))
+  // The first repetition of a query comes after 2 s.
+  expect(await dnsResolver([dns.address])('receiver.test', AbortSignal.timeout(1_900))).toStrictEqual(['192.0.2.1'])
+})
+
 test.each(['failing', 'refused'] as const)(
   'the operating system looks up a name without a dot when the answer of DNS is %s, but no other name',
   async (answer) => {

@@ -13,6 +13,11 @@ export class HostNotResolvedError extends Error {
 
 /** One DNS server gets two attempts of this length, ms. */
 const queryTimeoutMs = 2_000
+/**
+ * Once one family has addresses, the other one is awaited for so long, ms: some servers never answer queries for AAAA,
+ * and an attempt to deliver lasts 15 s with its look-up.
+ */
+const otherFamilyMs = 1_000
 /** A lookup of the operating system occupies one of Node's four threads for files, and can't be cancelled. */
 const systemLookupsMax = 2
 /** A name that the operating system does not find is not looked up again for so long, ms. */
@@ -114,8 +119,14 @@ async function queryDns(name: string, servers: readonly string[] | undefined, si
   if (servers) resolver.setServers(servers)
   const cancel = (): void => resolver.cancel()
   signal.addEventListener('abort', cancel, { once: true })
+  let limit: NodeJS.Timeout | undefined
+  const limitOther = (addresses: readonly string[]): readonly string[] => {
+    limit ??= setTimeout(cancel, otherFamilyMs)
+    return addresses
+  }
   try {
-    const answers = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)])
+    const queries = [resolver.resolve4(name), resolver.resolve6(name)]
+    const answers = await Promise.allSettled(queries.map((query) => query.then(limitOther)))
     return {
       addresses: answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : [])),
       isForSystem: answers.some(
@@ -123,6 +134,7 @@ async function queryDns(name: string, servers: readonly string[] | undefined, si
       ),
     }
   } finally {
+    clearTimeout(limit)
     signal.removeEventListener('abort', cancel)
   }
 }
