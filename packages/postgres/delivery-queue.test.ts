@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { sql } from 'kysely'
 import { LeaseLostError, leaseMs } from '@sluice/leases/lease-table'
 import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
@@ -200,6 +200,42 @@ test('the answer of the former target does not count for an endpoint that was mo
   const endpoint = await postgres.db.selectFrom('endpoints').selectAll().executeTakeFirstOrThrow()
   expect(endpoint).toMatchObject({ disabled_at: null, failing_since: null, failures_in_row: 0, exhausted: 0 })
   expect(await queue.take(now + 200, all)).toMatchObject([{ id: failed.id, encryptedTarget: Buffer.from('new') }])
+})
+
+describe('a webhook that is switched off during a recovery', () => {
+  const off: AttemptOutcome = { status: 'failed', dueAt: null, health, disabledReason: 'It answered with status 410.' }
+  const request = async (ids: readonly string[]) => {
+    const requested = { status: 'pending', requested: true, due_at: new Date(now) } as const
+    await postgres.db.updateTable('deliveries').set(requested).where('delivery_id', 'in', ids).execute()
+  }
+  const switches: [how: string, switchOff: (endpointId: string, first: TakenDelivery) => Promise<unknown>][] = [
+    ['a 410', (_, first) => queue.record(first, attempt, () => off, now + 200)],
+    ['active: false', (endpointId) => updateEndpoint(postgres.db, endpointId, { active: false }, now + 200)],
+  ]
+
+  test.each(switches)('by %s gets no more of it, but a test and what is requested later', async (_, switchOff) => {
+    const endpointId = await addWebhook(postgres, {})
+    const ids: string[] = []
+    for (let n = 0; n < 9; n += 1) ids.push(await addDelivery(postgres, endpointId, now + n))
+    await request(ids)
+    const taken = await queue.take(now + 100, all)
+    expect(taken).toHaveLength(4)
+    const [first] = taken
+    if (!first) throw new Error('nothing was taken')
+    const [waiting = '', testId = ''] = ids.filter((id) => !taken.some((each) => each.id === id))
+    await postgres.db
+      .updateTable('deliveries')
+      .set({ kind: 'webhook.test' })
+      .where('delivery_id', '=', testId)
+      .execute()
+    for (const each of taken.slice(1)) await queue.record(each, attempt, () => done, now + 100)
+    await switchOff(endpointId, first)
+    expect((await queue.take(now + 300, all)).map(({ id }) => id)).toStrictEqual([testId])
+    await request([waiting])
+    // A change of a webhook that is off already does not end what was requested meanwhile.
+    await updateEndpoint(postgres.db, endpointId, { active: false }, now + 300)
+    expect((await queue.take(now + 300, all)).map(({ id }) => id)).toStrictEqual([waiting])
+  })
 })
 
 test('the target of an alert rule that an earlier build has switched off is sent to', async () => {

@@ -103,7 +103,8 @@ export async function insertEndpoint(db: Db, endpoint: NewEndpoint, at: number):
 /**
  * Changes the present fields, in the caller's transaction. Undefined when there is no such endpoint. `active: true`
  * switches deliveries on again and resets the failures; another target only resets the failures. With `active: false`,
- * waiting deliveries become `failed` (`failWaitingDeliveries`). With another channel, all unsent deliveries become
+ * waiting deliveries become `failed` (`failWaitingDeliveries`), and those of a webhook that was on until then
+ * also if a user requested them (`failRequestedDeliveries`). With another channel, all unsent deliveries become
  * `failed`, because their bodies have the form of the former channel.
  */
 export async function updateEndpoint(
@@ -117,7 +118,7 @@ export async function updateEndpoint(
   const { events, active, summaryInterval } = changes
   const former = await db
     .selectFrom('endpoints')
-    .select(['channel', 'target_fingerprint'])
+    .select(['channel', 'target_fingerprint', 'owner', 'active', 'disabled_at'])
     .where('endpoint_id', '=', endpointId)
     .forUpdate()
     .executeTakeFirst()
@@ -141,7 +142,11 @@ export async function updateEndpoint(
     .where('endpoint_id', '=', endpointId)
     .returningAll()
     .executeTakeFirst()
-  if (active === false) await failWaitingDeliveries(db, [endpointId], at)
+  if (active === false) {
+    await failWaitingDeliveries(db, [endpointId], at)
+    const wasOn = former?.owner === 'webhook' && former.active && former.disabled_at === null
+    if (wasOn) await failRequestedDeliveries(db, endpointId, at)
+  }
   if (former && channel !== undefined && channel !== former.channel)
     await failDeliveries(db, sql`endpoint_id = ${endpointId}`)
   return row && toEndpoint(row)
@@ -196,10 +201,23 @@ export const isNotDisabled = sql`(disabled_at IS NULL OR owner = 'alert_rule')`
  * because workers call this function for endpoints that are off. Returns the number of those that it has changed.
  */
 export async function failWaitingDeliveries(db: Db, endpointIds: readonly string[], at: number): Promise<number> {
-  const isWaiting = sql`NOT requested AND (lease_until IS NULL OR lease_until <= ${new Date(at)})`
+  return failWaiting(db, sql`endpoint_id = ANY (${[...endpointIds]}::text[]) AND NOT requested`, at)
+}
+
+/**
+ * Makes the waiting deliveries of a webhook that a user requested `failed`, up to `deliveriesAtOnceMax` of them. To be called
+ * in the transaction that switches the webhook off: what is requested later, at a webhook that is off, has one attempt. A test
+ * keeps its attempt, because it is delivered whatever the state of the webhook.
+ */
+export async function failRequestedDeliveries(db: Db, endpointId: string, at: number): Promise<void> {
+  await failWaiting(db, sql`endpoint_id = ${endpointId} AND requested AND kind <> 'webhook.test'`, at)
+}
+
+/** Makes the first `deliveriesAtOnceMax` waiting deliveries that meet `condition` `failed`. Returns their number. */
+async function failWaiting(db: Db, condition: RawBuilder<unknown>, at: number): Promise<number> {
   const first = sql`
     SELECT delivery_id FROM deliveries
-    WHERE due_at IS NOT NULL AND endpoint_id = ANY (${[...endpointIds]}::text[]) AND ${isWaiting}
+    WHERE due_at IS NOT NULL AND ${condition} AND (lease_until IS NULL OR lease_until <= ${new Date(at)})
     ORDER BY due_at LIMIT ${deliveriesAtOnceMax}`
   return failDeliveries(db, sql`delivery_id IN (${first})`)
 }

@@ -1,7 +1,7 @@
 import { type Selectable, sql } from 'kysely'
 import { type DeliveryStatus, webhookLimits } from '@sluice/contracts/webhooks'
 import { type LeaseKey, LeaseLostError } from '@sluice/leases/lease-table'
-import { failWaitingDeliveries } from './endpoints.ts'
+import { failRequestedDeliveries, failWaitingDeliveries } from './endpoints.ts'
 import type { Db, Tables } from './tables.ts'
 import { toDate } from './time.ts'
 
@@ -136,5 +136,8 @@ async function storeHealth(
     })
     .where('endpoint_id', '=', endpointId)
     .execute()
-  if (isOff) await failWaitingDeliveries(db, [endpointId], now)
+  if (isOff) {
+    await failWaitingDeliveries(db, [endpointId], now)
+    await failRequestedDeliveries(db, endpointId, now)
+  }
 }
