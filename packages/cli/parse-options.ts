@@ -87,15 +87,26 @@ export function parseFilter(value: string): string {
   )
 }
 
-/** Collects the values of an option that may be repeated, or hold several separated by commas. */
+/**
+ * Any text but an empty one. An empty one is usually a variable of a script that is not set; without this check the
+ * command would go on with a saved value, or without the option.
+ */
+export function parseText(value: string): string {
+  if (value === '') throw new InvalidArgumentError('It is empty: give a value, or leave the option out.')
+  return value
+}
+
+/**
+ * Collects the values of an option that may be repeated, or hold several separated by commas. Each time, it holds at
+ * least one.
+ */
 export function collectList(value: string, earlier: string[] = []): string[] {
-  return [
-    ...earlier,
-    ...value
-      .split(',')
-      .map((each) => each.trim())
-      .filter((each) => each !== ''),
-  ]
+  const values = value
+    .split(',')
+    .map((each) => each.trim())
+    .filter((each) => each !== '')
+  parseText(values.join())
+  return [...earlier, ...values]
 }
 
 /** Collects `name=text` and `name:=json` into an object. */

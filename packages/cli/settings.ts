@@ -3,6 +3,7 @@ import { environments } from '@sluice/contracts/scopes'
 import { configFile, readSavedSettings, type SavedSettings } from './config-file.ts'
 import type { Context } from './context.ts'
 import { exitCodes, Failure, usageFailure } from './failure.ts'
+import { parseText } from './parse-options.ts'
 
 /** The options that `addConnectionOptions` adds. */
 export interface ConnectionOptions {
@@ -38,13 +39,13 @@ const defaultUrl = 'http://localhost:8080'
 /** Adds the options that say where Sluice is and with which key requests are made. */
 export function addConnectionOptions(command: Command): Command {
   return command
-    .addOption(new Option('--url <url>', 'where Sluice is (SLUICE_URL)'))
-    .addOption(new Option('--api-key <key>', 'the API key, or - to read it from standard input (SLUICE_API_KEY)'))
+    .option('--url <url>', 'where Sluice is (SLUICE_URL)', parseText)
+    .option('--api-key <key>', 'the API key, or - to read it from standard input (SLUICE_API_KEY)', parseText)
 }
 
 /** Adds the option that names the site of a command. */
 export function addSiteOption(command: Command): Command {
-  return command.addOption(new Option('-s, --site <site>', 'the site (SLUICE_SITE)'))
+  return command.option('-s, --site <site>', 'the site (SLUICE_SITE)', parseText)
 }
 
 /** The option that says which environment's events a command reads. */

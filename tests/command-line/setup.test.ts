@@ -88,6 +88,25 @@ describe('every command', () => {
     })
   })
 
+  it.each([
+    ['stats', '--site'],
+    ['send x', '--site'],
+    ['send x', '--api-key'],
+    ['login', '--url'],
+    ['stats', '--event-type'],
+    ['stats', '--country'],
+    ['stats', '--group-by'],
+    ['tail --no-follow', '--event-type'],
+    ['keys create x', '--sites'],
+    ['keys create x', '--origin'],
+  ])('%s refuses an empty %s, in whose place it would use another value or none', async (call, option) => {
+    const { code, stdout, stderr } = await standalone.run([...call.split(' '), option, ''], {
+      env: { SLUICE_SITE: 'shop' },
+    })
+    expect([code, stdout]).toEqual([2, ''])
+    expect(stderr).toMatch(new RegExp(`option '.*${option} <.*' argument '' is invalid. It is empty`))
+  })
+
   it('says in a sentence what to do when nothing, or something else, is at the address', async () => {
     expect(await standalone.run(['stats', '--site', 'shop', '--url', 'http://127.0.0.1:9'])).toMatchObject({
       code: 1,

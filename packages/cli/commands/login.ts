@@ -6,6 +6,7 @@ import { examples } from '../examples.ts'
 import { usageFailure } from '../failure.ts'
 import { clientFor, unencrypted } from '../open-connection.ts'
 import { safeText } from '../output/safe-text.ts'
+import { parseText } from '../parse-options.ts'
 import { addSiteOption, losesTls, readKey, readSettings, type SiteOptions } from '../settings.ts'
 
 /** Adds the command `sluice login`, which saves the address, the API key and the site, and `sluice logout`. */
@@ -17,7 +18,7 @@ export function addLogin(program: Command, context: Context): void {
       'Asks for an API key, or reads it from standard input, checks it, and saves it with the address in a file that only ' +
         'you can read (~/.config/sluice/config.json). Options and environment variables win over the file.',
     )
-    .option('--url <url>', 'where Sluice is (SLUICE_URL)')
+    .option('--url <url>', 'where Sluice is (SLUICE_URL)', parseText)
   addSiteOption(command)
     .addHelpText(
       'after',

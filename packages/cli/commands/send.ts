@@ -103,7 +103,7 @@ async function send(context: Context, event: string, options: SendOptions): Prom
     ...given,
     // An option replaces a property of its name, and leaves the others.
     ...(isJsonObject(described.properties) && { properties: { ...described.properties, ...options.property } }),
-    ...(options.site && { site_id: options.site }),
+    ...(options.site !== undefined && { site_id: options.site }),
   }
   const connection = await openConnection(context, options)
   const { settings } = connection

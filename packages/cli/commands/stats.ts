@@ -20,7 +20,7 @@ import { csvLine } from '../output/csv.ts'
 import { formatTime } from '../output/format.ts'
 import { safeJson, safeText } from '../output/safe-text.ts'
 import { type TableColumn, tableLines } from '../output/table.ts'
-import { parseCount, parseFilter, parseRangeTime, type RangeTime, toUnixMs } from '../parse-options.ts'
+import { parseCount, parseFilter, parseRangeTime, parseText, type RangeTime, toUnixMs } from '../parse-options.ts'
 import { addConnectionOptions, addSiteOption, environmentOption, requireSite, type SiteOptions } from '../settings.ts'
 
 interface StatsOptions extends SiteOptions {
@@ -61,13 +61,21 @@ export function addStats(program: Command, context: Context): void {
     )
     .option('--start <time>', 'start of the range, Unix ms or ISO 8601', parseRangeTime)
     .option('--end <time>', 'end of the range, which is not included (default: now)', parseRangeTime)
-    .option('-g, --group-by <what>', `${timeUnits.join(', ')}, ${groupFields.join(', ')} or properties.<name>`)
-    .option('--event-type <type>', 'only events of this type')
-    .option('--country <code>', 'only this country')
-    .option('--device <type>', 'only this device_type')
+    .option(
+      '-g, --group-by <what>',
+      `${timeUnits.join(', ')}, ${groupFields.join(', ')} or properties.<name>`,
+      parseText,
+    )
+    .option('--event-type <type>', 'only events of this type', parseText)
+    .option('--country <code>', 'only this country', parseText)
+    .option('--device <type>', 'only this device_type', parseText)
     .option('--filter <conditions>', 'only what meets a JSON list of conditions', parseFilter)
-    .option('--target <type>', 'the event type that conversion_rate counts (default: that of the site, or purchase)')
-    .option('--timezone <name>', 'time zone, e.g. Europe/Berlin (default: that of the site)')
+    .option(
+      '--target <type>',
+      'the event type that conversion_rate counts (default: that of the site, or purchase)',
+      parseText,
+    )
+    .option('--timezone <name>', 'time zone, e.g. Europe/Berlin (default: that of the site)', parseText)
     .addOption(new Option('--compare <range>', 'compare with another range').choices(comparisons))
     .addOption(environmentOption())
     .option('--limit <n>', 'how many groups are listed (default: 100)', parseCount(1, statsLimits.groupsMax))

@@ -13,7 +13,7 @@ import { countOf, formatTime, localTimeZone } from '../output/format.ts'
 import { safeJson, safeText } from '../output/safe-text.ts'
 import { cut } from '../output/table.ts'
 import type { Terminal } from '../output/terminal.ts'
-import { parseCount, parseFilter } from '../parse-options.ts'
+import { parseCount, parseFilter, parseText } from '../parse-options.ts'
 import { addConnectionOptions, addSiteOption, environmentOption, requireSite, type SiteOptions } from '../settings.ts'
 
 interface TailOptions extends SiteOptions {
@@ -53,7 +53,7 @@ export function addTail(program: Command, context: Context): void {
       parseCount(0, liveLimits.lastEventsMax),
       10,
     )
-    .option('--event-type <type>', 'only events of this type')
+    .option('--event-type <type>', 'only events of this type', parseText)
     .option('--filter <conditions>', 'only events that meet a JSON list of conditions', parseFilter)
     .addOption(environmentOption())
     .option('--no-follow', 'print the latest events and end')
