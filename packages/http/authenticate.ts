@@ -17,8 +17,8 @@ interface Authenticated {
 }
 
 /**
- * The credential in a request: a key, or the values that may be the token of a session. The header wins over the query, the query over the cookie
- * (docs/http-interface.md#credentials).
+ * The credential in a request: a key, or the values that may be the token of a session. The header wins over the query,
+ * the query over the cookie (docs/http-interface.md#credentials).
  */
 export type PresentedCredential = { key: string } | { tokens: readonly string[] } | undefined
 

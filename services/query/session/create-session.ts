@@ -30,8 +30,8 @@ export interface SessionDeps {
 
 /**
  * POST /api/v1/session: exchanges a key, or a sign-in code, for the cookie and the token of a session
- * (docs/http-interface.md#sessions). Ends the session of the request's cookie. Throws 401 for an invalid key or code, 429 when the address has failed ten times
- * within a minute.
+ * (docs/http-interface.md#sessions). Ends the session of the request's cookie. Throws 401 for an invalid key or code, 429
+ * when the address has failed ten times within a minute.
  */
 export function createSessionRoute({ keyCache, sessions, signInCodes, limiter, collectUrl }: SessionDeps): Route {
   /**
