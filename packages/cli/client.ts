@@ -2,7 +2,13 @@ import { setTimeout as delay } from 'node:timers/promises'
 import pRetry from 'p-retry'
 import type { SessionResource } from '@sluice/contracts/session'
 import { parseExactly } from '@sluice/runtime/parse-exactly'
-import { ConnectionFailure, connectionFailure, isServerAbsent, isTransient } from './connection-failure.ts'
+import {
+  type AddressSetting,
+  ConnectionFailure,
+  connectionFailure,
+  isServerAbsent,
+  isTransient,
+} from './connection-failure.ts'
 import { exitCodes, Failure } from './failure.ts'
 
 /** A successful answer of Sluice. */
@@ -54,6 +60,8 @@ export type RetryPolicy = 'none' | 'some' | 'long'
 
 export interface ClientOptions {
   url: string
+  /** The variable that names `url`, for the messages of failures. */
+  setting: AddressSetting
   key: string | undefined
   signal: AbortSignal
   /** Called before a request is sent again, with the reason and the wait in ms. */
@@ -89,7 +97,7 @@ const waitMsMax = { none: 0, some: 90_000, long: 10 * 60_000 } as const
 const retriesMax = { none: 0, some: 4, long: Infinity } as const
 
 /** Opens a client for one service of Sluice with one key. It sends a request again while that may help. */
-export function openClient({ url, key, signal, onRetry, retries }: ClientOptions): Client {
+export function openClient({ url, setting, key, signal, onRetry, retries }: ClientOptions): Client {
   const send = async <T>(method: string, path: string, options: RequestOptions): Promise<Answer<T>> => {
     const { query = {}, json, body, headers, timeoutMs = defaultTimeoutMs } = options
     const target = new URL(url + path)
@@ -116,10 +124,10 @@ export function openClient({ url, key, signal, onRetry, retries }: ClientOptions
       text = await response.text()
     } catch (error) {
       signal.throwIfAborted()
-      throw connectionFailure(error, url)
+      throw connectionFailure(error, url, setting)
     }
     const envelope = parseEnvelope(text)
-    if (!envelope) throw response.status === 413 ? tooLargeForProxy(url, path) : notSluice(url, response)
+    if (!envelope) throw response.status === 413 ? tooLargeForProxy(url, path) : notSluice(url, response, setting)
     if (!response.ok) throw refusal(envelope, response, { url, method, path })
     // packages/contracts declares the data of each operation.
     return {
@@ -189,11 +197,14 @@ function isEnvelope(value: unknown): value is Envelope {
   )
 }
 
-/** The failure when another program than Sluice, or a proxy in front of it, has answered. */
-export function notSluice(url: string, response: Response): Failure {
+/**
+ * The failure when another program than Sluice, or a proxy in front of it, has answered. `setting` names the address
+ * `url`.
+ */
+export function notSluice(url: string, response: Response, setting: AddressSetting): Failure {
   const location = response.headers.get('Location')
   if (location !== null) {
-    return new Failure(`${url} redirects to ${location}: set SLUICE_URL to the address at which Sluice itself answers.`)
+    return new Failure(`${url} redirects to ${location}: set ${setting} to the address at which Sluice itself answers.`)
   }
   const type = response.headers.get('Content-Type') ?? 'no content type'
   // A proxy answers these while Sluice is unavailable, which may be over a moment later.
@@ -211,10 +222,10 @@ export function notSluice(url: string, response: Response): Failure {
   }
   if (response.status >= 400) {
     return new Failure(
-      `${url} is not Sluice, or a proxy before it refuses the request ${answer}: see the log of the proxy, or set SLUICE_URL to the address of Sluice.`,
+      `${url} is not Sluice, or a proxy before it refuses the request ${answer}: see the log of the proxy, or set ${setting} to the address of Sluice.`,
     )
   }
-  return new Failure(`${url} is not Sluice ${answer}: set SLUICE_URL to its address.`)
+  return new Failure(`${url} is not Sluice ${answer}: set ${setting} to its address.`)
 }
 
 const shorten = 'shorten the options of the command, such as --filter'

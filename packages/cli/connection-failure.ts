@@ -13,17 +13,23 @@ export class ConnectionFailure extends Failure {
 
 const tlsCodes = /^(CERT_|ERR_TLS_|ERR_SSL_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|EPROTO$)/
 
-/** The Failure of a request without an answer, in a sentence that says what to look at. */
-export function connectionFailure(error: unknown, url: string): ConnectionFailure {
+/** The environment variable that names the address of the query service, or that of the gateway. */
+export type AddressSetting = 'SLUICE_URL' | 'SLUICE_COLLECT_URL'
+
+/**
+ * The Failure of a request without an answer, in a sentence that says what to look at. `setting` names the address
+ * `url`.
+ */
+export function connectionFailure(error: unknown, url: string, setting: AddressSetting): ConnectionFailure {
   const code = codeOf(error)
   const { hostname, host } = new URL(url)
   const sentence = (): string => {
     switch (code) {
       case 'ECONNREFUSED':
-        return `Nothing listens at ${host}: start Sluice, or set SLUICE_URL to its address.`
+        return `Nothing listens at ${host}: start Sluice, or set ${setting} to its address.`
       case 'ENOTFOUND':
       case 'EAI_AGAIN':
-        return `The name ${hostname} can't be resolved: check the address in SLUICE_URL, and the network.`
+        return `The name ${hostname} can't be resolved: check the address in ${setting}, and the network.`
       case 'ECONNRESET':
       case 'UND_ERR_SOCKET':
       case 'EPIPE':
@@ -32,14 +38,14 @@ export function connectionFailure(error: unknown, url: string): ConnectionFailur
       case 'ETIMEDOUT':
       case 'UND_ERR_CONNECT_TIMEOUT':
       case 'UND_ERR_HEADERS_TIMEOUT':
-        return `${host} does not answer in time: check the address in SLUICE_URL, firewalls, and the load of Sluice.`
+        return `${host} does not answer in time: check the address in ${setting}, firewalls, and the load of Sluice.`
       case 'ERR_SSL_WRONG_VERSION_NUMBER':
       case 'ERR_SSL_PACKET_LENGTH_TOO_LONG':
-        return `${host} does not speak TLS: set SLUICE_URL to http://${host}.`
+        return `${host} does not speak TLS: set ${setting} to http://${host}.`
       default:
         return tlsCodes.test(code)
           ? `The certificate of ${host} is not accepted (${code}): renew it, or name its authority in NODE_EXTRA_CA_CERTS.`
-          : `${host} can't be reached (${code}): check the address in SLUICE_URL.`
+          : `${host} can't be reached (${code}): check the address in ${setting}.`
     }
   }
   return new ConnectionFailure(sentence(), code)

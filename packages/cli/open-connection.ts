@@ -38,6 +38,7 @@ export function clientFor(
 ): Client {
   return openClient({
     url,
+    setting: url === settings.url ? 'SLUICE_URL' : 'SLUICE_COLLECT_URL',
     key: requireKey(settings),
     signal,
     retries,

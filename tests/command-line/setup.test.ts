@@ -450,6 +450,22 @@ describe('doctor', () => {
     expect([code, stdout]).toEqual([1, expect.stringMatching(/✗ Sluice .*is not Sluice \(it answers 200/)])
   })
 
+  it('names the variable of the gateway when the gateway can’t be reached, or is another program', async () => {
+    const server = createServer((_request, response) => response.end('<h1>It works!</h1>'))
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const other = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    for (const gateway of ['http://127.0.0.1:1', 'http://sluice.invalid', other]) {
+      const env = { SLUICE_COLLECT_URL: gateway }
+      const sent = await standalone.run(['send', 'x', '--site', 'shop'], { env })
+      const found = await standalone.run(['doctor', '--site', 'shop'], { env })
+      for (const { code, stdout, stderr } of [sent, found]) {
+        expect([code, stdout + stderr]).toEqual([1, expect.stringContaining('SLUICE_COLLECT_URL')])
+        expect(stdout + stderr).not.toMatch(/(set|in) SLUICE_URL/)
+      }
+    }
+    server.close()
+  })
+
   it('prints control characters of another program as text, as every command does', async () => {
     const server = createServer((_request, response) => response.setHeader('Content-Type', 'a\u009b31m').end())
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))

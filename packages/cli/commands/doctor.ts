@@ -75,10 +75,10 @@ async function doctor(context: Context, options: DoctorOptions): Promise<void> {
 /** The findings in their order. What can't be checked after a failure is left out. */
 async function* examine(context: Context, settings: Settings, options: DoctorOptions): AsyncGenerator<Finding> {
   yield ok('address', `${settings.url} (from ${settings.urlSource})`)
-  if (yield* untilFailure(checkConnection(settings.url))) return
+  if (yield* untilFailure(checkConnection(settings.url, 'SLUICE_URL'))) return
   // The checks after a wrong clock or an unavailable engine are still of use.
   let isSluice = false
-  for await (const finding of checkService(settings.url, 'Sluice')) {
+  for await (const finding of checkService(settings.url, 'Sluice', 'SLUICE_URL')) {
     isSluice ||= finding.name === 'clock'
     yield finding
   }
@@ -123,8 +123,9 @@ async function* examine(context: Context, settings: Settings, options: DoctorOpt
 /** The gateway at an address of its own. */
 async function* checkGateway(url: string): AsyncGenerator<Finding> {
   yield ok('events go to', url)
-  if (yield* untilFailure(checkConnection(url))) return
-  for await (const finding of checkService(url, 'gateway')) if (finding.name !== 'clock') yield finding
+  if (yield* untilFailure(checkConnection(url, 'SLUICE_COLLECT_URL'))) return
+  for await (const finding of checkService(url, 'gateway', 'SLUICE_COLLECT_URL'))
+    if (finding.name !== 'clock') yield finding
 }
 
 function canarySkipReason({

@@ -2,15 +2,18 @@ import { lookup } from 'node:dns/promises'
 import { connect as connectTcp, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { dayMs } from '@sluice/contracts/time-units'
-import { codeOf, connectionFailure } from '../connection-failure.ts'
+import { type AddressSetting, codeOf, connectionFailure } from '../connection-failure.ts'
 import { formatTime } from '../output/format.ts'
 import { failed, type Finding, ok, warning } from './check.ts'
 
 const timeoutMs = 5_000
 const certificateWarningDays = 14
 
-/** Resolves the name, opens a connection, and over HTTPS checks the certificate. Ends at the first failure. */
-export async function* checkConnection(address: string): AsyncGenerator<Finding> {
+/**
+ * Resolves the name, opens a connection, and over HTTPS checks the certificate. Ends at the first failure. `setting`
+ * names the address.
+ */
+export async function* checkConnection(address: string, setting: AddressSetting): AsyncGenerator<Finding> {
   const url = new URL(address)
   const host = url.hostname.replace(/^\[|\]$/g, '')
   const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80))
@@ -21,7 +24,7 @@ export async function* checkConnection(address: string): AsyncGenerator<Finding>
     yield failed(
       'name',
       `${host} can't be resolved (${codeOf(error)})`,
-      'Check the address in SLUICE_URL, and the DNS of this machine.',
+      `Check the address in ${setting}, and the DNS of this machine.`,
     )
     return
   }
@@ -30,15 +33,19 @@ export async function* checkConnection(address: string): AsyncGenerator<Finding>
   try {
     ;(await open(connectTcp({ host, port }), 'connect')).destroy()
   } catch (error) {
-    const advice = connectionFailure(error, address).message
+    const advice = connectionFailure(error, address, setting).message
     yield failed('connection', `port ${port} can't be reached (${codeOf(error)})`, advice)
     return
   }
   yield ok('connection', `port ${port} answers in ${Math.ceil(performance.now() - begin)} ms`)
-  if (url.protocol === 'https:') yield await checkCertificate(host, port, address)
+  if (url.protocol === 'https:') yield await checkCertificate({ host, port }, address, setting)
 }
 
-async function checkCertificate(host: string, port: number, address: string): Promise<Finding> {
+async function checkCertificate(
+  { host, port }: { host: string; port: number },
+  address: string,
+  setting: AddressSetting,
+): Promise<Finding> {
   // An address has no server name.
   const socket = connectTls({ host, port, ...(/^[\d.]+$|:/.test(host) ? {} : { servername: host }) })
   try {
@@ -49,7 +56,7 @@ async function checkCertificate(host: string, port: number, address: string): Pr
       ? warning('TLS', detail, 'Renew the certificate before that day.')
       : ok('TLS', detail)
   } catch (error) {
-    return failed('TLS', `no secure connection (${codeOf(error)})`, connectionFailure(error, address).message)
+    return failed('TLS', `no secure connection (${codeOf(error)})`, connectionFailure(error, address, setting).message)
   } finally {
     socket.destroy()
   }

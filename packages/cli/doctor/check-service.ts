@@ -1,5 +1,5 @@
 import { notSluice, parseEnvelope } from '../client.ts'
-import { connectionFailure } from '../connection-failure.ts'
+import { type AddressSetting, connectionFailure } from '../connection-failure.ts'
 import { formatDuration } from '../output/format.ts'
 import { safeText } from '../output/safe-text.ts'
 import { failed, type Finding, ok, warning } from './check.ts'
@@ -16,8 +16,11 @@ interface Readiness {
   warnings: string[]
 }
 
-/** Asks a service for its readiness and its clock. `name`: what it is called in the findings. */
-export async function* checkService(url: string, name: string): AsyncGenerator<Finding> {
+/**
+ * Asks a service for its readiness and its clock. `name`: what it is called in the findings. `setting` names its address
+ * `url`.
+ */
+export async function* checkService(url: string, name: string, setting: AddressSetting): AsyncGenerator<Finding> {
   let response: Response
   let text: string
   const begin = Date.now()
@@ -25,13 +28,13 @@ export async function* checkService(url: string, name: string): AsyncGenerator<F
     response = await fetch(`${url}/readyz`, { redirect: 'manual', signal: AbortSignal.timeout(timeoutMs) })
     text = await response.text()
   } catch (error) {
-    yield failed(name, 'no answer', connectionFailure(error, url).message)
+    yield failed(name, 'no answer', connectionFailure(error, url, setting).message)
     return
   }
   const end = Date.now()
   const envelope = parseEnvelope(text)
   if (!envelope || !isReadiness(envelope.data)) {
-    const [reason = '', advice = ''] = notSluice(url, response).message.split(/: (?=s)/)
+    const [reason = '', advice = ''] = notSluice(url, response, setting).message.split(/: (?=s)/)
     yield failed(name, reason, `${advice.charAt(0).toUpperCase()}${advice.slice(1)}`)
     return
   }
