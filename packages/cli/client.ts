@@ -28,7 +28,10 @@ export interface RequestOptions {
   headers?: Readonly<Record<string, string>>
   /** 0: the request may take as long as it takes. */
   timeoutMs?: number
-  /** False: the request is not sent again, because a second one would do more than the first. */
+  /**
+   * False: the request is sent again only while a limit of the key is reached, because a second one would do more than
+   * the first.
+   */
   isRepeatable?: boolean
 }
 
@@ -141,7 +144,7 @@ export function openClient({ url, setting, key, signal, onRetry, retries }: Clie
   const request = async <T>(method: string, path: string, options: RequestOptions = {}): Promise<Answer<T>> => {
     const { isRepeatable = true } = options
     const mayRepeat = (error: Error): boolean =>
-      isBusy(error) ||
+      isLimited(error) ||
       (isRepeatable && (isServerFailure(error) || isTransient(error) || (retries === 'long' && isServerAbsent(error))))
     // The time begins with the first failure, because an upload may take longer than that.
     let until: number | undefined
@@ -164,14 +167,13 @@ export function openClient({ url, setting, key, signal, onRetry, retries }: Clie
   return { url, request, session: async () => (await request<SessionResource>('GET', '/api/v1/session')).data }
 }
 
-/** Whether the server asks the client to come back later. Such a request had no effect and cost nothing. */
-function isBusy(error: unknown): boolean {
-  return (
-    error instanceof Refusal && (error.status === 429 || (error.status === 503 && error.retryAfterMs !== undefined))
-  )
+/** Whether a limit of the key is reached. Such a request had no effect and cost nothing. */
+function isLimited(error: unknown): boolean {
+  return error instanceof Refusal && error.status === 429
 }
 
-function isServerFailure(error: unknown): boolean {
+/** Whether the server failed, so that it may have done what was requested, or a part of it. */
+export function isServerFailure(error: unknown): boolean {
   return error instanceof Refusal && error.status >= 500
 }
 

@@ -217,6 +217,40 @@ describe('keys', () => {
     server.close()
   })
 
+  it('makes one attempt to create a key when Sluice fails, and says that the key may exist', async () => {
+    let requests = 0
+    const server = createServer((_request, response) => {
+      requests++
+      const failure = { success: false, error: 'Service temporarily unavailable', timestamp: Date.now() }
+      response.setHeader('Content-Type', 'application/json').setHeader('Retry-After', '1')
+      response.writeHead(503).end(JSON.stringify(failure))
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const env = { SLUICE_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
+    const { code, stderr } = await standalone.run(['keys', 'create', 'once'], { env })
+    server.close()
+    expect([code, requests]).toEqual([1, 1])
+    expect(stderr).toContain('The key may exist all the same: see "sluice keys list".')
+  })
+
+  it('says that a key may exist when the command is interrupted', async () => {
+    const server = createServer(() => child.kill('SIGINT'))
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const child = spawn(process.execPath, [program, 'keys', 'create', 'interrupted'], {
+      env: {
+        PATH: process.env.PATH,
+        SLUICE_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+        SLUICE_API_KEY: standalone.key,
+        SLUICE_CONFIG: join(standalone.folder, 'no-config.json'),
+      },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
+    const closed = new Promise((resolve) => child.once('close', resolve))
+    const stderr = (await child.stderr.setEncoding('utf8').toArray()).join('')
+    expect([await closed, stderr]).toEqual([130, 'The key may exist all the same: see "sluice keys list".\n'])
+    server.close()
+  })
+
   it('asks before a rotation that ends the old key at once', async () => {
     const { key_id: id } = JSON.parse((await standalone.run(['keys', 'create', 'now', '--json'])).stdout) as {
       key_id: string

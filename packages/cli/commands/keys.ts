@@ -3,7 +3,7 @@ import { type KeyResource, type NewKeyResource } from '@sluice/contracts/keys'
 import { type ListOf, pageDefaults } from '@sluice/contracts/paging'
 import { environments, scopes } from '@sluice/contracts/scopes'
 import { confirm } from '../ask.ts'
-import type { Client } from '../client.ts'
+import { type Client, isServerFailure } from '../client.ts'
 import { isTransient } from '../connection-failure.ts'
 import type { Context } from '../context.ts'
 import { examples } from '../examples.ts'
@@ -185,27 +185,43 @@ async function create(context: Context, name: string, options: CreateOptions): P
     events_per_minute_per_address: options.eventsPerMinutePerAddress,
   }
   const hasLimits = Object.values(limits).some((limit) => limit !== undefined)
-  const data = await makeKey(client, keysPath, {
-    name,
-    scopes: options.scope,
-    site_ids: options.allSites ? null : options.sites,
-    environment: options.environment,
-    expires_at: options.expires,
-    allowed_origins: options.origin,
-    ...(hasLimits && { rate_limits: limits }),
+  const data = await makeKey(context, client, {
+    path: keysPath,
+    json: {
+      name,
+      scopes: options.scope,
+      site_ids: options.allSites ? null : options.sites,
+      environment: options.environment,
+      expires_at: options.expires,
+      allowed_origins: options.origin,
+      ...(hasLimits && { rate_limits: limits }),
+    },
   })
   printNewKey(context.terminal, data, options)
   await requirePrinted(context.terminal, data)
 }
 
-/** Sends the request that makes a key, once. Throws a Failure. */
-async function makeKey(client: Client, path: string, json: object): Promise<NewKeyResource> {
+/** The request that makes a key. */
+interface KeyRequest {
+  path: string
+  json: object
+}
+
+/** Sends the request that makes a key, once. Throws a Failure, and the signal's reason. */
+async function makeKey(
+  { terminal, signal }: Context,
+  client: Client,
+  { path, json }: KeyRequest,
+): Promise<NewKeyResource> {
+  const advice = 'The key may exist all the same: see "sluice keys list".'
   try {
     return (await client.request<NewKeyResource>('POST', path, { json, isRepeatable: false })).data
   } catch (error) {
+    // The command ends without a message of its own.
+    if (signal.aborted) terminal.note(advice)
     // The answer may have been lost.
-    if (!isTransient(error)) throw error
-    throw new Failure(`${messageOf(error)} The key may exist all the same: see "sluice keys list".`)
+    if (signal.aborted || !(isTransient(error) || isServerFailure(error))) throw error
+    throw new Failure(`${messageOf(error)} ${advice}`)
   }
 }
 
@@ -240,7 +256,7 @@ async function rotate(context: Context, keyId: string, options: RotateOptions): 
     const question = `Programs that use the key ${safeText(data.name)} (${data.hint}) are refused at once. Rotate it?`
     await confirm(context, question, options.yes === true)
   }
-  const data = await makeKey(client, `${path}/rotate`, { overlap: options.overlap })
+  const data = await makeKey(context, client, { path: `${path}/rotate`, json: { overlap: options.overlap } })
   printNewKey(context.terminal, data, options)
   if (!endsAtOnce) context.terminal.note(endsOf(keyId, data, options))
   await requirePrinted(context.terminal, data)
