@@ -12,7 +12,7 @@ export function withCommandReference(page: string): string {
   return `${page.slice(0, from + begin.length)}\n\n${commandReference()}\n\n${page.slice(to)}`
 }
 
-/** The help text of each command that does something, below a heading with its name. */
+/** The help text of each command that does something else than explain others, below a heading with its name. */
 function commandReference(): string {
   let printed = ''
   const terminal = openTerminal(process.stdout, process.stderr)
@@ -30,7 +30,7 @@ function commandReference(): string {
     signal: new AbortController().signal,
   }
   return commandsOf(createProgram(context, ''))
-    .filter(({ commands }) => commands.length === 0)
+    .filter((command) => command.commands.length === 0 && command.name() !== 'help')
     .map((command) => {
       printed = ''
       command.outputHelp()

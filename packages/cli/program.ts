@@ -19,7 +19,6 @@ export function createProgram(context: Context, version: string): Command {
     .description('Sends events to Sluice, asks for statistics, and manages imports and API keys.')
     .version(version, '-V, --version', 'print the version')
     .helpOption('-h, --help', 'print this help')
-    .helpCommand('help [command]', 'print the help of a command')
     .configureHelp({ subcommandTerm: termOf })
     .configureOutput({
       writeOut: (text) => context.terminal.print(text.trimEnd()),
@@ -51,11 +50,32 @@ export function createProgram(context: Context, version: string): Command {
   addKeys(program, context)
   addDoctor(program, context)
   addLogin(program, context)
+  for (const group of [program, ...commandsOf(program).filter(({ commands }) => commands.length > 0)]) addHelp(group)
   for (const command of commandsOf(program)) {
     const outputError = (text: string, write: (text: string) => void): void => write(asSentence(text, command))
     command.helpOption('-h, --help', 'print this help').configureOutput({ outputError })
   }
   return program
+}
+
+/**
+ * Adds the command `help` to a program or a group of commands. That of commander takes one word, and a wrong one counts
+ * as none.
+ */
+function addHelp(group: Command): void {
+  group
+    .helpCommand(false)
+    .command('help')
+    .description('print the help of a command')
+    .argument('[command...]', 'the words of the command')
+    .action((words: readonly string[]) => {
+      let explained = group
+      for (const word of words) {
+        const named = explained.commands.find((each) => each.name() === word)
+        explained = named ?? explained.error(`unknown command '${word}'`)
+      }
+      explained.outputHelp()
+    })
 }
 
 /** Every command and its subcommands, in the order of the help. */

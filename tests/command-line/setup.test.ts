@@ -27,6 +27,17 @@ describe('every command', () => {
       expect(stdout).toContain('Examples:')
     }
     expect(await standalone.run(['help', 'send'])).toStrictEqual(texts[0])
+    const create = await standalone.run(['keys', 'create', '--help'])
+    expect(await standalone.run(['help', 'keys', 'create'])).toStrictEqual(create)
+  })
+
+  it('is not explained when its name is unknown', async () => {
+    expect(await standalone.run(['help', 'keys', 'crate'])).toStrictEqual({
+      code: 2,
+      stdout: '',
+      stderr: `sluice: unknown command 'crate': did you mean create? See "sluice keys --help".\n`,
+    })
+    for (const call of ['help stat', 'keys help crate']) expect((await standalone.run(call.split(' '))).code).toBe(2)
   })
 
   it('is started by the program that the installation links, whatever Node comes first in the path', async () => {
