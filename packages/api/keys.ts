@@ -11,7 +11,7 @@ import {
 } from '@sluice/contracts/keys'
 import { defaultScopes, environments, scopes } from '@sluice/contracts/scopes'
 import { dayMs } from '@sluice/contracts/time-units'
-import { isOrigin } from '@sluice/runtime/origin'
+import { isSentOrigin } from '@sluice/runtime/origin'
 import { duration, enumText, nameText, time } from '@sluice/runtime/schemas'
 import { rateLimits } from './rate-limits.ts'
 import { siteId } from './sites.ts'
@@ -54,12 +54,12 @@ const expiresAt = time
 
 const limits = rateLimits.description('Rate limits of the key. Null, or a limit that is left out: the default.')
 
-/** An origin as browsers send it: scheme, host and port, without a path. */
+/** An origin as browsers send it: scheme, host and port, without a path. Apps and extensions have other schemes. */
 const origin = joi
   .string()
   .max(originLengthMax)
-  .custom((value: string, helpers) => (isOrigin(value) ? value : helpers.error('string.origin')))
-  .meta({ pattern: '^https?://[^/?#@]+$' })
+  .custom((value: string, helpers) => (isSentOrigin(value) ? value : helpers.error('string.origin')))
+  .meta({ pattern: '^[a-z][a-z\\d+.-]*://[^\\s/?#@]+$' })
   .messages({ 'string.origin': 'must be an origin as browsers send it, e.g. https://shop.example' })
 
 const allowedOrigins = joi

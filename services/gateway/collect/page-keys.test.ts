@@ -30,6 +30,7 @@ describe('a key with allowed origins', () => {
     [['https://shop.example'], 'http://shop.example', 403],
     [['https://shop.example'], 'https://shop.example.evil.example', 403],
     [['https://shop.example'], 'null', 403],
+    [['capacitor://localhost'], 'capacitor://localhost', 202],
     [[], 'https://shop.example', 403],
     [null, 'https://shop.example', 202],
   ])('%j answers a page of %s with %i', async (allowed, origin, status) => {

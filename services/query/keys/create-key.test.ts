@@ -121,7 +121,12 @@ describe('POST /api/v1/settings/keys', () => {
       site_ids: ['shop', 'blog'],
       expires_at: expiresAt,
       rate_limits: { queries_per_minute: 5_000, events_per_minute: 10_000_000, events_per_minute_per_address: 60 },
-      allowed_origins: ['https://shop.example', 'http://localhost:3000'],
+      allowed_origins: [
+        'https://shop.example',
+        'http://localhost:3000',
+        'capacitor://localhost',
+        'chrome-extension://abc',
+      ],
     })
     expect(status).toBe(201)
     expect(body.data).toMatchObject({
@@ -130,7 +135,12 @@ describe('POST /api/v1/settings/keys', () => {
       site_ids: ['shop', 'blog'],
       expires_at: expiresAt,
       rate_limits: { queries_per_minute: 5_000, events_per_minute: 10_000_000, events_per_minute_per_address: 60 },
-      allowed_origins: ['https://shop.example', 'http://localhost:3000'],
+      allowed_origins: [
+        'https://shop.example',
+        'http://localhost:3000',
+        'capacitor://localhost',
+        'chrome-extension://abc',
+      ],
     })
     const { key } = body.data as Created
     expect(key).toMatch(/^svc_dev_[\dA-Za-z]{35}$/)
@@ -212,6 +222,9 @@ describe('POST /api/v1/settings/keys with an invalid body', () => {
       'https://shop.example/',
       'https://shop.example:443',
       'file:///x',
+      'Capacitor://localhost',
+      'capacitor://localhost/',
+      'null',
       '*',
     ].map((origin): [unknown, string] => [
       { name: 'n', allowed_origins: ['https://a.example', origin] },

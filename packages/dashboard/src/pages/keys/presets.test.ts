@@ -56,8 +56,13 @@ it('origins get the form that browsers send, and an invalid one is found', () =>
     'https://shop.example',
     'http://localhost:3000',
   ])
-  expect(wrongOrigin('https://shop.example/\nhttp://localhost:3000')).toBeUndefined()
-  for (const text of ['shop.example', 'https://shop.example/path', 'ftp://shop.example', 'https://shop.example?a'])
+  expect(wrongOrigin('https://shop.example/\nhttp://localhost:3000\ncapacitor://localhost')).toBeUndefined()
+  for (const text of [
+    'shop.example',
+    'https://shop.example/path',
+    'capacitor://localhost/path',
+    'https://shop.example?a',
+  ])
     expect(wrongOrigin(`https://a.example ${text}`)).toBe(text)
 })
 

@@ -25,11 +25,15 @@ export function presetOf({
 
 const linesOf = (text: string) => text.split(/[\s,]+/).filter((each) => each !== '')
 
-/** A URL as an origin in the form that browsers send; undefined if it has a path or is not an http(s) URL. */
+/**
+ * A URL as an origin in the form that browsers send; undefined if it has a path or is no URL. Apps and extensions have
+ * other schemes than http(s), whose origins are taken as they are.
+ */
 function originOf(text: string): string | undefined {
   if (!URL.canParse(text)) return undefined
   const { origin, href, protocol } = new URL(text)
-  return /^https?:$/.test(protocol) && href === `${origin}/` ? origin : undefined
+  if (/^https?:$/.test(protocol)) return href === `${origin}/` ? origin : undefined
+  return /^[a-z][a-z\d+.-]*:\/\/[^\s/?#@]+$/.test(text) ? text : undefined
 }
 
 /** The origins of a text with one on each line, as browsers send them; null for none. */
