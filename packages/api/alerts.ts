@@ -145,7 +145,7 @@ const behaviour = {
     'How long after it has fired the rule can’t fire again; default: `1h`.',
   ),
   no_data: enumText(noDataRules).description(
-    'What a window without events means. `zero`, the default: the value 0. `keep`: no change of the state. `alert`: the condition is true.',
+    'What a window without data means (without events that match; for metrics of sessions, without sessions that began in it). `zero`, the default: the value 0. `keep`: no change of the state. `alert`: the condition is true.',
   ),
   enabled: joi.boolean().description('`false`: the rule is not evaluated; default: `true`.'),
 }

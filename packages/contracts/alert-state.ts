@@ -33,7 +33,7 @@ export interface AlertTrigger {
 
 /** The state of a rule after the last minute for which it was evaluated. Times are ends of windows, Unix ms. */
 export interface AlertState {
-  /** `no_data`: the rule fires because its window has no events. */
+  /** `no_data`: the rule fires because its window has no data. */
   state: 'ok' | 'firing' | 'no_data'
   /** Since when the condition is true without the rule firing; null: it is not true, or the rule fires. */
   pendingSince: number | null
@@ -57,19 +57,19 @@ export type Measured =
 export type MeasuredWindow = Exclude<Measured, { outcome: 'failed' }>
 
 /**
- * The outcome of a measurement. `hasEvents`: whether the window has events, which matters only for the value 0, because
- * another value shows that there are events.
+ * The outcome of a measurement. `hasData`: whether the window has what is measured: events, or for a metric of sessions
+ * a session that began in it. This matters only for the value 0, because another value shows that there is data.
  */
 export function measuredWindow({
   value,
   previous,
-  hasEvents,
+  hasData,
 }: {
   value: number
   previous: number
-  hasEvents: boolean
+  hasData: boolean
 }): MeasuredWindow {
-  return value === 0 && !hasEvents ? { outcome: 'no_data', previous } : { outcome: 'value', value, previous }
+  return value === 0 && !hasData ? { outcome: 'no_data', previous } : { outcome: 'value', value, previous }
 }
 
 /** A change that users are told about. */

@@ -1,6 +1,7 @@
 import { type MeasuredWindow, measuredWindow } from '@sluice/contracts/alert-state'
 import { minuteMs } from '@sluice/contracts/time-units'
 import type { QueryRunner } from '../clickhouse/query-runner.ts'
+import { isSessionMetric } from '../session-metrics.ts'
 import { type AlertSpec, countsEvents } from './alert-spec.ts'
 import type { MeasureOptions } from './measure-alert.ts'
 import {
@@ -52,7 +53,7 @@ async function countSeries(
   const times = timesOf({ start, end, stepMs: minuteMs })
   const points = times.map((timestamp) => {
     const [value, previous] = [count(timestamp), comparesPrevious ? count(timestamp - windowMs) : 0]
-    return { timestamp, measured: measuredWindow({ value, previous, hasEvents: false }) }
+    return { timestamp, measured: measuredWindow({ value, previous, hasData: false }) }
   })
   return { stepMs: minuteMs, points }
 }
@@ -73,11 +74,14 @@ async function metricSeries(
   }
   const values = await read(grid)
   const previous = comparesPrevious ? await read({ ...grid, first: grid.first - windowMs }) : undefined
-  const count = distinguishesNoData ? await countInWindows(spec, { start, end }, runner) : undefined
+  const isOfSessions = isSessionMetric(spec.metric)
+  const isCountNeeded = distinguishesNoData && !isOfSessions
+  const count = isCountNeeded ? await countInWindows(spec, { start, end }, runner) : undefined
   const points = times.map((timestamp, index) => {
     const [value, before] = [values.get(index) ?? 0, previous?.get(index) ?? 0]
-    const hasEvents = count !== undefined && count(timestamp) > 0
-    return { timestamp, measured: measuredWindow({ value, previous: before, hasEvents }) }
+    // A point has a value of 0 only when sessions began in its window: without any, it has no row.
+    const hasData = isOfSessions ? values.has(index) : count !== undefined && count(timestamp) > 0
+    return { timestamp, measured: measuredWindow({ value, previous: before, hasData }) }
   })
   return { stepMs, points }
 }

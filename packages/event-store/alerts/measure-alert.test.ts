@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { type Metric, metrics } from '@sluice/contracts/stats'
-import { expectedStats, type RawEvent } from '../../../tests/support/oracle/expected-stats.ts'
+import { expectedStats, type RawEvent, type RawStatsQuery } from '../../../tests/support/oracle/expected-stats.ts'
 import {
   hour,
   noon,
@@ -11,6 +11,7 @@ import {
   type StoredEvent,
 } from '../../../tests/support/stats-database.ts'
 import { queryReader, type QueryRunner } from '../clickhouse/query-runner.ts'
+import { isSessionMetric } from '../session-metrics.ts'
 import { measureAlertSeries } from './alert-series.ts'
 import type { AlertSpec } from './alert-spec.ts'
 import { measureAlert } from './measure-alert.ts'
@@ -56,12 +57,12 @@ function randomEvents(seed: number): StoredEvent[] {
   return (drawn ?? []).map((event) => ({ ...event, event_id: randomUUID() }))
 }
 
-function valueByOracle(events: readonly StoredEvent[], spec: AlertSpec, end: number): number {
+function byOracle(events: readonly StoredEvent[], spec: AlertSpec, end: number): { value: number; isEmpty: boolean } {
   const { siteId, metric, windowMs, eventType, filter } = spec
   const known = events
     .map(({ at, ...event }) => ({ ...event, site_id: siteId, environment: 'prod', timestamp: noon + at * hour }))
     .filter(({ timestamp }) => timestamp < end) as RawEvent[]
-  return expectedStats(known, {
+  const query: RawStatsQuery = {
     site_id: siteId,
     metric: metric === 'event_count_by_type' ? 'event_count' : metric,
     start_date: end - windowMs,
@@ -69,7 +70,10 @@ function valueByOracle(events: readonly StoredEvent[], spec: AlertSpec, end: num
     environment: 'prod',
     ...(eventType === undefined ? {} : { event_type: eventType }),
     ...(filter === undefined ? {} : { filter: filter }),
-  }).value
+  }
+  const counted = isSessionMetric(metric) ? query.metric : 'event_count'
+  const { breakdown = [] } = expectedStats(known, { ...query, metric: counted, group_by: 'country' })
+  return { value: expectedStats(known, query).value, isEmpty: breakdown.length === 0 }
 }
 
 const variants: (Partial<AlertSpec> & { windowMs: number })[] = [
@@ -90,10 +94,8 @@ test.each<Metric>(metrics)(
       const { points, stepMs } = await measureAlertSeries(spec, range, options, runner)
       const evaluated = points.filter((_, index) => index % Math.max(1, Math.floor((29 * minuteMs) / stepMs)) === 0)
       for (const { timestamp, measured } of evaluated) {
-        const [value, previous] = [timestamp, timestamp - variant.windowMs].map((end) =>
-          valueByOracle(events, spec, end),
-        )
-        const isEmpty = valueByOracle(events, { ...spec, metric: 'event_count' }, timestamp) === 0
+        const { value, isEmpty } = byOracle(events, spec, timestamp)
+        const previous = byOracle(events, spec, timestamp - variant.windowMs).value
         expect({ timestamp, ...measured }).toStrictEqual({
           timestamp,
           ...(isEmpty ? { outcome: 'no_data', previous } : { outcome: 'value', value, previous }),
@@ -137,6 +139,32 @@ test('without the spec whether there was no event, 0 counts as no data', async (
     { outcome: 'no_data', previous: 0 },
   ])
 })
+
+test.each(['avg_session_duration', 'bounce_rate', 'conversion_rate'] as const)(
+  '%s has no data when no session began in the window, whatever earlier sessions do in it',
+  async (metric) => {
+    const session = { session_id: 'a' }
+    // A session whose second event is in a later window, and one whose duration, bounce rate and conversion rate are 0.
+    const siteId = await database.siteWith([
+      { at: 0, ...session },
+      { at: 1.5, ...session },
+      { at: 3.5, session_id: 'b' },
+      { at: 3.5, session_id: 'b' },
+    ])
+    const spec: AlertSpec = { siteId, environment: 'prod', metric, windowMs: hour }
+    const options = { comparesPrevious: false, distinguishesNoData: true }
+    const range = { start: noon + hour, end: noon + 4 * hour }
+    const { points } = await measureAlertSeries(spec, range, options, runner)
+    for (const [hours, measured] of [
+      [2, { outcome: 'no_data', previous: 0 }],
+      [4, { outcome: 'value', value: 0, previous: 0 }],
+    ] as const) {
+      const end = noon + hours * hour
+      expect(await measureAlert(spec, end, options, runner)).toStrictEqual(measured)
+      expect(points.find(({ timestamp }) => timestamp === end)?.measured).toStrictEqual(measured)
+    }
+  },
+)
 
 test('a number of users is exact however many there are, as in the preview', async () => {
   const siteId = await database.siteWith([])

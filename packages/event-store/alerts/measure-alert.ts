@@ -3,12 +3,17 @@ import type { Metric } from '@sluice/contracts/stats'
 import type { QueryRunner } from '../clickhouse/query-runner.ts'
 import { isSessionMetric } from '../session-metrics.ts'
 import { evaluateStats } from '../stats/evaluate-stats.ts'
+import { measureSessions } from '../stats/measure-sessions.ts'
+import { planStats, type StatsSpec } from '../stats/spec.ts'
 import { type AlertSpec, countsEvents } from './alert-spec.ts'
 
 export interface MeasureOptions {
   /** Whether the value over the window before is needed too. */
   comparesPrevious: boolean
-  /** Whether a value of 0 is distinguished from a window without events. Otherwise a value of 0 counts as no data. */
+  /**
+   * Whether a value of 0 is distinguished from a window without events. Otherwise a value of 0 counts as no data. For
+   * metrics of sessions, which are means, 0 is always distinguished from a window in which no session began.
+   */
   distinguishesNoData: boolean
 }
 
@@ -28,32 +33,37 @@ export async function measureAlert(
   runner: QueryRunner,
 ): Promise<MeasuredWindow> {
   const { windowMs } = spec
-  const value = await valueOf(spec, spec.metric, end, runner)
   const previous = comparesPrevious ? await valueOf(spec, spec.metric, end - windowMs, runner) : 0
+  if (isSessionMetric(spec.metric)) {
+    const { value, hasSessions } = await measureSessions(planStats(statsSpecOf(spec, spec.metric, end)), runner)
+    return measuredWindow({ value, previous, hasData: hasSessions })
+  }
+  const value = await valueOf(spec, spec.metric, end, runner)
   const isCountNeeded = value === 0 && distinguishesNoData && !countsEvents(spec)
-  const hasEvents = isCountNeeded && (await valueOf(spec, 'event_count', end, runner)) > 0
-  return measuredWindow({ value, previous, hasEvents })
+  const hasData = isCountNeeded && (await valueOf(spec, 'event_count', end, runner)) > 0
+  return measuredWindow({ value, previous, hasData })
 }
 
 async function valueOf(spec: AlertSpec, metric: Metric, end: number, runner: QueryRunner): Promise<number> {
-  const { siteId, environment, windowMs, eventType, filter = [], targetEvent } = spec
-  const { value } = await evaluateStats(
-    {
-      siteId,
-      environment,
-      start: end - windowMs,
-      end,
-      // The number of events of one type needs no list of types.
-      metric: metric === 'event_count_by_type' ? 'event_count' : metric,
-      filters: eventType === undefined ? {} : { event_type: eventType },
-      conditions: filter,
-      ...(targetEvent === undefined ? {} : { targetEvent }),
-      sessionsUntil: end,
-      // The preview and `measureBatch` count exactly too. Reading all sessions of a large site exactly may exceed the
-      // limits of a statement.
-      exact: !isSessionMetric(metric),
-    },
-    runner,
-  )
+  const { value } = await evaluateStats(statsSpecOf(spec, metric, end), runner)
   return value
+}
+
+function statsSpecOf(spec: AlertSpec, metric: Metric, end: number): StatsSpec {
+  const { siteId, environment, windowMs, eventType, filter = [], targetEvent } = spec
+  return {
+    siteId,
+    environment,
+    start: end - windowMs,
+    end,
+    // The number of events of one type needs no list of types.
+    metric: metric === 'event_count_by_type' ? 'event_count' : metric,
+    filters: eventType === undefined ? {} : { event_type: eventType },
+    conditions: filter,
+    ...(targetEvent === undefined ? {} : { targetEvent }),
+    sessionsUntil: end,
+    // The preview and `measureBatch` count exactly too. Reading all sessions of a large site exactly may exceed the
+    // limits of a statement.
+    exact: !isSessionMetric(metric),
+  }
 }

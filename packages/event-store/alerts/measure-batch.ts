@@ -43,8 +43,8 @@ export async function measureBatch(
   const row = rows[0] ?? {}
   return specs.map(({ spec, options: { distinguishesNoData } }, index) => {
     const numberOf = (name: string): number => row[`${name}_${index}`] ?? 0
-    const hasEvents = distinguishesNoData && !countsEvents(spec) && numberOf('events') > 0
-    return measuredWindow({ value: numberOf('value'), previous: numberOf('previous'), hasEvents })
+    const hasData = distinguishesNoData && !countsEvents(spec) && numberOf('events') > 0
+    return measuredWindow({ value: numberOf('value'), previous: numberOf('previous'), hasData })
   })
 }
 

@@ -54,7 +54,10 @@ export async function evaluateStats(spec: StatsSpec, runner: QueryRunner): Promi
 async function evaluateRange(plan: StatsPlan, runner: QueryRunner): Promise<RangeNumbers> {
   const { start, end, metric, groupBy } = plan
   if (!isSessionMetric(metric)) return { start, end, ...(await runPlan(plan, runner)) }
-  if (groupBy === undefined) return { start, end, ...(await measureSessions(plan, runner)) }
+  if (groupBy === undefined) {
+    const { value, isEstimated } = await measureSessions(plan, runner)
+    return { start, end, value, isEstimated }
+  }
   const numbers = await retryAllowingUnusual(1, (sessions) => runPlan({ ...plan, sessions }, runner))
   return { start, end, ...numbers }
 }

@@ -28,6 +28,8 @@ const defaultThresholds: SamplingThresholds = { eventsMin: 16_000_000, sampleFac
 export interface SessionsNumber {
   value: number
   isEstimated: boolean
+  /** Whether a session began in the range. Without one, the value is 0. */
+  hasSessions: boolean
 }
 
 /**
@@ -52,12 +54,13 @@ export async function measureSessions(
     const { row: sample, sessions } = await read(sampleFactor)
     const value = sample[metric] ?? 0
     if (sample.measured >= sampleMin) {
-      if (errorOf(sample, metric) <= relativeErrorMax * value) return { value, isEstimated: true }
+      if (errorOf(sample, metric) <= relativeErrorMax * value) return { value, isEstimated: true, hasSessions: true }
       const rate = await conversionRate({ ...plan, sessions }, sample, runner)
-      if (rate !== undefined) return { value: rate, isEstimated: true }
+      if (rate !== undefined) return { value: rate, isEstimated: true, hasSessions: true }
     }
   }
-  return { value: (await read(1)).row[metric] ?? 0, isEstimated: false }
+  const { row } = await read(1)
+  return { value: row[metric] ?? 0, isEstimated: false, hasSessions: row.measured > 0 }
 }
 
 /** Greatest error of an estimate with 99 % confidence, as a share of the value. */

@@ -61,11 +61,11 @@ test('long sessions that the sample has missed altogether are counted', async ()
   await storeSessions(site, sessions, durationS, `number >= ${longSessions} OR cityHash64(id) % 16 != 0`)
   const exact = await measure(site, true)
   expect(exact.value).toBeGreaterThan(50)
-  expect(await measure(site)).toStrictEqual({ value: exact.value, isEstimated: false })
+  expect(await measure(site)).toMatchObject({ value: exact.value, isEstimated: false })
 })
 
 test('an average of even durations is taken from the sample', async () => {
   const site = 'even-'
   await storeSessions(site, sessions, '50000')
-  expect(await measure(site)).toStrictEqual({ value: 50_000, isEstimated: true })
+  expect(await measure(site)).toMatchObject({ value: 50_000, isEstimated: true })
 })
