@@ -42,7 +42,9 @@ async function evaluate({ ruleId, revision }: AlertRule, minutes: number, measur
   return evaluated.map(({ transition }) => transition?.to ?? 'none')
 }
 
-async function deliveriesOf(siteId: string): Promise<{ endpoint: string; data: Record<string, unknown> }[]> {
+async function deliveriesOf(
+  siteId: string,
+): Promise<{ endpoint: string; timestamp: number; data: Record<string, unknown> }[]> {
   const rows = await postgres.db
     .selectFrom('deliveries')
     .innerJoin('endpoints', 'endpoints.endpoint_id', 'deliveries.endpoint_id')
@@ -53,7 +55,7 @@ async function deliveriesOf(siteId: string): Promise<{ endpoint: string; data: R
     .execute()
   return rows.map(({ endpoint_id, body }) => ({
     endpoint: endpoint_id,
-    data: (JSON.parse(body.toString()) as { data: Record<string, unknown> }).data,
+    ...(JSON.parse(body.toString()) as { timestamp: number; data: Record<string, unknown> }),
   }))
 }
 
@@ -73,6 +75,8 @@ test('a firing and its resolution are stored with their deliveries, which have o
     { state: 'firing', metric_value: 12, firing_id: fired?.firingId, channel: '#ops' },
     { state: 'resolved', metric_value: 3, firing_id: fired?.firingId },
   ])
+  // The minutes that the history has, not the times at which the worker stored the changes.
+  expect(told.map(({ timestamp }) => timestamp)).toStrictEqual([noon + minuteMs, noon + 2 * minuteMs])
   const { history } = await rules.history(rule.ruleId, { limit: 10, offset: 0 }, noon)
   expect(history).toMatchObject([
     { timestamp: noon + 2 * minuteMs, from: 'firing', to: 'ok', value: 3, test: false },

@@ -159,7 +159,7 @@ async function recordTransition(
   await removeOldHistory(db, ruleId, at)
   const notice = alertNotice(
     { ruleId, environment, name: settings.name, condition: settings.condition, channel },
-    { siteId, timestamp: at },
+    { siteId, timestamp: minute },
     { state: transition.to, value: transition.value, firingId: noticeFiringId, isNoData: state.state === 'no_data' },
   )
   const forWebhooks = noticeBody(notice, 'webhook')
