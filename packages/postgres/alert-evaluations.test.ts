@@ -143,7 +143,9 @@ test('the pending time continues unless the condition changes or the rule is swi
   })
   const condition = { ...settings.condition, threshold: 11 }
   const others = { revision: 1, settings: { ...renamed, condition }, isConditionChanged: true, channel }
-  expect(await rules.update(rule.ruleId, null, others, noon)).toMatchObject({ state: { pendingSince: null } })
+  // The value of the former condition would be taken for one of the new condition.
+  const begunAgain = { pendingSince: null, lastValue: null }
+  expect(await rules.update(rule.ruleId, null, others, noon)).toMatchObject({ state: begunAgain })
   const switched = await ruleWith({ for: '5m' })
   await evaluate(switched, 1, value(12))
   const off = { ...changes, settings: { ...switched.settings, enabled: false } }

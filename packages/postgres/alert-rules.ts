@@ -50,7 +50,7 @@ export interface AlertRuleChanges {
   /** The revision that the user has changed. */
   revision: number
   settings: AlertSettings
-  /** Whether the condition has changed. Then a pending state begins again. */
+  /** Whether the condition has changed. Then a pending state begins again, and the last value is forgotten. */
   isConditionChanged: boolean
   channel: string | null
   /** Absent: the target is not changed. */
@@ -265,6 +265,7 @@ async function updateRule(
     .set({
       ...settingsColumns(settings),
       ...(settings.enabled ? {} : off),
+      ...(isConditionChanged ? { last_value: null } : {}),
       ...(isConditionChanged || !settings.enabled ? { pending_since: null, true_at: null, last_error: null } : {}),
       channel_name: channel,
       revision: revision + 1,
