@@ -101,6 +101,29 @@ test('texts for people name the event type and the environment dev, which the bo
   })
 })
 
+test.each([
+  ['avg_session_duration', 'greater_than', 'was 12 s over 5m; the condition is greater than 10 s.'],
+  ['bounce_rate', 'greater_than', 'was 12 % over 5m; the condition is greater than 10 %.'],
+  ['avg_session_duration', 'increases_by_percent', 'was 12 s over 5m; the condition is an increase by 10 % against'],
+] as const)('texts for people have the units of %s, %s', (metric, operator, text) => {
+  const condition = { ...rule.condition, metric, operator }
+  const notice = alertNotice({ ...rule, condition }, at, { state: 'firing', value: 12, firingId: 'fir_1' })
+  expect(emailBody(notice).text).toContain(`${metric} ${text}`)
+})
+
+test('texts for people say that a rule has a filter, and that no session began', () => {
+  const filter = [{ property: 'country', operator: 'equals', value: 'DE' }] as const
+  const filtered = { ...rule, condition: { ...rule.condition, filter: [...filter] } }
+  const change = { state: 'firing', value: 0, firingId: 'fir_1' } as const
+  expect(emailBody(alertNotice(filtered, at, change)).text).toContain(
+    "event_count of the events that match the rule's filter was 0 over 5m;",
+  )
+  const rate: NotifiedRule = { ...rule, condition: { ...rule.condition, metric: 'bounce_rate' } }
+  expect(emailBody(alertNotice(rate, at, { ...change, isNoData: true })).text).toContain(
+    'No session that matches began within 5m; the rule fires when none does.',
+  )
+})
+
 test('a test says so everywhere', () => {
   const notice = alertNotice(rule, at, { state: 'firing', value: 0, firingId: 'fir_2', isTest: true })
   expect(notice.data.test).toBe(true)

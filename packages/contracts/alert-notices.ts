@@ -1,6 +1,7 @@
 import { type AlertOperator, comparesWindows } from './alert-state.ts'
 import type { AlertDelivery, AlertSettings, NotificationType } from './alerts.ts'
 import type { Environment } from './scopes.ts'
+import type { Metric } from './stats.ts'
 
 /** The content of a notification. Times are Unix ms. */
 export interface AlertNotice {
@@ -8,7 +9,7 @@ export interface AlertNotice {
   timestamp: number
   data: AlertDelivery
   rule: NotifiedRule
-  /** Whether the rule fires because its window has no events, which only texts for people say. */
+  /** Whether the rule fires because its window has no data, which only texts for people say. */
   isNoData: boolean
 }
 
@@ -108,15 +109,28 @@ const operatorTexts: Readonly<Record<AlertOperator, string>> = {
   decreases_by_percent: 'a decrease by',
 }
 
+/** What follows a number of these metrics. */
+const units: Readonly<Partial<Record<Metric, string>>> = {
+  avg_session_duration: ' s',
+  bounce_rate: ' %',
+  conversion_rate: ' %',
+}
+
 function sentenceOf({ data, rule, isNoData }: AlertNotice): string {
   const { metric, metric_value: value, window, operator, threshold } = data
-  if (isNoData) return `No event matched over ${window}; the rule fires when none does.`
+  const unit = units[metric] ?? ''
+  if (isNoData) {
+    // The metrics with a unit are those of sessions.
+    const missing = unit === '' ? `No event matched over ${window}` : `No session that matches began within ${window}`
+    return `${missing}; the rule fires when none does.`
+  }
   const limit = comparesWindows(operator)
     ? `${operatorTexts[operator]} ${threshold} % against the ${window} before`
-    : `${operatorTexts[operator]} ${threshold}`
-  const { event_type: eventType } = rule.condition
+    : `${operatorTexts[operator]} ${threshold}${unit}`
+  const { event_type: eventType, filter = [] } = rule.condition
   const measured = eventType === undefined ? metric : `${metric} of "${oneLine(eventType)}"`
-  return `${measured} was ${value} over ${window}; the condition is ${limit}.`
+  const filtered = filter.length === 0 ? '' : " of the events that match the rule's filter"
+  return `${measured}${filtered} was ${value}${unit} over ${window}; the condition is ${limit}.`
 }
 
 /** When the rule changed, because a late attempt can arrive after the notice of a later change. */
