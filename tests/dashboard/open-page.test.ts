@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
 import type { Locator, Page, Route } from 'playwright-core'
+import { headline } from './support/numbers.ts'
 import { openSession, type Rig, startRig } from './support/rig.ts'
 import { seededEvents } from './support/seed.ts'
 import { describeWithChromium, useBrowser, type Visit } from './support/use-browser.ts'
@@ -54,6 +55,8 @@ interface Patched extends Schedule {
   history: object[]
   series: { timestamp: number; value: number }[]
   firings: object[]
+  results: { data: { timestamp: number } }[]
+  complete_until: number
 }
 
 const recordedOf = (page: Page): Promise<Recorded> => page.evaluate<Recorded>('globalThis.recorded')
@@ -322,6 +325,42 @@ describeWithChromium('a page that is open', () => {
       return route.fulfill({ response, json: answer })
     })
   }
+
+  it('asks again about yesterday while events of it are still being stored', async () => {
+    const { page } = await visit()
+    const service = { value: 1, lagMs: 20 * 60_000 }
+    await patch(page, /\/api\/v1\/stats\/batch$/, ({ results }) => {
+      for (const { data } of results)
+        Object.assign(data, { value: service.value, complete_until: data.timestamp - service.lagMs })
+    })
+    await page.goto(`${rig.url}/sites/${siteId}?range=yesterday`)
+    const note = page.getByText('Events with old timestamps are still arriving')
+    await runUntil(page, async () => {
+      expect(await headline(page, 'Events')).toBe(1)
+      expect(await note.count()).toBe(1)
+    })
+    Object.assign(service, { value: 2, lagMs: 0 })
+    await runUntil(page, async () => {
+      expect(await headline(page, 'Events')).toBe(2)
+      expect(await note.count()).toBe(0)
+    })
+  })
+
+  it.each([
+    ['a funnel of yesterday', 'funnels?range=yesterday&steps=page_view>click', /\/api\/v1\/funnel$/],
+    ['the events of yesterday', 'events?range=yesterday', /\/api\/v1\/events[?]/],
+    ['the groups of yesterday', '?range=yesterday', /\/api\/v1\/stats[?].*group_by=path/],
+  ])('asks again about %s that may not be complete', async (_, path, asked) => {
+    const { page } = await visit()
+    await patch(page, asked, (data) => Object.assign(data, { complete_until: 0 }))
+    const counts = new Map<string, number>()
+    page.on('request', (request) => {
+      const key = request.url() + (request.postData() ?? '')
+      if (asked.test(request.url())) counts.set(key, (counts.get(key) ?? 0) + 1)
+    })
+    await page.goto(`${rig.url}/sites/${siteId}/${path}`)
+    await runUntil(page, () => expect(Math.max(...counts.values())).toBeGreaterThan(1))
+  })
 
   it('refreshes the numbers of the sites that are on the screen, and of no others', async () => {
     for (let n = 10; n < 70; n++) await rig.call('POST', '/api/v1/sites', { site_id: `many-${n}` })

@@ -25,6 +25,9 @@ export function forgetFailures(query: object | undefined): void {
 
 type Interval = number | false
 
+/** What is refetched now and then is not refetched sooner after a failure, but is not in error for minutes either. */
+const leastMs = (normalMs: Interval): number => Math.min(normalMs || 0, grownMsMax)
+
 /**
  * Returns TanStack's `queryFn` for `fetchData`. The error that it throws has in `retryAt` when the query is refetched:
  * after failures that pass by themselves, and always if the query is refetched each `refetchMs` anyway.
@@ -46,7 +49,7 @@ export function queryFnWithRetryAt<T>(
       failures.set(query, inARow)
       const normalMs = refetchMs(query.state.data)
       if (normalMs !== false || isPassing(error)) {
-        error.retryAt = Date.now() + Math.max(normalMs || 0, waitMs(error.retryAfterMs, inARow))
+        error.retryAt = Date.now() + Math.max(leastMs(normalMs), waitMs(error.retryAfterMs, inARow))
       }
       throw error
     }
@@ -64,7 +67,7 @@ const retryAtOf = ({ state: { error } }: CachedQuery) => (error === null ? undef
 export function intervalOf(query: CachedQuery, normalMs: Interval): Interval {
   const retryAt = retryAtOf(query)
   // The interval stays the same until the next failure, because TanStack restarts its timer when the interval changes.
-  return retryAt === undefined ? normalMs : Math.max(normalMs || 0, retryAt - query.state.errorUpdatedAt)
+  return retryAt === undefined ? normalMs : Math.max(leastMs(normalMs), retryAt - query.state.errorUpdatedAt)
 }
 
 /** Whether the next try after a failure is due, which was not made because the page was hidden. */

@@ -2,6 +2,7 @@ import { useEffect, useRef } from 'preact/hooks'
 import type { StoredEvent } from '@sluice/contracts/stored-event'
 import { serverNow } from '../../api/client.ts'
 import { useApi, useFromAnswer } from '../../api/hooks.ts'
+import { soonMs } from '../../api/range-refresh.ts'
 import { requestOf } from '../../api/request.ts'
 import { fileNameOf } from '../../format/csv.ts'
 import { relativeOf } from '../../format/curl.ts'
@@ -59,7 +60,8 @@ export function Samples() {
   const { zone, bounds, dates } = useViewQueries()
   const { query, before, setBefore } = useSamples()
   const [open, setOpen] = usePageParameter('event')
-  const found = useApi('events', { query })
+  // The answer does not tell how complete it is.
+  const found = useApi('events', { query }, { refetchMs: (answer) => (answer === undefined ? false : soonMs) })
   const { data } = found
   const source = useFromAnswer(found, ({ events }) => {
     const request = requestOf('events', { query })

@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { type Actor, actors } from '@sluice/contracts/actors'
 import { isOneOf } from '@sluice/contracts/conditions'
 import { type ApiState, useApi } from '../../api/hooks.ts'
+import { rangeRefreshMs } from '../../api/range-refresh.ts'
 import type { Data, Input } from '../../api/wire.ts'
 import type { AddressProblem } from '../../page-components/address-problems.tsx'
 import { usePageParameter, useView, useViewQueries } from '../../state/hooks.ts'
@@ -98,7 +99,7 @@ export function useFunnel(): Funnel {
         }
   const input = inputOf(bounds)
   const comparedInput = inputOf(compared)
-  const result = useApi('funnel', input)
+  const result = useApi('funnel', input, { refetchMs: rangeRefreshMs })
   return {
     steps,
     queriedSteps,
@@ -118,6 +119,6 @@ export function useFunnel(): Funnel {
     result,
     compared,
     comparedInput,
-    comparedResult: useApi('funnel', comparedInput),
+    comparedResult: useApi('funnel', comparedInput, { refetchMs: rangeRefreshMs }),
   }
 }

@@ -5,6 +5,7 @@ import type { Dimension, Metric } from '@sluice/contracts/stats'
 import type { BatchEntry, StatsBatchResult } from '@sluice/contracts/stats-batch'
 import { call } from '../../api/client.ts'
 import { useApi, useCachedQuery, useFromAnswer, useOperationMutation } from '../../api/hooks.ts'
+import { batchRefreshMs, rangeRefreshMs } from '../../api/range-refresh.ts'
 import type { StatsQuery } from '../../api/wire.ts'
 import { formatNumber, kindOf } from '../../format/numbers.ts'
 import { messages } from '../../messages/en.ts'
@@ -49,7 +50,7 @@ export function AllDialog({ title, dimension, viewQueries, metric, onClose }: Al
   const [text, setText] = useState('')
   const [isRanked, setRanked] = useState(false)
   const statsQuery = withoutChoice(viewQueries.statsQuery(metric, { group_by: dimension, limit: rowsMax }), dimension)
-  const answer = useApi('stats', { query: statsQuery })
+  const answer = useApi('stats', { query: statsQuery }, { refetchMs: rangeRefreshMs })
   const source = useFromAnswer(answer, (answered) => breakdownSource(title, statsQuery, answered, viewQueries))
   const chosen = choiceOf(filters, dimension)
   const result = answer.data
@@ -185,11 +186,15 @@ function useDetails(
       return { ...statsQuery, filter: [...(statsQuery.filter ?? []), conditionOf(dimension, group, false)] }
     }),
   )
-  const batch = useCachedQuery(requests.length === 0 ? null : ['details', requests], async (signal) => {
-    const results: StatsBatchResult['results'] = []
-    for (const queries of requests) results.push(...(await call('statsBatch', { body: { queries } }, signal)).results)
-    return { results, groups }
-  })
+  const batch = useCachedQuery(
+    requests.length === 0 ? null : ['details', requests],
+    async (signal) => {
+      const results: StatsBatchResult['results'] = []
+      for (const queries of requests) results.push(...(await call('statsBatch', { body: { queries } }, signal)).results)
+      return { results, groups }
+    },
+    { refetchMs: batchRefreshMs },
+  )
   const details = others.map((each, at) => {
     const answered = batch.data?.groups.map((group, place) =>
       detailsOf(group, batch.data?.results[place * others.length + at]),

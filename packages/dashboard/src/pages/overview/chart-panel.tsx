@@ -1,6 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { StatsResult, TimeUnit } from '@sluice/contracts/stats'
 import { useApi, useFromAnswer } from '../../api/hooks.ts'
+import { batchRefreshMs } from '../../api/range-refresh.ts'
 import type { StatsQuery } from '../../api/wire.ts'
 import { useShortcut } from '../../app/shortcuts.tsx'
 import { Chart, preloadChart } from '../../charts/chart.tsx'
@@ -92,7 +93,7 @@ function useChart(viewQueries: ViewQueries, statsQuery: StatsQuery, isEnabled: b
   const compared = viewQueries.compared && isSplitBy(viewQueries.compared, unit) ? viewQueries.compared : undefined
   const before = compared && viewQueries.comparedQuery(metric, { group_by: unit })
   const queries = before === undefined ? [statsQuery] : [statsQuery, before]
-  const answer = useApi('statsBatch', isEnabled ? { body: { queries } } : null)
+  const answer = useApi('statsBatch', isEnabled ? { body: { queries } } : null, { refetchMs: batchRefreshMs })
   useEffect(() => {
     if (isEnabled) preloadChart()
   }, [isEnabled])

@@ -1,6 +1,7 @@
 import { useEffect, useRef } from 'preact/hooks'
 import { useLocation } from 'preact-iso/router'
 import { useApi } from '../../api/hooks.ts'
+import { batchRefreshMs } from '../../api/range-refresh.ts'
 import type { StatsQuery } from '../../api/wire.ts'
 import { lagMs } from '../../app/freshness.tsx'
 import { useShortcut } from '../../app/shortcuts.tsx'
@@ -134,7 +135,7 @@ export default function Overview() {
 
 /** Fetches queries in one request; without a query, no request is sent. */
 function useBatch(queries: StatsQuery[]): Batch {
-  return useApi('statsBatch', queries.length === 0 ? null : { body: { queries } })
+  return useApi('statsBatch', queries.length === 0 ? null : { body: { queries } }, { refetchMs: batchRefreshMs })
 }
 
 /** The queries about the compared range; none without one. */

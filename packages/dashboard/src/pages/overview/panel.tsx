@@ -2,6 +2,7 @@ import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import type { Dimension } from '@sluice/contracts/stats'
 import { useApi, useFromAnswer } from '../../api/hooks.ts'
+import { rangeRefreshMs } from '../../api/range-refresh.ts'
 import type { StatsQuery } from '../../api/wire.ts'
 import { isNarrow } from '../../app/narrow.ts'
 import { messages } from '../../messages/en.ts'
@@ -58,7 +59,7 @@ function useGroups({ title, dimension, viewQueries, isEnabled, limit = panelRows
   const { metric: chosenMetric, filters } = useView()
   const metric = panelMetric(chosenMetric)
   const statsQuery = withoutChoice(viewQueries.statsQuery(metric, { group_by: dimension, limit }), dimension)
-  const answer = useApi('stats', isEnabled ? { query: statsQuery } : null)
+  const answer = useApi('stats', isEnabled ? { query: statsQuery } : null, { refetchMs: rangeRefreshMs })
   const result = answer.data?.group_by === dimension ? answer.data : undefined
   const groups = rowsOf(result)
   const listed = groups.filter(({ key }) => key !== otherKey)
@@ -66,7 +67,9 @@ function useGroups({ title, dimension, viewQueries, isEnabled, limit = panelRows
   const chosen = [...new Set(choiceOf(filters, dimension))]
   const rare = chosen.filter((value) => listed.every(({ key }) => key !== value))
   const rareQuery = queryAbout(rare, statsQuery, dimension)
-  const rareAnswer = useApi('stats', result !== undefined && rare.length > 0 ? { query: rareQuery } : null)
+  const rareAnswer = useApi('stats', result !== undefined && rare.length > 0 ? { query: rareQuery } : null, {
+    refetchMs: rangeRefreshMs,
+  })
   const rareResult = rareAnswer.data?.group_by === dimension ? rareAnswer.data : undefined
   const isOld = answer.isPlaceholderData || (rareResult !== undefined && rareAnswer.isPlaceholderData)
   // The rows of both queries belong together: the former rows stay until both are answered.
