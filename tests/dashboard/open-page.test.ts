@@ -8,6 +8,7 @@ import { waitUntilPasses } from './support/wait-until-passes.ts'
 
 const siteId = 'shop'
 const dayMs = 86_400_000
+const criteria = { type: 'and', conditions: [{ property: 'country', operator: 'equals', value: 'DE' }] }
 
 /** What a page did while its questions failed, by the clock of the page. */
 interface Recorded {
@@ -56,6 +57,7 @@ interface Patched extends Schedule {
   series: { timestamp: number; value: number }[]
   firings: object[]
   results: { data: { timestamp: number } }[]
+  imports: object[]
   complete_until: number
 }
 
@@ -360,6 +362,62 @@ describeWithChromium('a page that is open', () => {
     })
     await page.goto(`${rig.url}/sites/${siteId}/${path}`)
     await runUntil(page, () => expect(Math.max(...counts.values())).toBeGreaterThan(1))
+  })
+
+  it('lists an export that is made elsewhere while no other one is under way', async () => {
+    const { page } = await visit()
+    const makeExport = (name: string) =>
+      rig.call('POST', '/api/v1/exports', { site_id: siteId, type: 'events', format: 'csv', name })
+    const row = (name: string) => page.getByRole('row').filter({ hasText: name })
+    await makeExport('Ours')
+    await page.goto(`${rig.url}/sites/${siteId}/exports`)
+    await runUntil(page, async () => expect(await row('Ours').innerText()).toContain('Completed'))
+    await makeExport('Theirs')
+    await runUntil(page, async () => expect(await row('Theirs').count()).toBe(1))
+  })
+
+  it('lists an import that is started elsewhere while no other one is under way', async () => {
+    const { page } = await visit()
+    const service = { imports: [] as object[] }
+    await patch(page, /\/api\/v1\/imports[?]/, (data) => {
+      data.imports = service.imports
+      data.total = service.imports.length
+    })
+    await page.goto(`${rig.url}/sites/${siteId}/imports`)
+    await page.getByText('Nothing was imported yet').waitFor()
+    const counts = { total_records: 3, processed_records: 3, failed_records: 0 }
+    service.imports = [{ job_id: 'job-1', type: 'events', status: 'completed', created_at: Date.now(), ...counts }]
+    await runUntil(page, async () => expect(await page.getByRole('row').count()).toBe(2))
+  })
+
+  it('lists a cohort that is made elsewhere', async () => {
+    const { page } = await visit()
+    await page.goto(`${rig.url}/sites/${siteId}/cohorts`)
+    await page.getByText('No cohort yet').waitFor()
+    await rig.call('POST', '/api/v1/cohorts', { site_id: siteId, name: 'Viewers', criteria })
+    await runUntil(page, async () =>
+      expect(await page.getByRole('row').filter({ hasText: 'Viewers' }).count()).toBe(1),
+    )
+  })
+
+  it.each([
+    ['observed properties', 'events', [/\/api\/v1\/properties[?]/]],
+    ['sizes and weeks of cohorts', 'cohorts', [/\/api\/v1\/cohorts\/preview$/, /\/api\/v1\/analytics\/cohorts[?]/]],
+  ] as const)('refreshes the %s now and then', async (_, path, operations) => {
+    const { cohort_id: id } = await rig.call<{ cohort_id: string }>('POST', '/api/v1/cohorts', {
+      site_id: siteId,
+      name: 'Germans',
+      criteria,
+    })
+    const { page } = await visit()
+    const answered = operations.map((each) => page.waitForResponse(each))
+    await page.goto(`${rig.url}/sites/${siteId}/${path}?open=${id}`)
+    await Promise.all(answered)
+    // The answers are on the page once it has taken them.
+    await page.clock.runFor(1_000)
+    const requests = operations.map((each) => page.waitForRequest(each))
+    await page.clock.fastForward(301_000)
+    await Promise.all(requests)
   })
 
   it('refreshes the numbers of the sites that are on the screen, and of no others', async () => {

@@ -18,6 +18,7 @@ import { ErrorPanel, SkeletonRows, Status } from '../../ui/states.tsx'
 import { DataTable } from '../../ui/table.tsx'
 import { criteriaSentence } from './criteria.ts'
 import { texts } from './messages.ts'
+import { sizeRefreshMs } from './size.tsx'
 
 const weeks = 12
 
@@ -35,7 +36,7 @@ export function Detail({ cohort, onEdit, onClose }: DetailProps) {
   const [isDeleting, setDeleting] = useState(false)
   const [isExported, setExported] = useState(false)
   const query = { site_id: siteId, cohort_id: cohort.cohort_id, weeks, environment }
-  const analysis = useApi('cohortAnalysis', { query })
+  const analysis = useApi('cohortAnalysis', { query }, { refetchMs: sizeRefreshMs })
   const create = useOperationMutation('createExport', ['listExports'])
   const { data } = analysis
   const source = useFromAnswer(analysis, ({ cohort_name, size, retention_by_week }) => ({

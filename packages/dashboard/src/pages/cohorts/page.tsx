@@ -17,6 +17,7 @@ import { texts } from './messages.ts'
 import { CohortSize } from './size.tsx'
 
 const newCohort = 'new'
+const refreshMs = 60_000
 
 /** The cohorts of the site: the list, one cohort next to it, or the form for a new one. */
 export default function Page() {
@@ -28,7 +29,12 @@ export default function Page() {
   const [open, setOpen] = usePageParameter('open')
   const mayWrite = useMay('cohorts:write')
   useMenuKey()
-  const cohorts = useApi('listCohorts', { query: { site_id: siteId, limit: pageDefaults.limitMax } })
+  const cohorts = useApi(
+    'listCohorts',
+    { query: { site_id: siteId, limit: pageDefaults.limitMax } },
+    // A cohort that somebody else deletes must not take the form away that it is edited in.
+    { refetchMs: edited === undefined ? refreshMs : false },
+  )
   const known = cohorts.data?.cohorts
   const find = (id: string | undefined) => known?.find(({ cohort_id }) => cohort_id === id)
   const toEdit = find(edited)

@@ -11,6 +11,9 @@ import { Num } from '../../ui/numbers.tsx'
 import { ErrorPanel, Skeleton } from '../../ui/states.tsx'
 import { texts } from './messages.ts'
 
+/** How often the numbers of a cohort are refetched: they need all events of its users. */
+export const sizeRefreshMs = 5 * 60_000
+
 export interface CohortSizeProps {
   criteria: Criteria
   name: string
@@ -23,7 +26,7 @@ export function CohortSize({ criteria, name, isSpoken = false }: CohortSizeProps
   const { siteId } = useView()
   const { environment, zone } = useViewQueries()
   const input = { body: { site_id: siteId, criteria, environment } }
-  const preview = useApi('previewCohort', input)
+  const preview = useApi('previewCohort', input, { refetchMs: sizeRefreshMs })
   const { data, error } = preview
   const source = useFromAnswer(preview, ({ size, share, complete_until }) => ({
     label: texts.sizeCaption(name),

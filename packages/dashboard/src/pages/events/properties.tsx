@@ -10,6 +10,8 @@ import { Num } from '../../ui/numbers.tsx'
 import { EmptyState, ErrorPanel, SkeletonRows } from '../../ui/states.tsx'
 import { texts } from './messages.ts'
 
+const refreshMs = 5 * 60_000
+
 const shareOf = (count: number, most: number) => ({ inlineSize: `${most === 0 ? 0 : (count / most) * 100}%` })
 
 const rowsOf = ({ properties }: ObservedPropertiesResult): CsvRow[] =>
@@ -28,7 +30,7 @@ export function Properties() {
   const { environment } = useViewQueries()
   const [chosen, setChosen] = usePageParameter('property')
   const query = { site_id: siteId, environment }
-  const observed = useApi('properties', { query }, { staleMs: 300_000 })
+  const observed = useApi('properties', { query }, { staleMs: refreshMs, refetchMs: refreshMs })
   const { data } = observed
   const source = useFromAnswer(observed, (answered) => ({
     label: texts.properties,

@@ -44,7 +44,7 @@ export function ExportDrawer({ id, onClose, onOpen }: ExportDrawerProps) {
   const record = useApi(
     'getExport',
     { params },
-    { staleMs: 0, refetchMs: (each) => refreshMsOf(each === undefined ? [] : [each], pollMs) },
+    { staleMs: 0, refetchMs: (each) => refreshMsOf(each && [each], pollMs) },
   )
   const data = record.data?.site_id === siteId ? record.data : undefined
   const [doing, setDoing] = useState<'remove' | 'edit'>()

@@ -27,7 +27,7 @@ export default function Page() {
   const query = { query: { site_id: siteId, limit, offset: Number(from) || 0 } }
   const exports = useApi('listExports', query, {
     staleMs: 0,
-    refetchMs: (data) => refreshMsOf(data?.exports ?? [], pollMs),
+    refetchMs: (data) => refreshMsOf(data?.exports, pollMs),
   })
   return (
     <>

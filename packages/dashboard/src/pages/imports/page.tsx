@@ -15,6 +15,8 @@ import { UploadDialog } from './upload-dialog.tsx'
 
 const limit = 50
 const pollMs = 2_000
+/** While none is under way: others who use the site start new ones. */
+const waitingMs = 30_000
 
 /** The imports of the site, and the way to a new one. */
 export default function Page() {
@@ -25,7 +27,7 @@ export default function Page() {
   const query = { query: { site_id: siteId, limit, offset: Number(from) || 0 } }
   const imports = useApi('listImports', query, {
     staleMs: 0,
-    refetchMs: (data) => (data?.imports.some(isUnderWay) === true ? pollMs : false),
+    refetchMs: (data) => (data?.imports.some(isUnderWay) === true ? pollMs : waitingMs),
   })
   return (
     <>
