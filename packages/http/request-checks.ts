@@ -62,9 +62,10 @@ const checks: readonly Check[] = [
   admit,
   authenticate,
   openRateLimit,
+  // Before anything is charged: a page of another origin must not use up the limits of a signed-in user's key.
+  rejectCrossSiteRequest,
   reserveMemory,
   consumeRateLimit,
-  rejectCrossSiteRequest,
   requireScope,
   requireKeyForImports,
   requireAllowedOrigin,
