@@ -2,9 +2,7 @@ import { type AlertTrigger, comparesWindows, type MeasuredWindow, measuredWindow
 import type { Metric } from '@sluice/contracts/stats'
 import type { QueryRunner } from '../clickhouse/query-runner.ts'
 import { isSessionMetric } from '../session-metrics.ts'
-import { evaluateStats } from '../stats/evaluate-stats.ts'
-import { measureSessions } from '../stats/measure-sessions.ts'
-import { planStats, type StatsSpec } from '../stats/spec.ts'
+import { evaluateSessions, evaluateStats } from '../stats/evaluate-stats.ts'
 import { type AlertSpec, countsEvents } from './alert-spec.ts'
 
 export interface MeasureOptions {
@@ -35,7 +33,7 @@ export async function measureAlert(
   const { windowMs } = spec
   const previous = comparesPrevious ? await valueOf(spec, spec.metric, end - windowMs, runner) : 0
   if (isSessionMetric(spec.metric)) {
-    const { value, hasSessions } = await measureSessions(planStats(statsSpecOf(spec, spec.metric, end)), runner)
+    const { value, hasSessions } = await evaluateSessions(statsSpecOf(spec, spec.metric, end), runner)
     return measuredWindow({ value, previous, hasData: hasSessions })
   }
   const value = await valueOf(spec, spec.metric, end, runner)
@@ -49,7 +47,7 @@ async function valueOf(spec: AlertSpec, metric: Metric, end: number, runner: Que
   return value
 }
 
-function statsSpecOf(spec: AlertSpec, metric: Metric, end: number): StatsSpec {
+function statsSpecOf(spec: AlertSpec, metric: Metric, end: number): Parameters<typeof evaluateStats>[0] {
   const { siteId, environment, windowMs, eventType, filter = [], targetEvent } = spec
   return {
     siteId,

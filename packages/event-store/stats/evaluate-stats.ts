@@ -5,7 +5,7 @@ import { distinctKeyOf } from '../metric-keys.ts'
 import { isSessionMetric } from '../session-metrics.ts'
 import { bucketGroups, type StatsGroup, typeGroups } from './groups.ts'
 import { measureGroups, totalOf } from './measure-groups.ts'
-import { measureSessions, retryAllowingUnusual } from './measure-sessions.ts'
+import { measureSessions, retryAllowingUnusual, type SessionsNumber } from './measure-sessions.ts'
 import { planComparison, planStats, type StatsPlan, type StatsSpec } from './spec.ts'
 import {
   type BucketRow,
@@ -49,6 +49,14 @@ export async function evaluateStats(spec: StatsSpec, runner: QueryRunner): Promi
     spec.compare === undefined ? undefined : evaluateRange(planComparison(spec, spec.compare), runner),
   ])
   return { ...numbers, ...(compared && { compared }) }
+}
+
+/**
+ * Evaluates a metric of sessions over the range of a spec without grouping, and whether there is any session. Throws
+ * as `evaluateStats` does.
+ */
+export function evaluateSessions(spec: StatsSpec, runner: QueryRunner): Promise<SessionsNumber> {
+  return measureSessions(planStats(spec), runner)
 }
 
 async function evaluateRange(plan: StatsPlan, runner: QueryRunner): Promise<RangeNumbers> {
