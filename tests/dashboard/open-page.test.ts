@@ -54,6 +54,7 @@ interface Patched extends Schedule {
   runs: object[]
   total: number
   history: object[]
+  alerts: object[]
   series: { timestamp: number; value: number }[]
   firings: object[]
   results: { data: { timestamp: number } }[]
@@ -395,9 +396,7 @@ describeWithChromium('a page that is open', () => {
     await page.goto(`${rig.url}/sites/${siteId}/cohorts`)
     await page.getByText('No cohort yet').waitFor()
     await rig.call('POST', '/api/v1/cohorts', { site_id: siteId, name: 'Viewers', criteria })
-    await runUntil(page, async () =>
-      expect(await page.getByRole('row').filter({ hasText: 'Viewers' }).count()).toBe(1),
-    )
+    await runUntil(page, async () => expect(await page.getByRole('row').filter({ hasText: 'Viewers' }).count()).toBe(1))
   })
 
   it.each([
@@ -565,6 +564,41 @@ describeWithChromium('a page that is open', () => {
       await figure.press('ArrowLeft')
       await figure.getByText(text).waitFor()
     }
+    await page.close()
+    await rig.call('DELETE', `/api/v1/alerts/${id}`)
+  })
+
+  it('says that an alert rule is not evaluated, and where its history ends', async () => {
+    const { rule_id: id } = await rig.call<{ rule_id: string }>('POST', '/api/v1/alerts', {
+      site_id: siteId,
+      name: 'Failing',
+      condition: { metric: 'event_count', operator: 'less_than', threshold: 1, window: '1h' },
+      notification_type: 'slack',
+      notification_config: { url: 'http://127.0.0.1:9/' },
+    })
+    const state = { last_error: null as string | null, last_evaluated_at: Date.now() as number | null }
+    const { page } = await visit()
+    await patch(page, /\/api\/v1\/alerts[?]/, ({ alerts }) => {
+      for (const rule of alerts) Object.assign(rule, state)
+    })
+    await patch(page, /\/api\/v1\/.*\/history[?]/, (data) => {
+      data.total = 1_500
+      data.history = [
+        { timestamp: Date.now(), from: 'firing', to: 'ok', value: 1, firing_id: 'f', test: false, notification: null },
+      ]
+    })
+    await page.goto(`${rig.url}/sites/${siteId}/alerts`)
+    const row = page.getByRole('row').filter({ hasText: 'Failing' })
+    await row.getByText('OK', { exact: true }).waitFor()
+    state.last_error = 'The range is too long'
+    await runUntil(page, async () => expect(await row.innerText()).toMatch(/Not evaluated/))
+    expect(await row.innerText()).not.toMatch(/OK/)
+    Object.assign(state, { last_error: null, last_evaluated_at: Date.now() - 3 * 3_600_000 })
+    await runUntil(page, async () =>
+      expect(await row.innerText()).toMatch(/Not evaluated\s+Last evaluated 3 hours ago/),
+    )
+    await page.goto(`${rig.url}/sites/${siteId}/alerts?open=${id}`)
+    await page.getByText('The newest 1 of 1,500 entries are listed.').waitFor()
     await page.close()
     await rig.call('DELETE', `/api/v1/alerts/${id}`)
   })

@@ -4,7 +4,7 @@ import { dayMs } from '@sluice/contracts/time-units'
 import { webhookLimits } from '@sluice/contracts/webhooks'
 import { serverNow } from '../../api/client.ts'
 import { useApi } from '../../api/hooks.ts'
-import { kindOf } from '../../format/numbers.ts'
+import { formatNumber, kindOf } from '../../format/numbers.ts'
 import { messages } from '../../messages/en.ts'
 import { useSite } from '../../state/session.tsx'
 import { listSource } from '../../ui/list-source.ts'
@@ -94,6 +94,9 @@ export function History({ rule }: { rule: AlertResource }) {
           rowKey={(entry) => `${entry.timestamp} ${entry.to} ${String(entry.test)}`}
           empty={<p class="muted">{texts.noHistory}</p>}
         />
+      )}
+      {history.data === undefined || history.data.total <= entries.length ? null : (
+        <p class="muted">{texts.newest(formatNumber(entries.length), formatNumber(history.data.total))}</p>
       )}
     </section>
   )

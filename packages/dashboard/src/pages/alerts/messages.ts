@@ -103,5 +103,9 @@ export const texts = {
   asWebhook: 'By the site’s webhook',
   noLongerKept: 'No longer kept',
   lastError: 'The last evaluation failed',
+  notEvaluated: 'Not evaluated',
+  lastEvaluated: 'Last evaluated',
+  newest: (listed: string, total: string) =>
+    `The newest ${listed} of ${total} entries are listed. The chart shows no firing that is older.`,
   gone: 'There is no such alert',
 }
