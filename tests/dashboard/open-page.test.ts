@@ -59,6 +59,8 @@ interface Patched extends Schedule {
   firings: object[]
   results: { data: { timestamp: number } }[]
   imports: object[]
+  sites: { timezone: string }[]
+  timezone: string
   complete_until: number
 }
 
@@ -363,6 +365,19 @@ describeWithChromium('a page that is open', () => {
     })
     await page.goto(`${rig.url}/sites/${siteId}/${path}`)
     await runUntil(page, () => expect(Math.max(...counts.values())).toBeGreaterThan(1))
+  })
+
+  it('shows the times of a site in UTC whose time zone the browser does not know, and says so', async () => {
+    const { page } = await visit()
+    const timezone = 'Mars/Base'
+    await patch(page, /\/api\/v1\/sites[?]/, ({ sites }) => sites.forEach((each) => Object.assign(each, { timezone })))
+    await patch(page, /\/api\/v1\/sites\/[^/]+$/, (data) => Object.assign(data, { timezone }))
+    await page.goto(rig.url)
+    const row = page.getByRole('row').filter({ hasText: timezone }).filter({ hasText: siteId })
+    await row.locator('time').waitFor()
+    await row.getByRole('link').click()
+    await waitUntilPasses(async () => expect(await headline(page, 'Events')).toBeGreaterThan(0))
+    await page.getByText('This browser does not know the site’s time zone, Mars/Base.').waitFor()
   })
 
   it('lists an export that is made elsewhere while no other one is under way', async () => {

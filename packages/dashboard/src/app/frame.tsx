@@ -1,9 +1,10 @@
 import type { ComponentChildren } from 'preact'
-import { useEffect, useLayoutEffect, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useMemo, useState } from 'preact/hooks'
 import type { SiteResource } from '@sluice/contracts/sites'
 import { allSitesQuery } from '../api/all-sites-query.ts'
 import { type ApiError, isPassing } from '../api/error.ts'
 import { useApi } from '../api/hooks.ts'
+import { knownZone } from '../format/dates.ts'
 import { messages } from '../messages/en.ts'
 import { AddressProblems } from '../page-components/address-problems.tsx'
 import { useView, useWholeLocation } from '../state/hooks.ts'
@@ -172,10 +173,24 @@ const UnknownSite = ({ siteId }: { siteId: string }) => (
   />
 )
 
+/** The site's record; `known` has UTC in place of a time zone that the browser does not know. */
+function useSiteRecord(siteId: string, mayRead: boolean) {
+  const record = useApi('getSite', mayRead ? { params: { site_id: siteId } } : null, { refetchMs: siteRefreshMs })
+  const { data } = record
+  const known = useMemo(() => data && { ...data, timezone: knownZone(data.timezone) }, [data])
+  return { record, known }
+}
+
+/** Said on the pages of a site whose time zone the browser does not know. */
+function UnknownZone({ zone }: { zone: string | undefined }) {
+  if (zone === undefined || knownZone(zone) === zone) return null
+  return <p class="muted without-site">{messages.errors.unknownZone(zone)}</p>
+}
+
 function SitePageOf({ page, siteId }: { page: SitePage; siteId: string }) {
   const { problems } = useView()
   const mayRead = useMay('stats:read')
-  const record = useApi('getSite', mayRead ? { params: { site_id: siteId } } : null, { refetchMs: siteRefreshMs })
+  const { record, known } = useSiteRecord(siteId, mayRead)
   useTitle(messages.nav[page], (record.data?.name ?? '') || siteId)
   const destination = allDestinations.find((each) => each.page === page)
   const isAllowed = useMay(...(destination?.scopes ?? ['stats:read']))
@@ -198,7 +213,7 @@ function SitePageOf({ page, siteId }: { page: SitePage; siteId: string }) {
       </Main>
     )
   // A key that can't read the site's record can still import into it.
-  const site = mayRead && !isWithoutSite ? record.data : unreadable(siteId)
+  const site = mayRead && !isWithoutSite ? known : unreadable(siteId)
   const Page = pages[page]
   return (
     <SiteContext.Provider value={site}>
@@ -207,6 +222,7 @@ function SitePageOf({ page, siteId }: { page: SitePage; siteId: string }) {
         <AddressProblems problems={problems} />
         <ErrorPanel error={failure} onRetry={record.retry} />
         {isWithoutSite ? <p class="muted without-site">{messages.errors.utcMeanwhile}</p> : null}
+        <UnknownZone zone={record.data?.timezone} />
         {site === undefined || Page === undefined ? (
           <SkeletonRows rows={6} />
         ) : page === 'overview' ? (

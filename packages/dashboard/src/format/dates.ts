@@ -1,3 +1,4 @@
+import { canonicalTimeZone } from '@sluice/contracts/sites'
 import type { TimeUnit } from '@sluice/contracts/stats'
 import { dayMs, hourMs, minuteMs, secondMs } from '@sluice/contracts/time-units'
 import type { Bounds, CustomRange } from '../state/range.ts'
@@ -23,6 +24,18 @@ const time = { hour: '2-digit', minute: '2-digit' } as const
 
 /** The browser's time zone: of times on pages without a site. */
 export const ownZone = (): string => Intl.DateTimeFormat().resolvedOptions().timeZone
+
+const knownZones = new Map<string, string>()
+
+/** The time zone; UTC in place of one that the browser does not know, because its database is older than the server's. */
+export function knownZone(zone: string): string {
+  let known = knownZones.get(zone)
+  if (known === undefined) {
+    known = canonicalTimeZone(zone) === undefined ? 'UTC' : zone
+    knownZones.set(zone, known)
+  }
+  return known
+}
 
 /** Whether the clocks of the zone show the time of a moment twice, because they are put back. */
 function isShownTwice(ms: number, zone: string): boolean {

@@ -45,6 +45,8 @@ export const messages = {
     retry: 'Retry',
     retrying: 'Trying again…',
     utcMeanwhile: 'The site’s settings can’t be loaded. Until they can, times are shown in UTC.',
+    unknownZone: (zone: string) =>
+      `This browser does not know the site’s time zone, ${zone}. Times are shown in UTC, until the browser is updated.`,
     retryIn: (seconds: number) => `Next try in ${count(seconds, 'second')}`,
     crashed: 'An error occurred on this page',
     crashedWhy: 'The other pages still work. Reload this page. If the error comes back, report it with the text below.',

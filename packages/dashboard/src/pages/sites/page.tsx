@@ -10,6 +10,7 @@ import { useApi, useCachedQuery } from '../../api/hooks.ts'
 import { requestOf } from '../../api/request.ts'
 import type { StatsQuery } from '../../api/wire.ts'
 import { fileNameOf } from '../../format/csv.ts'
+import { knownZone } from '../../format/dates.ts'
 import { messages } from '../../messages/en.ts'
 import { ListEnd } from '../../page-components/list-end.tsx'
 import { isFound, ListSearch } from '../../page-components/list-search.tsx'
@@ -261,7 +262,7 @@ const columnsOf = (answers: Answers, { onScreenChange, onRank }: ColumnEvents): 
       site.last_event_at === null ? (
         <span class="muted">{texts.noEvents}</span>
       ) : (
-        <Ago ms={site.last_event_at} zone={site.timezone} />
+        <Ago ms={site.last_event_at} zone={knownZone(site.timezone)} />
       ),
     sort: (site) => site.last_event_at ?? 0,
   },
