@@ -278,6 +278,22 @@ describeWithChromium('the first minute', () => {
     expect(page.url()).toBe(`${rig.url}/settings/session`)
   })
 
+  it('shows nothing of the key before once another tab has replaced the session', async () => {
+    for (const id of ['before', 'after']) await rig.call('POST', '/api/v1/sites', { site_id: id })
+    const other = await rig.createKey({ name: 'bound', scopes: ['stats:read'], site_ids: ['after'] })
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(rig.url)
+    const row = (id: string) => page.getByRole('row').filter({ hasText: id })
+    await row('before').waitFor()
+    await openSession(page, rig.url, other.key)
+    // A key that is not an admin's may add no site.
+    await page.getByRole('button', { name: 'Add a site' }).waitFor({ state: 'detached' })
+    expect(await row('before').count()).toBe(0)
+    await row('after').waitFor()
+    expect(await row('before').count()).toBe(0)
+  })
+
   it('stays signed in when a check for the session of another tab is answered late', async () => {
     const { page } = await openEnded()
     const checks: Route[] = []

@@ -4,7 +4,7 @@ import type { SessionResource } from '@sluice/contracts/session'
 import { call, isOwnSignOut, isSignedOut } from '../api/client.ts'
 import type { ApiError } from '../api/error.ts'
 import { asApiError } from '../api/error.ts'
-import { useApi } from '../api/hooks.ts'
+import { queryClient, useApi } from '../api/hooks.ts'
 import { messages } from '../messages/en.ts'
 import { startClock } from '../state/clock.ts'
 import { SessionContext } from '../state/session.tsx'
@@ -121,13 +121,28 @@ function useStableSession(session: SessionResource | undefined): SessionResource
   return kept.current
 }
 
+/**
+ * Forgets what was loaded when another tab has replaced the session: answers to one key are not for the next one. What
+ * shows them has to be rendered anew by its `key`.
+ */
+function useAnswersOfOneKey(keyId: string | undefined): void {
+  const last = useRef(keyId)
+  if (keyId === undefined || keyId === last.current) return
+  if (last.current !== undefined) {
+    queryClient.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== 'getSession' })
+  }
+  last.current = keyId
+}
+
 function SignedIn() {
   const { path, route } = useLocation()
   const isEnded = isSignedOut.value
   const session = useApi('getSession', isEnded ? null : {}, { refetchMs: sessionCheckMs, keepsPreviousData: false })
   const stableSession = useStableSession(session.data)
+  const keyId = stableSession?.key_id
+  useAnswersOfOneKey(keyId)
   // Preact renders an element again only if it is another one.
-  const frame = useMemo(() => <Frame />, [])
+  const frame = useMemo(() => <Frame />, [keyId])
   const isAtSignIn = path === '/signin'
   const hasSession = session.data !== undefined
   useEffect(() => {
@@ -167,5 +182,9 @@ function SignedIn() {
     return session.error === undefined ? null : <FullPageError error={session.error} onRetry={session.retry} />
   }
   startClock()
-  return <SessionContext.Provider value={stableSession}>{frame}</SessionContext.Provider>
+  return (
+    <SessionContext.Provider key={keyId} value={stableSession}>
+      {frame}
+    </SessionContext.Provider>
+  )
 }
