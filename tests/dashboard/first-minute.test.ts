@@ -268,12 +268,15 @@ describeWithChromium('the first minute', () => {
     return { page, context }
   }
 
-  it('goes on where the session ended once another tab has signed in', async () => {
+  it.each([
+    // All pages of a browser without windows count as visible.
+    ['its tab is shown', `document.dispatchEvent(new Event('visibilitychange'))`],
+    ['its window gets the focus', `dispatchEvent(new Event('focus'))`],
+  ])('goes on where the session ended once another tab has signed in and %s', async (_, event) => {
     const { page, context } = await openEnded()
     const other = await context.newPage()
     await signIn(other, rig.url, rig.admin)
-    // All pages of a browser without windows count as visible.
-    await page.evaluate(`document.dispatchEvent(new Event('visibilitychange'))`)
+    await page.evaluate(event)
     await page.getByText(/^key_/).waitFor()
     expect(page.url()).toBe(`${rig.url}/settings/session`)
   })

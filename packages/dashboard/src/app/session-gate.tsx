@@ -165,8 +165,11 @@ function SignedIn() {
       signInByOtherTab(last.signal).catch(() => undefined)
     }
     document.addEventListener('visibilitychange', checkOtherTab)
+    // Of two windows side by side, both are visible all the time.
+    addEventListener('focus', checkOtherTab)
     return () => {
       document.removeEventListener('visibilitychange', checkOtherTab)
+      removeEventListener('focus', checkOtherTab)
       last.abort()
     }
   }, [isEnded])
