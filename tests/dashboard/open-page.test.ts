@@ -380,6 +380,24 @@ describeWithChromium('a page that is open', () => {
     await page.getByText('This browser does not know the site’s time zone, Mars/Base.').waitFor()
   })
 
+  it('shows a page that crashed once when its reader comes back to it', async () => {
+    const { page } = await visit()
+    await page.goto(`${rig.url}/settings/session`)
+    await page.getByText(/^key_/).waitFor()
+    await page.evaluate(`
+      globalThis.format = Intl.RelativeTimeFormat.prototype.format
+      Intl.RelativeTimeFormat.prototype.format = () => { throw new Error('broken') }
+    `)
+    const sites = page.locator('a[href="/"]').first()
+    await sites.click()
+    await page.getByText('An error occurred on this page').waitFor()
+    await page.evaluate('Intl.RelativeTimeFormat.prototype.format = globalThis.format')
+    await page.goBack()
+    await page.getByText(/^key_/).waitFor()
+    await sites.click()
+    await page.getByRole('row').filter({ hasText: siteId }).waitFor()
+  })
+
   it('lists an export that is made elsewhere while no other one is under way', async () => {
     const { page } = await visit()
     const makeExport = (name: string) =>

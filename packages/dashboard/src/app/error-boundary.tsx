@@ -17,6 +17,13 @@ export class ErrorBoundary extends Component<Props, { error: unknown; failedKey:
     this.setState({ error, failedKey: this.props.resetKey })
   }
 
+  override componentDidUpdate(): void {
+    // The children may work when the reader comes back to the address.
+    this.setState(({ failedKey }, { resetKey }) =>
+      failedKey === undefined || failedKey === resetKey ? null : { error: undefined, failedKey: undefined },
+    )
+  }
+
   override render({ children, resetKey }: Props) {
     const { error, failedKey } = this.state as { error: unknown; failedKey: string | undefined }
     if (error === undefined || failedKey !== resetKey) return children
