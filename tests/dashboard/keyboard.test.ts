@@ -204,6 +204,20 @@ describeWithChromium('the keyboard alone', () => {
     expect(page.url()).toBe(before)
   })
 
+  it('leaves the arrows and Space to the browser while Shift is pressed', async () => {
+    const page = await overview()
+    await page.keyboard.press('Shift+ArrowLeft')
+    await page.keyboard.press('x')
+    await page.waitForURL(/compare=none/)
+    expect(new URL(page.url()).searchParams.get('range')).toBeNull()
+    await page.goto(`${rig.url}/sites/${siteId}/live`)
+    await page.getByRole('button', { name: 'Pause' }).waitFor()
+    await page.keyboard.press('Shift+Space')
+    await page.keyboard.press('?')
+    await page.getByRole('dialog').waitFor()
+    expect(await page.getByRole('button', { name: 'Pause', includeHidden: true }).count()).toBe(1)
+  })
+
   it('opens the menu of a page without panels by .', async () => {
     const page = await overview()
     await page.goto(`${rig.url}/sites/${siteId}/events`)

@@ -35,6 +35,8 @@ const followMs = 1_500
 /** Whether a key press belongs to a field, a menu or a dialog. */
 function isTaken(event: KeyboardEvent): boolean {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return true
+  // With Shift, these keys select text or scroll; of the others, Shift makes characters such as ?.
+  if (event.shiftKey && (event.key.length > 1 || event.key === ' ')) return true
   const target = event.target instanceof Element ? event.target : undefined
   if (
     target?.closest(
