@@ -398,6 +398,57 @@ describeWithChromium('a page that is open', () => {
     await page.getByRole('row').filter({ hasText: siteId }).waitFor()
   })
 
+  it('says that a site was deleted elsewhere, except while something is shown that would be lost', async () => {
+    await rig.call('POST', '/api/v1/sites', { site_id: 'doomed' })
+    const { page, expectMessages } = await visit()
+    expectMessages(/status of 404/)
+    await page.goto(`${rig.url}/sites/doomed/settings`)
+    await page.getByRole('button', { name: 'Delete site' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByRole('textbox').fill('doomed')
+    await dialog.getByRole('button', { name: 'Delete site' }).click()
+    const id = dialog.getByText(/^era_/)
+    await id.waitFor()
+    const gone = page.waitForResponse((response) => response.status() === 404)
+    await page.clock.runFor(61_000)
+    await gone
+    await page.clock.runFor(1_000)
+    expect(await id.count()).toBe(1)
+
+    await rig.call('POST', '/api/v1/sites', { site_id: 'gone-elsewhere' })
+    const { page: other, expectMessages: expectOfOther } = await visit()
+    expectOfOther(/status of 404/)
+    await other.goto(`${rig.url}/sites/gone-elsewhere/settings`)
+    await other.getByRole('button', { name: 'Delete site' }).waitFor()
+    await rig.call('DELETE', '/api/v1/sites/gone-elsewhere')
+    await runUntil(other, async () =>
+      expect(await other.getByText('There is no site “gone-elsewhere”').count()).toBe(1),
+    )
+  })
+
+  it('says that an alert rule was deleted elsewhere above what is edited of it', async () => {
+    const { rule_id: id } = await rig.call<{ rule_id: string }>('POST', '/api/v1/alerts', {
+      site_id: siteId,
+      name: 'Doomed',
+      condition: { metric: 'event_count', operator: 'less_than', threshold: 1, window: '1h' },
+      notification_type: 'slack',
+      notification_config: { url: 'http://127.0.0.1:9/' },
+    })
+    const { page, expectMessages } = await visit()
+    expectMessages(/status of 404/)
+    await page.goto(`${rig.url}/sites/${siteId}/alerts?open=${id}`)
+    await page.getByRole('heading', { name: 'Doomed' }).waitFor()
+    // Its history tells as well that the rule is gone, but far below.
+    await page.route(
+      ({ pathname }) => pathname === `/api/v1/alerts/${id}`,
+      (route) => route.fulfill({ status: 404, json: { success: false, error: 'It is gone', timestamp: Date.now() } }),
+    )
+    await runUntil(page, async () => expect(await page.getByText('It is gone').count()).toBe(1))
+    expect(await page.getByRole('heading', { name: 'Doomed' }).count()).toBe(1)
+    await page.close()
+    await rig.call('DELETE', `/api/v1/alerts/${id}`)
+  })
+
   it('lists an export that is made elsewhere while no other one is under way', async () => {
     const { page } = await visit()
     const makeExport = (name: string) =>

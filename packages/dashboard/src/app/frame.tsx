@@ -12,6 +12,7 @@ import { type Route, routeOf, type SitePage } from '../state/route.ts'
 import { SiteContext, useMay, useSession } from '../state/session.tsx'
 import { remember, remembered } from '../state/storage.ts'
 import { announce } from '../ui/announce.tsx'
+import { isGuarded } from '../ui/leave-guard.ts'
 import { EmptyState, ErrorPanel, SkeletonRows } from '../ui/states.tsx'
 import { BottomBar } from './bottom-bar.tsx'
 import { ErrorBoundary } from './error-boundary.tsx'
@@ -173,12 +174,17 @@ const UnknownSite = ({ siteId }: { siteId: string }) => (
   />
 )
 
-/** The site's record; `known` has UTC in place of a time zone that the browser does not know. */
+/**
+ * The site's record; `known` has UTC in place of a time zone that the browser does not know. `failure` tells why the
+ * record is missing, or that the site was deleted.
+ */
 function useSiteRecord(siteId: string, mayRead: boolean) {
   const record = useApi('getSite', mayRead ? { params: { site_id: siteId } } : null, { refetchMs: siteRefreshMs })
   const { data } = record
   const known = useMemo(() => data && { ...data, timezone: knownZone(data.timezone) }, [data])
-  return { record, known }
+  // A page that shows what would be lost, such as the id of the erasure of its site, stays until it is left.
+  const isGone = record.error?.status === 404 && !isGuarded()
+  return { record, known, failure: data === undefined || isGone ? record.error : undefined }
 }
 
 /** Said on the pages of a site whose time zone the browser does not know. */
@@ -190,7 +196,7 @@ function UnknownZone({ zone }: { zone: string | undefined }) {
 function SitePageOf({ page, siteId }: { page: SitePage; siteId: string }) {
   const { problems } = useView()
   const mayRead = useMay('stats:read')
-  const { record, known } = useSiteRecord(siteId, mayRead)
+  const { record, known, failure } = useSiteRecord(siteId, mayRead)
   useTitle(messages.nav[page], (record.data?.name ?? '') || siteId)
   const destination = allDestinations.find((each) => each.page === page)
   const isAllowed = useMay(...(destination?.scopes ?? ['stats:read']))
@@ -200,7 +206,6 @@ function SitePageOf({ page, siteId }: { page: SitePage; siteId: string }) {
         <MissingScope scope={destination.scopes[0]} />
       </Main>
     )
-  const failure = record.data === undefined ? record.error : undefined
   const isWithoutSite = failure !== undefined && worksWithoutSite(page, failure)
   if (failure !== undefined && !isWithoutSite)
     return (

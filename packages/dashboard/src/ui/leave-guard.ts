@@ -13,6 +13,9 @@ interface Guard {
 
 const guards = new Set<Guard>()
 
+/** Whether something would be lost now if the page were left. */
+export const isGuarded = (): boolean => guards.size > 0
+
 /** The address to which the browser's buttons led, if they and no script have moved last. */
 let byBrowser: string | undefined
 

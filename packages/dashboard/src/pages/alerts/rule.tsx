@@ -97,7 +97,13 @@ export function Rule({ id, onDone, onShown }: OnDone & OnShown & { id: string })
   useEffect(() => {
     if (isShown) onShown()
   }, [isShown])
-  if (rule.data !== undefined && !isElsewhere) return <Loaded rule={rule.data} onDone={onDone} />
+  if (rule.data !== undefined && !isElsewhere)
+    return (
+      <>
+        <ErrorPanel error={rule.error} onRetry={rule.retry} />
+        <Loaded rule={rule.data} onDone={onDone} />
+      </>
+    )
   return (
     <>
       <Back onDone={onDone} />
