@@ -266,6 +266,24 @@ describeWithChromium('a form', () => {
     await page.waitForURL(/\/sites\/under-way$/)
   })
 
+  it('is sent once, also when it is submitted twice in a moment', async () => {
+    const page = await open('/../../settings/keys')
+    const sent: string[] = []
+    page.on('request', (request) => {
+      if (request.method() === 'POST') sent.push(new URL(request.url()).pathname)
+    })
+    await page.getByRole('button', { name: 'Create key' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Name').fill('submitted twice')
+    await dialog.locator('form').evaluate((form: { requestSubmit(): void }) => {
+      form.requestSubmit()
+      form.requestSubmit()
+    })
+    await page.getByRole('button', { name: 'I have saved it' }).click()
+    await page.getByRole('row').filter({ hasText: 'submitted twice' }).waitFor()
+    expect(sent).toEqual(['/api/v1/settings/keys'])
+  })
+
   it('takes an event type that the list does not have, as one step of the history', async () => {
     const page = await open('/retention')
     const field = page.getByLabel('Coming back is')

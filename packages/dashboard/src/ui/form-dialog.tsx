@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import { useId, useState } from 'preact/hooks'
+import { useId, useRef, useState } from 'preact/hooks'
 import type { ApiError } from '../api/error.ts'
 import { messages } from '../messages/en.ts'
 import { Button } from './button.tsx'
@@ -41,6 +41,17 @@ export function FormDialog({
   const form = useId()
   // A request under way is not stopped, and its result, such as a new secret, must be seen.
   useLeaveGuard('stay', isBusy)
+  // `isBusy` is rendered too late for a second submit in the same moment.
+  const isSubmitting = useRef(false)
+  const submitOnce = async () => {
+    if (isBusy || isDisabled || isSubmitting.current) return
+    isSubmitting.current = true
+    try {
+      await onSubmit()
+    } finally {
+      isSubmitting.current = false
+    }
+  }
   return (
     <Dialog
       {...dialog}
@@ -71,7 +82,7 @@ export function FormDialog({
           )
           if (isTypedInPart) return
           // A change's own state shows its error.
-          if (!isBusy && !isDisabled) Promise.resolve(onSubmit()).catch(() => undefined)
+          submitOnce().catch(() => undefined)
           focusFirstProblem(event.currentTarget)
         }}
       >
