@@ -119,6 +119,22 @@ describeWithChromium('a filter of the overview', () => {
     )
   })
 
+  it('closes its dialog when Back leads to other filters, of which one could be overwritten', async () => {
+    const page = await overview('?range=28d&f=country:equals:DE')
+    await page
+      .getByRole('button', { name: /^Edit filter/ })
+      .first()
+      .waitFor()
+    await page.keyboard.press('Escape')
+    await page.waitForURL((url) => !url.searchParams.has('f'))
+    await page.keyboard.press('/')
+    const dialog = page.getByRole('dialog')
+    await dialog.waitFor()
+    await page.goBack()
+    await dialog.waitFor({ state: 'detached' })
+    expect(new URL(page.url()).searchParams.getAll('f')).toEqual(['country:equals:DE'])
+  })
+
   it('means what the list shows when a name and a value are typed as they are listed', async () => {
     const page = await overview('?range=28d')
     await settledHeadline(page, 'Events')

@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks'
+import { useEffect, useState } from 'preact/hooks'
 import type { Condition } from '@sluice/contracts/conditions'
 import { conditionLabel } from '../format/sentences.ts'
 import { messages } from '../messages/en.ts'
@@ -66,6 +66,12 @@ export function FilterBar() {
 /** The dialog of the filter at a place; at the end of the list, of a new one. */
 function EditedFilter({ at, onClose }: { at: number; onClose: () => void }) {
   const { filters, setView, hasRoom } = useView()
+  const present = JSON.stringify(filters)
+  const [opened] = useState(present)
+  // After Back, another filter may be at the place, which must not be overwritten.
+  useEffect(() => {
+    if (present !== opened) onClose()
+  }, [present])
   const set = (next: Condition[]) => {
     onClose()
     setView({ filters: next })
