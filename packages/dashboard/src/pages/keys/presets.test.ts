@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals'
 import { bodyOf, draftOf, editedDraft, type Edits, newDraft, presetEdits } from './key-draft.ts'
-import { originsOf, type Preset, presetOf, stateOf, wrongOrigin } from './presets.ts'
+import { originsOf, type Preset, presetOf, stateOf, tickMsOf, wrongOrigin } from './presets.ts'
 
 it('a key is a preset by its scopes', () => {
   expect(presetOf({ scopes: ['events:write'], allowed_origins: null })).toBe('server')
@@ -72,3 +72,13 @@ it('a key that expires is expiring until then', () => {
   expect(stateOf({ revoked_at: null, expires_at: 5 }, 5)).toBe('expired')
   expect(stateOf({ revoked_at: 1, expires_at: 6 }, 5)).toBe('revoked')
 })
+
+it.each([
+  ['works for ever', null, null, 60_000],
+  ['is revoked', 1, 6, 60_000],
+  ['has expired', null, 5, 60_000],
+  ['expires in more than a day', null, 86_400_006, 60_000],
+  ['expires within a day', null, 86_400_005, 1_000],
+])('the state of a key that %s is looked at as often as it may change', (_, revoked_at, expires_at, expected) =>
+  expect(tickMsOf({ revoked_at, expires_at }, 5)).toBe(expected),
+)

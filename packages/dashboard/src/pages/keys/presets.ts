@@ -1,5 +1,6 @@
 import type { KeyResource } from '@sluice/contracts/keys'
 import type { Scope } from '@sluice/contracts/scopes'
+import { dayMs } from '@sluice/contracts/time-units'
 
 /** Purposes of keys, each with the least scopes that it needs. */
 export const presets = {
@@ -54,4 +55,10 @@ export function stateOf(
   if (revokedAt !== null) return 'revoked'
   if (expiresAt === null) return 'active'
   return expiresAt <= now ? 'expired' : 'expiring'
+}
+
+/** How often the state of a key may change that is shown at a time (Unix ms): each second before it expires, ms. */
+export function tickMsOf(key: Parameters<typeof stateOf>[0], now: number): number {
+  const isNear = stateOf(key, now) === 'expiring' && (key.expires_at ?? 0) - now <= dayMs
+  return isNear ? 1_000 : 60_000
 }
