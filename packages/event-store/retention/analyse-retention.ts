@@ -58,17 +58,20 @@ export async function analyseRetention(spec: RetentionSpec, runner: QueryRunner)
       latest: receivedAt + 2 * eventLimits.futureMsMax,
     }),
   )
-  const newUsers = newUsersOf(rows, starts)
+  const newUsers = newUsersOf(rows, starts, receivedAt)
   return { newUsers, average: averageOf(newUsers) }
 }
 
-/** Each calendar week has numbers for itself and for all later weeks. The last of these weeks is not over. */
-function newUsersOf(rows: readonly WeekRow[], starts: readonly number[]): NewUsersNumbers[] {
+/**
+ * Each calendar week has numbers for itself and for all later weeks. The last of these weeks is not over; where the
+ * evaluation is of a time after `receivedAt`, the earlier ones that end after `receivedAt` aren't either.
+ */
+function newUsersOf(rows: readonly WeekRow[], starts: readonly number[], receivedAt: number): NewUsersNumbers[] {
   return starts.map((weekStart, index) => {
     const { users: size = 0, returned = [] } = rows.find(({ begun }) => begun === index) ?? {}
     const weeks = starts.slice(index).map((_, week) => ({
       ...numbersOf(week, size, returned[index + week] ?? 0),
-      isComplete: index + week < starts.length - 1,
+      isComplete: (starts[index + week + 1] ?? Infinity) <= receivedAt,
     }))
     return { weekStart, size, weeks }
   })

@@ -147,6 +147,18 @@ test('the matrix has rows up to now, weeks without new users, and an average ove
   expect(await requestRetention({ site_id, weeks: '3' }, { settings: force })).toStrictEqual(expected)
 })
 
+test('a week that is not over is neither complete nor part of the average, even if end_date is later', async () => {
+  const site_id = await siteWith(triangle)
+  const { cohorts, average } = await requestRetention({ site_id, weeks: '4', end_date: String(monday + week) })
+  const complete = cohorts.map(({ retention_by_week: rows }) => rows.map((row) => row.complete))
+  expect(complete).toStrictEqual([[true, true, false, false], [true, false, false], [false, false], [false]])
+  expect(average.map((row) => [row.cohort_size, row.returning_users])).toStrictEqual([
+    [5, 5],
+    [5, 3],
+    [0, 0],
+  ])
+})
+
 test('the average weighs cohorts by their size', async () => {
   const site_id = await siteWith([
     ...['a', 'b', 'c'].map((user) => ({ user, at: monday - 3 * week })),
