@@ -99,7 +99,8 @@ function filesBelow(folder) {
   const entries = readdirSync(folder, { withFileTypes: true }).sort((a, b) => (a.name < b.name ? -1 : 1))
   return entries.flatMap((entry) => {
     const path = join(folder, entry.name)
-    if (!entry.isDirectory()) return entry.name.includes('.test.') ? [] : [path]
+    // Editors lock a file by a symbolic link that leads nowhere.
+    if (!entry.isDirectory()) return !entry.isFile() || entry.name.includes('.test.') ? [] : [path]
     return entry.name === 'node_modules' || entry.name.startsWith('dist') ? [] : filesBelow(path)
   })
 }
@@ -118,7 +119,7 @@ function hashOfInputs() {
 /** The root and the folders that the `packages` list of pnpm-workspace.yaml names: `<folder>` or `<folder>/*`. */
 function packageFolders() {
   const workspace = readFileSync(join(root, 'pnpm-workspace.yaml'), 'utf8')
-  const [, list = ''] = /^packages:\n((?: +- .*\n)*)/m.exec(workspace) ?? []
+  const [, list = ''] = /^packages:\r?\n((?: +- .*\r?\n)*)/m.exec(workspace) ?? []
   const patterns = [...list.matchAll(/- (\S+)/g)].map(([, pattern]) => join(root, pattern))
   const folders = patterns.flatMap((pattern) => {
     if (!pattern.endsWith('*')) return [pattern]

@@ -51,6 +51,10 @@ function findLibrary(): string {
     const chdb = import.meta.resolve('chdb/package.json')
     return join(dirname(createRequire(chdb).resolve(`${name}/package.json`)), 'libchdb.so')
   } catch (error) {
-    throw new Error(`the npm package ${name} is not installed`, { cause: error })
+    throw new Error(
+      `the npm package ${name} is not installed, which the lock file names for Linux x64 alone: ` +
+        'set SLUICE_CLICKHOUSE_URL to a ClickHouse server, e.g. https://user:password@host:8443/sluice',
+      { cause: error },
+    )
   }
 }
