@@ -473,7 +473,7 @@ describe('stats', () => {
   it('prints types, groups by value and comparisons', async () => {
     const { stdout } = await ask('event_count_by_type', '--compare', 'previous_period')
     expect(stdout).toContain('before: 0, 2025-12-30 00:00 to 2026-01-01 00:00')
-    expect(stdout).toMatch(/event_type +event_count_by_type +before\nview +2\nbuy +1\n$/)
+    expect(stdout).toMatch(/event_type +event_count_by_type +before\nview +2 +0\nbuy +1 +0\n$/)
     expect((await ask('event_count', '-g', 'country')).stdout).toMatch(/\(none\) +2\nDE +1\n$/)
   })
 
@@ -483,7 +483,64 @@ describe('stats', () => {
     expect((await ask('unique_users', '-g', 'day', ...compared)).stdout).toBe(
       'timestamp,value,before\n1767225600000,1,0\n1767312000000,1,0\n',
     )
-    expect((await ask('event_count_by_type', ...compared)).stdout).toMatch(/,event_type,value,before\n.*,view,2,\n/)
+    expect((await ask('event_count_by_type', ...compared)).stdout).toMatch(/,event_type,value,before\n.*,view,2,0\n/)
+  })
+
+  describe('compares', () => {
+    const before = async (...args: string[]): Promise<string[]> => {
+      const { stdout } = await standalone.run(['stats', 'event_count', '--site', 'compared', '--csv', ...args])
+      const rows = stdout.trim().split('\n').slice(1)
+      // Without the times.
+      return rows.map((row) => row.slice(row.indexOf(',') + 1))
+    }
+    beforeAll(async () => {
+      const days = ['2023-03-01', '2025-06-03', '2026-03-23', '2026-03-23'].map((day) => ({ at: `${day}T12:00Z` }))
+      const groups = [
+        ...['DE', 'FR', 'FR', 'FR'].map((country) => ({ at: '2026-01-19T12:00Z', country })),
+        ...['DE', 'DE', 'DE', 'FR', 'IT'].map((country) => ({ at: '2026-01-20T12:00Z', country })),
+        ...['(other)', '(other)', '(other)', 'a'].map((plan) => ({ at: '2026-01-22T12:00Z', properties: { plan } })),
+        ...['(other)', '(other)', 'a'].map((plan) => ({ at: '2026-01-23T12:00Z', properties: { plan } })),
+      ]
+      const events = [...days, { at: '2026-03-22T22:30Z' }, ...groups].map(({ at, ...fields }) => ({
+        event_type: 'x',
+        timestamp_ms: Date.parse(at),
+        ...fields,
+      }))
+      const input = events.map((event) => JSON.stringify(event)).join('\n')
+      await standalone.run(['import', '-', '--site', 'compared'], { input })
+    })
+
+    it('days with whole days of the period before, also when clocks have changed', async () => {
+      const range = ['--start', '2026-03-30', '--end', '2026-04-06', '--timezone', 'Europe/Berlin']
+      const rows = await before(...range, '-g', 'day', '--compare', 'previous_period')
+      expect(rows).toStrictEqual(['0,2', ...Array<string>(6).fill('0,0')])
+    })
+
+    it('weeks and days with those of about the same date a year before', async () => {
+      const compare = ['--compare', 'previous_year', '-g']
+      expect(await before('--start', '2026-06-01', '--end', '2026-06-15', ...compare, 'week')).toStrictEqual([
+        '0,1',
+        '0,0',
+      ])
+      // Of a leap year.
+      expect(await before('--start', '2024-02-28', '--end', '2024-03-03', ...compare, 'day')).toStrictEqual([
+        '0,0',
+        '0,0',
+        '0,1',
+        '0,0',
+      ])
+    })
+
+    it('groups by name, and the others only when they are the others of the same groups', async () => {
+      const over = (start: string, end: string, ...args: string[]) =>
+        before('--start', start, '--end', end, '--compare', 'previous_period', ...args)
+      const countries = (limit: string) => over('2026-01-20', '2026-01-21', '-g', 'country', '--limit', limit)
+      expect(await countries('1')).toStrictEqual(['DE,3,', '(other),2,'])
+      expect(await countries('2')).toStrictEqual(['DE,3,1', 'FR,1,3', '(other),1,0'])
+      expect(await countries('3')).toStrictEqual(['DE,3,1', 'FR,1,3', 'IT,1,0'])
+      const plans = await over('2026-01-23', '2026-01-24', '-g', 'properties.plan', '--limit', '1')
+      expect(plans).toStrictEqual(['(other),2,3', '(other),1,1'])
+    })
   })
 
   it('takes times without an offset as those of the site, or of --timezone', async () => {

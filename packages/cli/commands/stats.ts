@@ -16,6 +16,7 @@ import type { Context } from '../context.ts'
 import { examples } from '../examples.ts'
 import { usageFailure } from '../failure.ts'
 import { openConnection } from '../open-connection.ts'
+import { type ComparedValue, comparedValues } from '../output/compared-values.ts'
 import { csvLine } from '../output/csv.ts'
 import { formatTime } from '../output/format.ts'
 import { safeJson, safeText } from '../output/safe-text.ts'
@@ -122,8 +123,10 @@ async function stats({ terminal, ...context }: Context, metric: string, options:
     terminal.print(safeJson(data, 2))
     return
   }
+  const limit = options.limit ?? statsLimits.groupsDefault
+  const before = comparedValues(data, { comparison: options.compare, limit })
   if (options.csv) {
-    for (const line of csvOf(data)) terminal.print(line)
+    for (const line of csvOf(data, before)) terminal.print(line)
     return
   }
   const target =
@@ -135,7 +138,7 @@ async function stats({ terminal, ...context }: Context, metric: string, options:
     terminal.print('No events in this range.')
     return
   }
-  const [titles = '', ...rows] = tableLines(columnsOf(data), rowsOf(data), terminal.width)
+  const [titles = '', ...rows] = tableLines(columnsOf(data), rowsOf(data, before), terminal.width)
   terminal.print(terminal.style('bold', titles))
   for (const row of rows) terminal.print(row)
 }
@@ -197,8 +200,7 @@ function columnsOf(data: StatsResult): TableColumn[] {
   ]
 }
 
-function rowsOf(data: StatsResult): string[][] {
-  const before = comparedValues(data)
+function rowsOf(data: StatsResult, before: ComparedValue): string[][] {
   return (data.breakdown ?? []).map((entry, at) => [
     ...(isByTime(data) ? [formatBucket(entry.timestamp, data)] : []),
     ...(entry.key === undefined ? [] : [cellOf(entry.key)]),
@@ -206,13 +208,6 @@ function rowsOf(data: StatsResult): string[][] {
     formatValue(data.metric, entry.value),
     ...(isComparable(data) ? [formatCompared(data.metric, before(entry, at))] : []),
   ])
-}
-
-/** The value of the same group, or of the bucket at the same place, in the range that the answer is compared with. */
-function comparedValues(data: StatsResult): (entry: BreakdownEntry, at: number) => number | undefined {
-  const entries = data.compare?.breakdown ?? []
-  const byKey = new Map(entries.map((entry) => [entry.key, entry.value]))
-  return ({ key }, at) => (key === undefined ? entries[at]?.value : byKey.get(key))
 }
 
 function formatCompared(metric: Metric, value: number | undefined): string {
@@ -266,14 +261,14 @@ function formatValue(metric: Metric, value: number): string {
 }
 
 /** One line of the whole range, or one of each entry. Times are Unix ms; an absent value is empty. */
-function* csvOf(data: StatsResult): Generator<string> {
+function* csvOf(data: StatsResult, comparedValue: ComparedValue): Generator<string> {
   const { compare } = data
   if (data.breakdown === undefined) {
     yield csvLine(['start_date', 'end_date', 'value', ...(compare ? ['before'] : [])])
     yield csvLine([data.start_date, data.end_date, data.value, ...(compare ? [compare.value] : [])])
     return
   }
-  const before = isComparable(data) ? comparedValues(data) : undefined
+  const before = isComparable(data) ? comparedValue : undefined
   const hasKeys = data.breakdown.some(({ key }) => key !== undefined)
   const beside = dimensionsBeside(data)
   yield csvLine(['timestamp', ...(hasKeys ? [keyTitle(data)] : []), ...beside, 'value', ...(before ? ['before'] : [])])
