@@ -543,6 +543,19 @@ describe('stats', () => {
     })
   })
 
+  it('says that no session starts in a range, which may have events', async () => {
+    const input = [1_767_225_599_000, 1_767_225_601_000].map((timestamp_ms) =>
+      JSON.stringify({ event_type: 'x', timestamp_ms, session_id: 's', country: 'DE' }),
+    )
+    await standalone.run(['import', '-', '--site', 'begun'], { input: input.join('\n') })
+    const range = ['--start', '2026-01-01', '--end', '2026-01-02', '-g', 'country']
+    const over = async (metric: string, ...args: string[]) =>
+      (await standalone.run(['stats', metric, '--site', 'begun', ...range, ...args])).stdout.split('\n').at(-2)
+    for (const metric of ['avg_session_duration', 'bounce_rate', 'conversion_rate'])
+      expect(await over(metric)).toBe('No session starts in this range.')
+    expect(await over('event_count', '--event-type', 'y')).toBe('No events in this range.')
+  })
+
   it('takes times without an offset as those of the site, or of --timezone', async () => {
     const headers = { Authorization: `Bearer ${standalone.key}`, 'Content-Type': 'application/json' }
     const body = JSON.stringify({ site_id: 'berlin', timezone: 'Europe/Berlin' })

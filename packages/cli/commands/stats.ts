@@ -135,7 +135,7 @@ async function stats({ terminal, ...context }: Context, metric: string, options:
   if (data.breakdown === undefined) return
   terminal.print('')
   if (data.breakdown.length === 0) {
-    terminal.print('No events in this range.')
+    terminal.print(`No ${isOfBegunSessions(data) ? 'session starts' : 'events'} in this range.`)
     return
   }
   const [titles = '', ...rows] = tableLines(columnsOf(data), rowsOf(data, before), terminal.width)
@@ -208,6 +208,11 @@ function rowsOf(data: StatsResult, before: ComparedValue): string[][] {
     formatValue(data.metric, entry.value),
     ...(isComparable(data) ? [formatCompared(data.metric, before(entry, at))] : []),
   ])
+}
+
+/** Whether the metric measures the sessions that start in the range, which may have events of earlier ones only. */
+function isOfBegunSessions({ metric }: StatsResult): boolean {
+  return metric === 'avg_session_duration' || metric === 'bounce_rate' || metric === 'conversion_rate'
 }
 
 function formatCompared(metric: Metric, value: number | undefined): string {
