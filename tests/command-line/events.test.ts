@@ -556,6 +556,17 @@ describe('stats', () => {
     expect(await over('event_count', '--event-type', 'y')).toBe('No events in this range.')
   })
 
+  it('tells the hours apart that have one name', async () => {
+    const range = ['--start', '2026-10-25T01:00', '--end', '2026-10-25T04:00', '--timezone', 'Europe/Berlin']
+    const { stdout } = await standalone.run(['stats', '--site', 'stats', ...range, '-g', 'hour'])
+    expect(stdout.split('\n').slice(4, -1)).toStrictEqual([
+      '2026-10-25 01:00                  0',
+      '2026-10-25 02:00+02:00            0',
+      '2026-10-25 02:00+01:00            0',
+      '2026-10-25 03:00                  0',
+    ])
+  })
+
   it('takes times without an offset as those of the site, or of --timezone', async () => {
     const headers = { Authorization: `Bearer ${standalone.key}`, 'Content-Type': 'application/json' }
     const body = JSON.stringify({ site_id: 'berlin', timezone: 'Europe/Berlin' })

@@ -1,4 +1,5 @@
 import { Argument, type Command, Option } from 'commander'
+import { Temporal } from 'temporal-polyfill'
 import { defaultConversionEvent, type SiteResource } from '@sluice/contracts/sites'
 import {
   type BreakdownEntry,
@@ -201,8 +202,9 @@ function columnsOf(data: StatsResult): TableColumn[] {
 }
 
 function rowsOf(data: StatsResult, before: ComparedValue): string[][] {
+  const times = bucketTexts(data)
   return (data.breakdown ?? []).map((entry, at) => [
-    ...(isByTime(data) ? [formatBucket(entry.timestamp, data)] : []),
+    ...(isByTime(data) ? [times.get(entry.timestamp) ?? ''] : []),
     ...(entry.key === undefined ? [] : [cellOf(entry.key)]),
     ...dimensionsBeside(data).map((name) => cellOf(textOf(entry, name))),
     formatValue(data.metric, entry.value),
@@ -253,6 +255,21 @@ function textOf(entry: BreakdownEntry, name: string): string {
 /** A dimension's value in the table, where an empty cell would look like a mistake. */
 function cellOf(value: string): string {
   return value === '' ? '(none)' : value
+}
+
+/** The texts of the buckets by their time; with the offset in the hour that comes twice when clocks are put back. */
+function bucketTexts(data: StatsResult): ReadonlyMap<number, string> {
+  const times = new Set((data.breakdown ?? []).map(({ timestamp }) => timestamp))
+  const named = [...Map.groupBy(times, (at) => formatBucket(at, data))]
+  return new Map(
+    named.flatMap(([text, same]) =>
+      same.map((at) => [at, same.length === 1 ? text : `${text}${offsetAt(at, data.timezone)}`] as const),
+    ),
+  )
+}
+
+function offsetAt(timestamp: number, timeZone: string): string {
+  return Temporal.Instant.fromEpochMilliseconds(timestamp).toZonedDateTimeISO(timeZone).offset
 }
 
 function formatBucket(timestamp: number, { timezone, group_by: grouping }: StatsResult): string {
