@@ -17,7 +17,7 @@ import {
   formatPercent,
   formatProgress,
 } from './numbers.ts'
-import { filterSentence } from './sentences.ts'
+import { filterSentence, propertyLabel } from './sentences.ts'
 
 beforeAll(loadTemporal)
 
@@ -201,4 +201,19 @@ test('numbers that a double can’t hold keep their digits when an answer comes 
   for (const id of ['9007199254740993', '9007199254740995'])
     client.setQueryData(['events'], parseWithLongNumbers(answer(id)))
   expect(jsonText(client.getQueryData(['events']))).toBe(answer('9007199254740995'))
+})
+
+test('fields of events, imported fields of users and properties of one name are told apart', () => {
+  expect(['country', 'properties.country', 'plan', 'user.plan', 'properties.plan'].map(propertyLabel)).toStrictEqual([
+    'country',
+    'properties.country',
+    'plan (imported)',
+    'plan (imported)',
+    'plan',
+  ])
+  expect(['user_id', 'properties.user', 'properties.user_id'].map(propertyLabel)).toStrictEqual([
+    'user',
+    'properties.user',
+    'properties.user_id',
+  ])
 })

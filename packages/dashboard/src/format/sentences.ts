@@ -1,4 +1,4 @@
-import type { Condition } from '@sluice/contracts/conditions'
+import { type Condition, propertyOf, propertyPrefix } from '@sluice/contracts/conditions'
 import { messages } from '../messages/en.ts'
 import { valuesOf } from '../state/conditions.ts'
 import type { Bounds, Compare, Range } from '../state/range.ts'
@@ -6,9 +6,18 @@ import { formatBounds, formatCustom } from './dates.ts'
 import { texts } from './messages.ts'
 import { countryName, orList } from './names.ts'
 
-/** A property as it is named to people: `country`, and `plan` for `properties.plan`. */
-export const propertyLabel = (property: string): string =>
-  messages.properties[property] ?? property.replace(/^(properties|user)\./, '')
+const fieldLabels = new Set(Object.entries(messages.properties).flat())
+
+/**
+ * A property as it is named to people: `country`, `plan` for `properties.plan`, and `plan (imported)` for `user.plan`.
+ * A property of the event that has the name of a field keeps its prefix.
+ */
+export function propertyLabel(property: string): string {
+  const parsed = propertyOf(property)
+  if (parsed?.kind === 'user') return messages.filters.userField(parsed.field)
+  if (parsed?.kind === 'property') return fieldLabels.has(parsed.name) ? `${propertyPrefix}${parsed.name}` : parsed.name
+  return messages.properties[property] ?? property
+}
 
 /** A value as it is shown: countries by name, an absent value as `(none)`. */
 export function valueLabel(property: string, value: string): string {
