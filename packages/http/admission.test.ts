@@ -2,6 +2,7 @@ import type { Socket } from 'node:net'
 import { brotliCompressSync } from 'node:zlib'
 import { afterEach, expect, test } from '@jest/globals'
 import { generateKey } from '@sluice/access/api-key'
+import { eventLimits } from '@sluice/contracts/event-limits'
 import { createMetrics } from '@sluice/runtime/metrics'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import {
@@ -185,19 +186,19 @@ test('slow bodies with the key in them leave half of their memory to clients of 
   expect(await track('203.0.113.1')).toBe(200)
 })
 
-test("slow bodies with the key of a web page leave half of the key's memory to visitors of other networks", async () => {
+test("slow bodies with the key of a web page leave some of the key's memory to visitors of other networks", async () => {
   const service = await startBatches()
   const post = async (address: string) => {
     const response = await fetch(`${service.url}/batch`, {
       method: 'POST',
       headers: { ...headers, Authorization: `Bearer ${pageKey}`, 'X-Forwarded-For': address },
-      body: '{}',
+      body: '{}              ',
     })
     return response.status
   }
   const head = `POST /batch HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${pageKey}\r\n`
-  // With its request, each is 8 MiB, so that four are all that the key may reserve.
-  expect(await holdBodies(service, head, 4, 8 * mebibyte - serverLimits.requestBytes)).toBe(2)
+  // With its request, each is 10 MiB, so that three are nearly all that the key may reserve.
+  expect(await holdBodies(service, head, 3, 10 * mebibyte - serverLimits.requestBytes)).toBe(1)
   expect(await post('203.0.113.2')).toBe(202)
   expect(await post('203.0.113.1')).toBe(503)
   for (const socket of unreading) socket.destroy()
@@ -283,6 +284,15 @@ test('the memory is full when a request of a further key does not fit, until som
   const [largest] = reserved
   if (largest) admission.release(largest.quota, largest.bytes)
   expect(admission.isFull()).toBe(false)
+})
+
+test('a network has the memory of the largest batch, as it is received and decompressed', () => {
+  const admission = createAdmission(createMetrics())
+  const quota = admission.quotaOf('page')
+  admission.reserve(quota, serverLimits.requestBytes, 'a')
+  admission.reserve(quota, eventLimits.batchBytesMax, 'a')
+  admission.reserve(quota, eventLimits.batchBytesMax, 'a')
+  expect(() => admission.reserve(quota, 1, 'a')).toThrow()
 })
 
 test('a network has half of what the other networks of its quota leave', () => {

@@ -1,3 +1,4 @@
+import { eventLimits } from '@sluice/contracts/event-limits'
 import { unavailable } from '@sluice/runtime/errors'
 import { Gauge, type Metrics } from '@sluice/runtime/metrics'
 import { serverLimits } from './server-limits.ts'
@@ -7,6 +8,8 @@ export interface MemoryQuota {
   reservedBytes: number
   /** Upper limit of the quota, however much memory is free. */
   readonly bytesMax: number
+  /** A network may always have so much of the quota, whatever other networks have: what one request may need. */
+  readonly networkMin: number
   /** The bytes of each network whose clients have reserved some with `network`. */
   readonly networks: Map<string, number>
 }
@@ -20,8 +23,8 @@ export interface SharedMemory {
   quotaOf(keyId: string | undefined): MemoryQuota
   /**
    * Reserves `bytes` until they are released. With `network`, that of the client, the same rule applies within the
-   * quota: one network may have at most half of what the other networks leave. Throws the 503 if the bytes do not fit,
-   * and reserves nothing then.
+   * quota: one network may have at most half of what the other networks leave, but always `networkMin`. Throws the 503
+   * if the bytes do not fit, and reserves nothing then.
    */
   reserve(quota: MemoryQuota, bytes: number, network?: string): void
   /** `network`: as in the call that reserved the bytes. */
@@ -83,9 +86,12 @@ export function createAdmission(metrics: Metrics): Admission {
   }
 }
 
-function memoryQuota(bytesMax: number): MemoryQuota {
-  return { reservedBytes: 0, bytesMax, networks: new Map() }
+function memoryQuota(bytesMax: number, networkMin = 0): MemoryQuota {
+  return { reservedBytes: 0, bytesMax, networkMin, networks: new Map() }
 }
+
+/** The largest batch, as it was received and decompressed. */
+const largestRequestBytes = serverLimits.requestBytes + 2 * eventLimits.batchBytesMax
 
 /** `full`: why a reservation is refused, for operators. */
 function sharedMemory(bytesMax: number, full: string): SharedMemory & { reservedTotal(): number } {
@@ -100,18 +106,19 @@ function sharedMemory(bytesMax: number, full: string): SharedMemory & { reserved
       if (quota === undefined) {
         if (quotas.size >= quotasMax)
           for (const [id, { reservedBytes }] of quotas) if (reservedBytes === 0) quotas.delete(id)
-        quota = memoryQuota(bytesMax)
+        quota = memoryQuota(bytesMax, largestRequestBytes)
         quotas.set(keyId, quota)
       }
       return quota
     },
     reserve: (quota, bytes, network) => {
-      const { reservedBytes, networks } = quota
+      const { reservedBytes, networkMin, networks } = quota
       const quotaMax = Math.min((bytesMax - (reservedTotal - reservedBytes)) / 2, quota.bytesMax)
       if (reservedBytes + bytes > quotaMax) throw unavailable(full)
       if (network !== undefined) {
         const held = networks.get(network) ?? 0
-        if (held + bytes > (quotaMax - (reservedBytes - held)) / 2) throw unavailable(full)
+        const networkMax = Math.max(networkMin, (quotaMax - (reservedBytes - held)) / 2)
+        if (held + bytes > networkMax) throw unavailable(full)
         networks.set(network, held + bytes)
       }
       quota.reservedBytes += bytes
