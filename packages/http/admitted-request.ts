@@ -1,6 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Credential, Session } from '@sluice/access/credential'
-import { readTokens } from './authenticate.ts'
 import { addLogFields } from './log-fields.ts'
 import type { RequestContext } from './request-checks.ts'
 import type { ApiRequest, Client } from './route.ts'
@@ -59,10 +58,6 @@ export class AdmittedRequest implements Omit<ApiRequest, 'credential'> {
 
   get accept(): string {
     return this.#context.request.headers.accept ?? ''
-  }
-
-  get sessionTokens(): readonly string[] {
-    return readTokens(this.#context.request)
   }
 
   get incoming(): IncomingMessage {

@@ -18,8 +18,6 @@ export interface PublicRequest {
   body: { bytes: Buffer; type: string }
   /** The header `Accept`, '' without one; `prefersType` (prefers-type.ts) reads it. */
   accept: string
-  /** The values of the session cookie that may be tokens (`readTokens`, authenticate.ts); not checked. */
-  sessionTokens: readonly string[]
   /** Node's request, for operations that read their body as a stream. */
   incoming?: IncomingMessage
   /** Releases the memory that the body has reserved, while the handler continues without the body. */

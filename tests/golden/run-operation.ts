@@ -72,7 +72,6 @@ function requestOf({ query = {}, body, params = {} }: OperationRequest): ApiRequ
     requestId: 'request-golden',
     receivedAt,
     accept: '',
-    sessionTokens: [],
     client: { address: '192.0.2.1', isSecure: false, host: 'sluice.example' },
     params,
     query,

@@ -17,7 +17,6 @@ export function apiRequest(parts: Partial<ApiRequest> = {}): ApiRequest {
     },
     session: undefined,
     accept: '',
-    sessionTokens: [],
     client: { address: '127.0.0.1', isSecure: false, host: 'localhost' },
     consume: () => undefined,
     params: {},

@@ -178,16 +178,6 @@ describe('a session', () => {
     expect((await withCookie('/api/v1/session', `session=${'x'.repeat(43)}; ${Cookie}`)).status).toBe(200)
   })
 
-  test('ends when its browser opens another, and with no failed attempt', async () => {
-    const { Cookie } = await opened(query.admin)
-    const other = await opened(query.admin)
-    expect((await open({ api_key: generateKey('prod') }, { Cookie })).status).toBe(401)
-    expect((await withCookie('/api/v1/session', Cookie)).status).toBe(200)
-    expect((await open({ api_key: query.admin }, { Cookie })).status).toBe(201)
-    expect((await withCookie('/api/v1/session', Cookie)).status).toBe(401)
-    expect((await withCookie('/api/v1/session', other.Cookie)).status).toBe(200)
-  })
-
   test('ends with its key', async () => {
     const key = await query.createKey({ scopes: ['stats:read'] })
     const { Cookie, data } = await opened(key)

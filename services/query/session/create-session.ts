@@ -30,8 +30,8 @@ export interface SessionDeps {
 
 /**
  * POST /api/v1/session: exchanges a key, or a sign-in code, for the cookie and the token of a session
- * (docs/http-interface.md#sessions). Ends the session of the request's cookie. Throws 401 for an invalid key or code, 429
- * when the address has failed ten times within a minute.
+ * (docs/http-interface.md#sessions). Throws 401 for an invalid key or code, 429 when the address has failed ten times
+ * within a minute.
  */
 export function createSessionRoute({ keyCache, sessions, signInCodes, limiter, collectUrl }: SessionDeps): Route {
   /**
@@ -56,7 +56,7 @@ export function createSessionRoute({ keyCache, sessions, signInCodes, limiter, c
     return credential
   }
 
-  return handle(operations.createSession, async ({ body, client, sessionTokens, receivedAt, log }) => {
+  return handle(operations.createSession, async ({ body, client, receivedAt, log }) => {
     const signIn = signInOf(body, { keyCache, signInCodes })
     const counter = `failed-sessions:${networkOf(client.address)}`
     // Charged before the key is checked: guesses that are sent concurrently must not all pass.
@@ -68,9 +68,6 @@ export function createSessionRoute({ keyCache, sessions, signInCodes, limiter, c
       throw error
     })
     await limiter.refund(counter, 1, failedSessionsPerMinute)
-    // The browser replaces its cookie, so nobody could log the former session out any more. If it can't be deleted, it
-    // ends by itself.
-    await Promise.all(sessionTokens.map((former) => sessions.delete(hashToken(former)).catch(() => undefined)))
     log({ session_of_key_id: credential.keyId })
     return {
       data: {
