@@ -43,7 +43,7 @@ const stopFlushMs = 2_000
  * Starts a real ClickHouse server from the npm package `chdb` in a child process, on a free port of 127.0.0.1, and
  * starts it again on the same port whenever it ends. Locks `dir`. Resolves when the server answers queries.
  *
- * Throws when the folder is in use, when the platform has no such library (Linux with glibc and macOS do), or with
+ * Throws when the folder is in use, when the platform has no such library (Linux x64 with glibc does), or with
  * ClickHouse's own message when the server could not start.
  */
 export async function startClickHouse({ dir, log, backupsDir }: ClickHouseOptions): Promise<EmbeddedClickHouse> {
@@ -163,6 +163,8 @@ async function run(url: string, sql: string, timeoutMs: number): Promise<string>
     headers: { 'X-ClickHouse-User': username, 'X-ClickHouse-Key': password },
     signal: AbortSignal.timeout(timeoutMs),
   })
+  // After the response has begun, nobody else listens; `text` rejects then.
+  query.on('error', () => undefined)
   query.end(sql)
   const [response] = (await once(query, 'response')) as [IncomingMessage]
   const answer = await text(response)
@@ -175,7 +177,7 @@ function assertPlatform(): void {
   const known = (platform === 'linux' || platform === 'darwin') && (arch === 'x64' || arch === 'arm64')
   if (known && !(platform === 'linux' && isMusl())) return
   throw new Error(
-    `There is no embedded ClickHouse for this system (${platform} ${arch}); it needs Linux with glibc, or macOS. ` +
+    `There is no embedded ClickHouse for this system (${platform} ${arch}); it needs Linux x64 with glibc. ` +
       'Set SLUICE_CLICKHOUSE_URL to a ClickHouse server, e.g. https://user:password@host:8443/sluice',
   )
 }

@@ -293,6 +293,12 @@ test('a network has the memory of the largest batch, as it is received and decom
   admission.reserve(quota, eventLimits.batchBytesMax, 'a')
   admission.reserve(quota, eventLimits.batchBytesMax, 'a')
   expect(() => admission.reserve(quota, 1, 'a')).toThrow()
+  // What another network needs is left, also while other keys have reserved most of the memory.
+  admission.release(quota, serverLimits.requestBytes + 2 * eventLimits.batchBytesMax, 'a')
+  admission.reserve(admission.quotaOf('other'), 24 * mebibyte)
+  expect(() => admission.reserve(quota, 14 * mebibyte, 'a')).toThrow()
+  admission.reserve(quota, 13 * mebibyte, 'a')
+  admission.reserve(quota, 4 * mebibyte, 'b')
 })
 
 test('a network has half of what the other networks of its quota leave', () => {

@@ -8,7 +8,7 @@ export interface MemoryQuota {
   reservedBytes: number
   /** Upper limit of the quota, however much memory is free. */
   readonly bytesMax: number
-  /** A network may always have so much of the quota, whatever other networks have: what one request may need. */
+  /** A network may have so much, if a third of the quota is left to other networks: what one request may need. */
   readonly networkMin: number
   /** The bytes of each network whose clients have reserved some with `network`. */
   readonly networks: Map<string, number>
@@ -23,8 +23,8 @@ export interface SharedMemory {
   quotaOf(keyId: string | undefined): MemoryQuota
   /**
    * Reserves `bytes` until they are released. With `network`, that of the client, the same rule applies within the
-   * quota: one network may have at most half of what the other networks leave, but always `networkMin`. Throws the 503
-   * if the bytes do not fit, and reserves nothing then.
+   * quota: one network may have at most half of what the other networks leave, or two thirds for one large request
+   * (`networkMin`). Throws the 503 if the bytes do not fit, and reserves nothing then.
    */
   reserve(quota: MemoryQuota, bytes: number, network?: string): void
   /** `network`: as in the call that reserved the bytes. */
@@ -117,7 +117,8 @@ function sharedMemory(bytesMax: number, full: string): SharedMemory & { reserved
       if (reservedBytes + bytes > quotaMax) throw unavailable(full)
       if (network !== undefined) {
         const held = networks.get(network) ?? 0
-        const networkMax = Math.max(networkMin, (quotaMax - (reservedBytes - held)) / 2)
+        const left = quotaMax - (reservedBytes - held)
+        const networkMax = Math.max(left / 2, Math.min(networkMin, (left * 2) / 3))
         if (held + bytes > networkMax) throw unavailable(full)
         networks.set(network, held + bytes)
       }

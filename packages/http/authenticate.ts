@@ -34,7 +34,7 @@ export function readCredential(request: IncomingMessage, query: URLSearchParams)
  * The values of the session cookie that have the form of a token, at most four, else its first value: a browser also
  * sends the cookies of this name that other applications have set for a parent domain, and theirs may have this form.
  */
-export function readTokens({ headers: { cookie } }: IncomingMessage): string[] {
+function readTokens({ headers: { cookie } }: IncomingMessage): string[] {
   if (cookie === undefined) return []
   const tokens = [...cookie.matchAll(tokenCookies)].flatMap(([, token]) => token ?? [])
   if (tokens.length > 0) return tokens.slice(0, tokensMax)

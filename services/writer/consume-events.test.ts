@@ -42,7 +42,7 @@ test('the time of each insert is noted, apart for batches with rows that have no
   const counts = async () => (await writer?.metrics.metrics())?.split('\n').filter((line) => line.startsWith(name))
   await stores.publish(blockOfRows(0, [event('dated')]))
   await waitUntilDrained()
-  expect(await counts()).toStrictEqual([`${name}{kind="dated"} 1`])
+  expect(await counts()).toStrictEqual([`${name}{kind="dated"} 1`, `${name}{kind="undated"} 0`])
   const undated = blockOfRows(0, [event('undated', { undated: 1 })])
   await stores.publish({ ...undated, headers: { ...undated.headers, undated: true } })
   await waitUntilDrained()

@@ -660,7 +660,7 @@ describeWithChromium('a page that is open', () => {
       notification_type: 'slack',
       notification_config: { url: 'http://127.0.0.1:9/' },
     })
-    const state = { last_error: null as string | null, last_evaluated_at: Date.now() as number | null }
+    const state = { last_error: null as string | null, last_evaluated_at: Date.now(), updated_at: Date.now() }
     const { page } = await visit()
     await patch(page, /\/api\/v1\/alerts[?]/, ({ alerts }) => {
       for (const rule of alerts) Object.assign(rule, state)
@@ -677,7 +677,8 @@ describeWithChromium('a page that is open', () => {
     state.last_error = 'The range is too long'
     await runUntil(page, async () => expect(await row.innerText()).toMatch(/Not evaluated/))
     expect(await row.innerText()).not.toMatch(/OK/)
-    Object.assign(state, { last_error: null, last_evaluated_at: Date.now() - 3 * 3_600_000 })
+    const before = Date.now() - 3 * 3_600_000
+    Object.assign(state, { last_error: null, last_evaluated_at: before, updated_at: before })
     await runUntil(page, async () =>
       expect(await row.innerText()).toMatch(/Not evaluated\s+Last evaluated 3 hours ago/),
     )

@@ -14,7 +14,8 @@ export function comparedValues(
   { comparison, limit }: { comparison: string | undefined; limit: number },
 ): ComparedValue {
   const [entries, compared] = [data.breakdown ?? [], data.compare?.breakdown ?? []]
-  if (entries[0]?.key !== undefined) return groupsBefore(entries, compared, limit)
+  if (entries[0]?.key !== undefined)
+    return groupsBefore(entries, compared, { limit, absent: isMean(data) ? undefined : 0 })
   if (comparison === 'previous_year') {
     if (data.group_by === 'day') return bucketsOfYearBefore(compared, dayMs, data.timezone)
     if (data.group_by === 'week') return bucketsOfYearBefore(compared, weekMs, data.timezone)
@@ -24,6 +25,11 @@ export function comparedValues(
   // an hour earlier after clocks went forward, or within a longer month.
   const surplus = Math.max(0, compared.length - entries.length)
   return (_, at) => compared[at + surplus]?.value
+}
+
+/** A mean of no sessions is no number, where a count of nothing is 0. */
+function isMean({ metric }: StatsResult): boolean {
+  return metric === 'avg_session_duration' || metric === 'bounce_rate' || metric === 'conversion_rate'
 }
 
 /** Dates lie on other weekdays a year earlier, and a leap day shifts the places of all days after it. */
@@ -38,12 +44,12 @@ function bucketsOfYearBefore(compared: readonly BreakdownEntry[], unitMs: number
 
 /**
  * Only the entry behind `limit` named groups combines all others; a group may have the same key. A group without an
- * entry has the value 0, or is one of the combined groups.
+ * entry has the value `absent`, or is one of the combined groups.
  */
 function groupsBefore(
   entries: readonly BreakdownEntry[],
   compared: readonly BreakdownEntry[],
-  limit: number,
+  { limit, absent }: { limit: number; absent: number | undefined },
 ): ComparedValue {
   const named = new Map(compared.slice(0, limit).map(({ key, value }) => [key, value]))
   const keys = entries.slice(0, limit).map(({ key }) => key)
@@ -51,7 +57,7 @@ function groupsBefore(
   // The others of different groups are different sets, whose values can't be compared.
   const hasSameOthers = keys.length === named.size && keys.every((key) => named.has(key))
   return ({ key }, at) => {
-    if (at >= limit) return hasSameOthers ? (others ?? 0) : undefined
-    return named.get(key) ?? (others === undefined ? 0 : undefined)
+    if (at >= limit) return hasSameOthers ? (others ?? absent) : undefined
+    return named.get(key) ?? (others === undefined ? absent : undefined)
   }
 }

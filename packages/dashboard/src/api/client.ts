@@ -17,6 +17,9 @@ let skewMs = 0
 /** The server's clock, Unix ms: this machine's may be days off. */
 export const serverNow = (): number => Date.now() + skewMs
 
+/** The server's time at a time of this computer, both Unix ms. */
+export const serverTimeAt = (ms: number): number => ms + skewMs
+
 interface Envelope {
   success: boolean
   timestamp: number

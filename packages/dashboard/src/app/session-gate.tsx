@@ -10,6 +10,7 @@ import { startClock } from '../state/clock.ts'
 import { SessionContext } from '../state/session.tsx'
 import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
+import { isGuarded } from '../ui/leave-guard.ts'
 import { ErrorPanel } from '../ui/states.tsx'
 import { Frame } from './frame.tsx'
 import { SignIn } from './sign-in.tsx'
@@ -122,16 +123,19 @@ function useStableSession(session: SessionResource | undefined): SessionResource
 }
 
 /**
- * Forgets what was loaded when another tab has replaced the session: answers to one key are not for the next one. What
- * shows them has to be rendered anew by its `key`.
+ * Returns the key whose answers are shown, and forgets what was loaded when another tab has replaced the session:
+ * answers to one key are not for the next one. What shows them has to be rendered anew by its `key`. While a page shows
+ * what would be lost, such as a secret that is shown once, it stays; the session is checked again soon.
  */
-function useAnswersOfOneKey(keyId: string | undefined): void {
-  const last = useRef(keyId)
-  if (keyId === undefined || keyId === last.current) return
-  if (last.current !== undefined) {
+function useShownKey(keyId: string | undefined): string | undefined {
+  const shown = useRef(keyId)
+  if (keyId === undefined || keyId === shown.current) return shown.current
+  if (shown.current !== undefined) {
+    if (isGuarded()) return shown.current
     queryClient.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== 'getSession' })
   }
-  last.current = keyId
+  shown.current = keyId
+  return keyId
 }
 
 function SignedIn() {
@@ -139,8 +143,7 @@ function SignedIn() {
   const isEnded = isSignedOut.value
   const session = useApi('getSession', isEnded ? null : {}, { refetchMs: sessionCheckMs, keepsPreviousData: false })
   const stableSession = useStableSession(session.data)
-  const keyId = stableSession?.key_id
-  useAnswersOfOneKey(keyId)
+  const keyId = useShownKey(stableSession?.key_id)
   // Preact renders an element again only if it is another one.
   const frame = useMemo(() => <Frame />, [keyId])
   const isAtSignIn = path === '/signin'

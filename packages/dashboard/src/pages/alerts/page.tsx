@@ -1,6 +1,7 @@
 import { useEffect, useRef } from 'preact/hooks'
 import type { AlertResource } from '@sluice/contracts/alerts'
 import { pageDefaults } from '@sluice/contracts/paging'
+import { serverTimeAt } from '../../api/client.ts'
 import { useApi } from '../../api/hooks.ts'
 import { kindOf } from '../../format/numbers.ts'
 import { messages } from '../../messages/en.ts'
@@ -54,20 +55,21 @@ function RuleList({ onOpen, onShown }: { onOpen: (id: string) => void; onShown: 
         onClick: () => onOpen('new'),
       }}
       empty={{ icon: 'bell', title: texts.none, why: texts.noneWhy }}
-      columns={columns}
+      columns={columnsOf(serverTimeAt(alerts.answeredAt))}
       rowKey={(rule) => rule.rule_id}
       onOpen={onOpen}
     />
   )
 }
 
-const columns: readonly Column<AlertResource>[] = [
+/** `at`: the server's time of the answer that has the rules, Unix ms. */
+const columnsOf = (at: number): readonly Column<AlertResource>[] => [
   { id: 'name', header: texts.columns.name, cell: (rule) => <bdi>{rule.name}</bdi>, sort: (rule) => rule.name },
   { id: 'condition', header: texts.columns.condition, cell: (rule) => <bdi>{conditionText(rule.condition)}</bdi> },
   {
     id: 'state',
     header: texts.columns.state,
-    cell: (rule) => <AlertState rule={rule} />,
+    cell: (rule) => <AlertState rule={rule} at={at} />,
     sort: (rule) => rule.state,
   },
   {

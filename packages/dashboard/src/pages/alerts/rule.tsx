@@ -1,6 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { AlertResource } from '@sluice/contracts/alerts'
 import { changedFields } from '../../api/changed-fields.ts'
+import { serverTimeAt } from '../../api/client.ts'
 import { useApi, useInvalidate, useOperationMutation } from '../../api/hooks.ts'
 import { useView } from '../../state/hooks.ts'
 import { useSession, useSite } from '../../state/session.tsx'
@@ -101,7 +102,7 @@ export function Rule({ id, onDone, onShown }: OnDone & OnShown & { id: string })
     return (
       <>
         <ErrorPanel error={rule.error} onRetry={rule.retry} />
-        <Loaded rule={rule.data} onDone={onDone} />
+        <Loaded rule={rule.data} at={serverTimeAt(rule.answeredAt)} onDone={onDone} />
       </>
     )
   return (
@@ -117,7 +118,8 @@ export function Rule({ id, onDone, onShown }: OnDone & OnShown & { id: string })
   )
 }
 
-function Loaded({ rule, onDone }: OnDone & { rule: AlertResource }) {
+/** `at`: the server's time of the answer that has the rule, Unix ms. */
+function Loaded({ rule, at, onDone }: OnDone & { rule: AlertResource; at: number }) {
   const params = { rule_id: rule.rule_id }
   const update = useOperationMutation('updateAlert')
   const invalidate = useInvalidate()
@@ -148,7 +150,7 @@ function Loaded({ rule, onDone }: OnDone & { rule: AlertResource }) {
         title={<bdi>{rule.name}</bdi>}
         sentence={
           <>
-            <AlertState rule={rule} /> · <bdi>{conditionText(rule.condition)}</bdi>
+            <AlertState rule={rule} at={at} /> · <bdi>{conditionText(rule.condition)}</bdi>
           </>
         }
         actions={

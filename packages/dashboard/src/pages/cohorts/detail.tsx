@@ -36,7 +36,11 @@ export function Detail({ cohort, onEdit, onClose }: DetailProps) {
   const [isDeleting, setDeleting] = useState(false)
   const [isExported, setExported] = useState(false)
   const query = { site_id: siteId, cohort_id: cohort.cohort_id, weeks, environment }
-  const analysis = useApi('cohortAnalysis', { query }, { refetchMs: sizeRefreshMs })
+  const analysis = useApi(
+    'cohortAnalysis',
+    { query },
+    { refetchMs: (answer) => (answer === undefined ? false : sizeRefreshMs) },
+  )
   const create = useOperationMutation('createExport', ['listExports'])
   const { data } = analysis
   const source = useFromAnswer(analysis, ({ cohort_name, size, retention_by_week }) => ({

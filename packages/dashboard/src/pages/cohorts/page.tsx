@@ -33,7 +33,7 @@ export default function Page() {
     'listCohorts',
     { query: { site_id: siteId, limit: pageDefaults.limitMax } },
     // A cohort that somebody else deletes must not take the form away that it is edited in.
-    { refetchMs: edited === undefined ? refreshMs : false },
+    { refetchMs: (answer) => (answer === undefined || edited !== undefined ? false : refreshMs) },
   )
   const known = cohorts.data?.cohorts
   const find = (id: string | undefined) => known?.find(({ cohort_id }) => cohort_id === id)

@@ -26,7 +26,9 @@ export function CohortSize({ criteria, name, isSpoken = false }: CohortSizeProps
   const { siteId } = useView()
   const { environment, zone } = useViewQueries()
   const input = { body: { site_id: siteId, criteria, environment } }
-  const preview = useApi('previewCohort', input, { refetchMs: sizeRefreshMs })
+  const preview = useApi('previewCohort', input, {
+    refetchMs: (answer) => (answer === undefined ? false : sizeRefreshMs),
+  })
   const { data, error } = preview
   const source = useFromAnswer(preview, ({ size, share, complete_until }) => ({
     label: texts.sizeCaption(name),

@@ -30,7 +30,11 @@ export function Properties() {
   const { environment } = useViewQueries()
   const [chosen, setChosen] = usePageParameter('property')
   const query = { site_id: siteId, environment }
-  const observed = useApi('properties', { query }, { staleMs: refreshMs, refetchMs: refreshMs })
+  const observed = useApi(
+    'properties',
+    { query },
+    { staleMs: refreshMs, refetchMs: (answer) => (answer === undefined ? false : refreshMs) },
+  )
   const { data } = observed
   const source = useFromAnswer(observed, (answered) => ({
     label: texts.properties,

@@ -27,7 +27,7 @@ export default function Page() {
   const query = { query: { site_id: siteId, limit, offset: Number(from) || 0 } }
   const imports = useApi('listImports', query, {
     staleMs: 0,
-    refetchMs: (data) => (data?.imports.some(isUnderWay) === true ? pollMs : waitingMs),
+    refetchMs: (data) => (data === undefined ? false : data.imports.some(isUnderWay) ? pollMs : waitingMs),
   })
   return (
     <>
