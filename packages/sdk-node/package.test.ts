@@ -117,6 +117,10 @@ test('the examples of the documentation compile, without the types of a browser'
     declare const [url, key]: string[]
     interface Incoming { headers: NodeJS.Dict<string | string[]>; body: { total: number } }
     interface Outgoing { status(code: number): { json(body: object): void } }
+    type Handle = (hook: {
+      event: { request: Request }
+      resolve(event: { request: Request }): Promise<Response>
+    }) => Promise<Response>
     type Handler = (request: Incoming, response: Outgoing, next: () => void) => void
     declare const app: { use(handler: Handler): void; post(path: string, handler: Handler): void }`
   const names = examples.map((_, n) => `example-${n}.mts`)

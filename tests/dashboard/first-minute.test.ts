@@ -297,6 +297,24 @@ describeWithChromium('the first minute', () => {
     expect(await row('before').count()).toBe(0)
   })
 
+  it('keeps a new secret until it is saved, also once another tab has replaced the session', async () => {
+    const other = await rig.createKey({ name: 'of a colleague', scopes: ['admin'] })
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/settings/keys`)
+    await page.getByRole('button', { name: 'Create key' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Name').fill('shown once')
+    await dialog.getByRole('button', { name: /^Create/ }).click()
+    const saved = page.getByRole('button', { name: 'I have saved it' })
+    await saved.waitFor()
+    await openSession(page, rig.url, other.key)
+    for (let checks = 0; checks < 3; checks++) await page.waitForResponse(/\/api\/v1\/session$/)
+    expect(await saved.isVisible()).toBe(true)
+    await saved.click()
+    await saved.waitFor({ state: 'detached' })
+  })
+
   it('stays signed in when a check for the session of another tab is answered late', async () => {
     const { page } = await openEnded()
     const checks: Route[] = []

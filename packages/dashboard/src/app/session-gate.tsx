@@ -123,27 +123,25 @@ function useStableSession(session: SessionResource | undefined): SessionResource
 }
 
 /**
- * Returns the key whose answers are shown, and forgets what was loaded when another tab has replaced the session:
- * answers to one key are not for the next one. What shows them has to be rendered anew by its `key`. While a page shows
- * what would be lost, such as a secret that is shown once, it stays; the session is checked again soon.
+ * Returns the session whose pages are shown, and forgets what was loaded when another tab has replaced it: answers to
+ * one key are not for the next one. What shows them has to be rendered anew by its `key`. While a page shows what would
+ * be lost, such as a secret that is shown once, the former session stays; the session is checked again soon.
  */
-function useShownKey(keyId: string | undefined): string | undefined {
-  const shown = useRef(keyId)
-  if (keyId === undefined || keyId === shown.current) return shown.current
-  if (shown.current !== undefined) {
-    if (isGuarded()) return shown.current
-    queryClient.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== 'getSession' })
-  }
-  shown.current = keyId
-  return keyId
+function useShownSession(session: SessionResource | undefined): SessionResource | undefined {
+  const shown = useRef(session)
+  const isReplaced = session !== undefined && shown.current !== undefined && session.key_id !== shown.current.key_id
+  if (isReplaced && isGuarded()) return shown.current
+  if (isReplaced) queryClient.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== 'getSession' })
+  shown.current = session ?? shown.current
+  return session
 }
 
 function SignedIn() {
   const { path, route } = useLocation()
   const isEnded = isSignedOut.value
   const session = useApi('getSession', isEnded ? null : {}, { refetchMs: sessionCheckMs, keepsPreviousData: false })
-  const stableSession = useStableSession(session.data)
-  const keyId = useShownKey(stableSession?.key_id)
+  const shownSession = useShownSession(useStableSession(session.data))
+  const keyId = shownSession?.key_id
   // Preact renders an element again only if it is another one.
   const frame = useMemo(() => <Frame />, [keyId])
   const isAtSignIn = path === '/signin'
@@ -184,12 +182,12 @@ function SignedIn() {
       />
     )
   }
-  if (stableSession === undefined) {
+  if (shownSession === undefined) {
     return session.error === undefined ? null : <FullPageError error={session.error} onRetry={session.retry} />
   }
   startClock()
   return (
-    <SessionContext.Provider key={keyId} value={stableSession}>
+    <SessionContext.Provider key={keyId} value={shownSession}>
       {frame}
     </SessionContext.Provider>
   )
