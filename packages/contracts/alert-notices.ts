@@ -1,7 +1,7 @@
 import { type AlertOperator, comparesWindows } from './alert-state.ts'
 import type { AlertDelivery, AlertSettings, NotificationType } from './alerts.ts'
 import type { Environment } from './scopes.ts'
-import type { Metric } from './stats.ts'
+import { isSessionMetric, type Metric } from './stats.ts'
 
 /** The content of a notification. Times are Unix ms. */
 export interface AlertNotice {
@@ -120,8 +120,9 @@ function sentenceOf({ data, rule, isNoData }: AlertNotice): string {
   const { metric, metric_value: value, window, operator, threshold } = data
   const unit = units[metric] ?? ''
   if (isNoData) {
-    // The metrics with a unit are those of sessions.
-    const missing = unit === '' ? `No event matched over ${window}` : `No session that matches began within ${window}`
+    const missing = isSessionMetric(metric)
+      ? `No session that matches began within ${window}`
+      : `No event matched over ${window}`
     return `${missing}; the rule fires when none does.`
   }
   const limit = comparesWindows(operator)

@@ -1,4 +1,4 @@
-import type { Filter } from './conditions.ts'
+import { type Filter, isOneOf } from './conditions.ts'
 import type { Environment } from './scopes.ts'
 import { hourMs } from './time-units.ts'
 
@@ -15,6 +15,14 @@ export const metrics = [
 ] as const
 
 export type Metric = (typeof metrics)[number]
+
+/** Means over the sessions that begin in the range. Without such a session there is nothing to measure. */
+const sessionMetrics = ['avg_session_duration', 'bounce_rate', 'conversion_rate'] as const satisfies Metric[]
+
+export type SessionMetric = (typeof sessionMetrics)[number]
+
+/** Whether the metric is computed from sessions, and not from single events. */
+export const isSessionMetric = (metric: Metric): metric is SessionMetric => isOneOf(sessionMetrics, metric)
 
 /** Length of each period in ms. */
 export const periods = { '1h': hourMs, '24h': 24 * hourMs, '7d': 7 * 24 * hourMs, '30d': 30 * 24 * hourMs } as const

@@ -32,8 +32,8 @@ const failedNamesMax = 1_000
 
 /**
  * Asks DNS (A and AAAA) on sockets of its own, so that names whose servers never answer cost no thread. A name that DNS
- * does not know is looked up as the operating system does it (its hosts file, search domains), and so is a name without a
- * dot that a DNS server refuses to look up. `localhost` and names below it are the loopback addresses (RFC 6761).
+ * does not know is looked up as the operating system does it (its hosts file, search domains), and so is a name without
+ * a dot that a DNS server refuses to look up. `localhost` and names below it are the loopback addresses (RFC 6761).
  *
  * For tests, `servers` replaces the machine's DNS servers, `lookUp` the look-up of the operating system, and `now` the
  * monotonic clock. With `servers` alone, nothing is looked up beyond DNS.

@@ -205,9 +205,9 @@ export async function failWaitingDeliveries(db: Db, endpointIds: readonly string
 }
 
 /**
- * Makes the waiting deliveries of a webhook that a user requested `failed`, up to `deliveriesAtOnceMax` of them. To be called
- * in the transaction that switches the webhook off: what is requested later, at a webhook that is off, has one attempt. A test
- * keeps its attempt, because it is delivered whatever the state of the webhook.
+ * Makes the waiting deliveries of a webhook that a user requested `failed`, up to `deliveriesAtOnceMax` of them. To be
+ * called in the transaction that switches the webhook off: what is requested later, at a webhook that is off, has one
+ * attempt. A test keeps its attempt, because it is delivered whatever the state of the webhook.
  */
 export async function failRequestedDeliveries(db: Db, endpointId: string, at: number): Promise<void> {
   await failWaiting(db, sql`endpoint_id = ${endpointId} AND requested AND kind <> 'webhook.test'`, at)

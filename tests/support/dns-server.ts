@@ -7,8 +7,8 @@ type RecordType = 'A' | 'AAAA'
 
 /**
  * Decides the response about a name, for each query: addresses, `unknown` for a name that does not exist, `failing` for
- * a server that can't answer (SERVFAIL), `refused` for one that does not want to (REFUSED), or `silent` for no response. Addresses of the family that was not asked for
- * are left out; if none remains, the response says that there is no such record.
+ * a server that can't answer (SERVFAIL), `refused` for one that does not want to (REFUSED), or `silent` for no response.
+ * Addresses of the family that was not asked for are left out; if none remains, the response says that there is no such record.
  */
 export type Answer = (name: string, type: RecordType) => readonly string[] | keyof typeof failures | 'silent'
 

@@ -5,6 +5,7 @@ import {
   type BreakdownEntry,
   comparisons,
   groupFields,
+  isSessionMetric,
   type Metric,
   metrics,
   periods,
@@ -136,7 +137,7 @@ async function stats({ terminal, ...context }: Context, metric: string, options:
   if (data.breakdown === undefined) return
   terminal.print('')
   if (data.breakdown.length === 0) {
-    terminal.print(`No ${isOfBegunSessions(data) ? 'session starts' : 'events'} in this range.`)
+    terminal.print(`No ${isSessionMetric(data.metric) ? 'session starts' : 'events'} in this range.`)
     return
   }
   const [titles = '', ...rows] = tableLines(columnsOf(data), rowsOf(data, before), terminal.width)
@@ -210,11 +211,6 @@ function rowsOf(data: StatsResult, before: ComparedValue): string[][] {
     formatValue(data.metric, entry.value),
     ...(isComparable(data) ? [formatCompared(data.metric, before(entry, at))] : []),
   ])
-}
-
-/** Whether the metric measures the sessions that start in the range, which may have events of earlier ones only. */
-function isOfBegunSessions({ metric }: StatsResult): boolean {
-  return metric === 'avg_session_duration' || metric === 'bounce_rate' || metric === 'conversion_rate'
 }
 
 function formatCompared(metric: Metric, value: number | undefined): string {

@@ -1,5 +1,5 @@
 import { Temporal } from 'temporal-polyfill'
-import type { BreakdownEntry, StatsResult } from '@sluice/contracts/stats'
+import { type BreakdownEntry, isSessionMetric, type StatsResult } from '@sluice/contracts/stats'
 import { dayMs, weekMs } from '@sluice/contracts/time-units'
 
 /** The value that an entry of the breakdown, at a place of it, is compared with; undefined when there is none. */
@@ -14,8 +14,9 @@ export function comparedValues(
   { comparison, limit }: { comparison: string | undefined; limit: number },
 ): ComparedValue {
   const [entries, compared] = [data.breakdown ?? [], data.compare?.breakdown ?? []]
+  // A mean of no sessions is no number, where a count of nothing is 0.
   if (entries[0]?.key !== undefined)
-    return groupsBefore(entries, compared, { limit, absent: isMean(data) ? undefined : 0 })
+    return groupsBefore(entries, compared, { limit, absent: isSessionMetric(data.metric) ? undefined : 0 })
   if (comparison === 'previous_year') {
     if (data.group_by === 'day') return bucketsOfYearBefore(compared, dayMs, data.timezone)
     if (data.group_by === 'week') return bucketsOfYearBefore(compared, weekMs, data.timezone)
@@ -25,11 +26,6 @@ export function comparedValues(
   // an hour earlier after clocks went forward, or within a longer month.
   const surplus = Math.max(0, compared.length - entries.length)
   return (_, at) => compared[at + surplus]?.value
-}
-
-/** A mean of no sessions is no number, where a count of nothing is 0. */
-function isMean({ metric }: StatsResult): boolean {
-  return metric === 'avg_session_duration' || metric === 'bounce_rate' || metric === 'conversion_rate'
 }
 
 /** Dates lie on other weekdays a year earlier, and a leap day shifts the places of all days after it. */

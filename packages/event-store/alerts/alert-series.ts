@@ -1,7 +1,7 @@
 import { type MeasuredWindow, measuredWindow } from '@sluice/contracts/alert-state'
+import { isSessionMetric } from '@sluice/contracts/stats'
 import { minuteMs } from '@sluice/contracts/time-units'
 import type { QueryRunner } from '../clickhouse/query-runner.ts'
-import { isSessionMetric } from '../session-metrics.ts'
 import { type AlertSpec, countsEvents } from './alert-spec.ts'
 import type { MeasureOptions } from './measure-alert.ts'
 import {

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { type Metric, metrics } from '@sluice/contracts/stats'
+import { isSessionMetric } from '@sluice/contracts/stats'
 import { expectedStats, type RawEvent, type RawStatsQuery } from '../../../tests/support/oracle/expected-stats.ts'
 import {
   hour,
@@ -11,7 +12,6 @@ import {
   type StoredEvent,
 } from '../../../tests/support/stats-database.ts'
 import { queryReader, type QueryRunner } from '../clickhouse/query-runner.ts'
-import { isSessionMetric } from '../session-metrics.ts'
 import { measureAlertSeries } from './alert-series.ts'
 import type { AlertSpec } from './alert-spec.ts'
 import { measureAlert } from './measure-alert.ts'

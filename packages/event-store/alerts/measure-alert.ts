@@ -1,7 +1,7 @@
 import { type AlertTrigger, comparesWindows, type MeasuredWindow, measuredWindow } from '@sluice/contracts/alert-state'
 import type { Metric } from '@sluice/contracts/stats'
+import { isSessionMetric } from '@sluice/contracts/stats'
 import type { QueryRunner } from '../clickhouse/query-runner.ts'
-import { isSessionMetric } from '../session-metrics.ts'
 import { evaluateSessions, evaluateStats } from '../stats/evaluate-stats.ts'
 import { type AlertSpec, countsEvents } from './alert-spec.ts'
 

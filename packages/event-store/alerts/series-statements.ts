@@ -5,7 +5,7 @@ import type { Statement } from '../clickhouse/query-runner.ts'
 import { conditionSql } from '../conditions.ts'
 import { type EventScope, joinUsers, scopeCondition, scopeParams } from '../event-scope.ts'
 import { distinctKeyColumns } from '../metric-keys.ts'
-import { type SessionMetric, sessionMetrics } from '../session-metrics.ts'
+import { type SessionMetricSql, sessionMetricSql } from '../session-metrics.ts'
 import { sessionWindowMs } from '../session-sql.ts'
 import type { AlertSpec } from './alert-spec.ts'
 
@@ -59,7 +59,7 @@ export function pointsStatement(spec: AlertSpec, grid: PointGrid): Statement {
     case 'avg_session_duration':
     case 'bounce_rate':
     case 'conversion_rate':
-      return sessionsStatement(spec, grid, sessionMetrics[metric])
+      return sessionsStatement(spec, grid, sessionMetricSql[metric])
   }
 }
 
@@ -88,7 +88,7 @@ GROUP BY point`,
  * Each session counts in every window that it starts in, with its events before the window's end. It starts at its
  * first event in the window, unless the 24 h before the window have one.
  */
-function sessionsStatement(spec: AlertSpec, grid: PointGrid, { term, valueSql }: SessionMetric): Statement {
+function sessionsStatement(spec: AlertSpec, grid: PointGrid, { term, valueSql }: SessionMetricSql): Statement {
   const { windowMs, targetEvent = defaultConversionEvent } = spec
   const last = grid.first + (grid.points - 1) * grid.stepMs
   const events = eventsSql(spec, { start: grid.first - windowMs - sessionWindowMs, end: last })

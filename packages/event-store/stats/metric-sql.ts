@@ -1,5 +1,5 @@
 import { distinctKeyColumns } from '../metric-keys.ts'
-import { type SessionMetric, sessionMetrics } from '../session-metrics.ts'
+import { type SessionMetricSql, sessionMetricSql } from '../session-metrics.ts'
 import type { RowSource } from './row-sources.ts'
 import type { StatsPlan } from './spec.ts'
 
@@ -37,7 +37,7 @@ export function metricSql({ metric, exact }: StatsPlan, { count }: RowSource): M
     case 'avg_session_duration':
     case 'bounce_rate':
     case 'conversion_rate':
-      return average(sessionMetrics[metric])
+      return average(sessionMetricSql[metric])
   }
 }
 
@@ -78,7 +78,7 @@ function estimatedCount(key: string): MetricSql {
  * groups are sorted by the value that is shown. Sum and count are integers, so that the value does not depend on the
  * order in which ClickHouse reads the rows.
  */
-function average({ term, valueSql, unit }: SessionMetric): MetricSql {
+function average({ term, valueSql, unit }: SessionMetricSql): MetricSql {
   const sql = combinable('sumCount', term, (pair) => {
     const [sum, count] = [`tupleElement(${pair}, 1)`, `tupleElement(${pair}, 2)`]
     return `if(${count} = 0, 0, ${valueSql(sum, count)})`

@@ -1,5 +1,6 @@
 import { propertyPrefix } from '@sluice/contracts/conditions'
 import type { Dimension, Metric } from '@sluice/contracts/stats'
+import { isSessionMetric } from '@sluice/contracts/stats'
 import { isTimeUnit } from '../calendar.ts'
 import type { QueryParams } from '../clickhouse/client.ts'
 import { clickHouseCode } from '../clickhouse/errors.ts'
@@ -16,7 +17,6 @@ import {
   wholeQuarters,
 } from '../event-scope.ts'
 import { distinctKeyOf } from '../metric-keys.ts'
-import { isSessionMetric } from '../session-metrics.ts'
 import { eventOrder, joinOverlongSessions, sessionWindowMs } from '../session-sql.ts'
 import { timeSql } from '../time-sql.ts'
 import type { StatsPlan } from './spec.ts'

@@ -1,7 +1,7 @@
+import { isSessionMetric } from '@sluice/contracts/stats'
 import { isTimeUnit } from '../calendar.ts'
 import type { QueryResult } from '../clickhouse/client.ts'
 import type { QueryRunner } from '../clickhouse/query-runner.ts'
-import { isSessionMetric } from '../session-metrics.ts'
 import type { StatsSpec } from './spec.ts'
 
 /**
